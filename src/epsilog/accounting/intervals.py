@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,13 +46,11 @@ class Intervals:
     ([2.0, 4.0], True)
     """
 
-    points: tuple[Interval, ...]
-    shape: tuple[int, ...]
+    points: Annotated[tuple[Interval, ...], check.sequence_of(check.instance_of(Interval))]
+    shape: Annotated[tuple[int, ...], check.sequence_of(check.integer(1))]
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self, points=check.sequence_of(check.instance_of(Interval)), shape=check.sequence_of(check.integer(1))
-        )
+        check.check_fields(self)
         if not self.points or len(self.points) != math.prod(self.shape):
             raise CheckError("shape", f"a place for each of {len(self.points)} points", repr(self.shape), verb="have")
         if len({(at.quantity, at.relation, tuple(name for name, _ in at.given)) for at in self.points}) > 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
+from typing import Annotated, overload
 
 from epsilog.accounting import tradeoff
 from epsilog.accounting.account import apply_group_size, build_interval, each
@@ -42,17 +42,12 @@ class PrivacyProfile:
         gap: the relative width to aim for in each number.
     """
 
-    release: Release
-    relation: NeighboringRelation = _ADD_OR_REMOVE
-    gap: float = 0.002
+    release: Annotated[Release, check.instance_of(Release)]
+    relation: Annotated[NeighboringRelation, check.enum_member(NeighboringRelation)] = _ADD_OR_REMOVE
+    gap: Annotated[float, check.in_open_interval(0, 1)] = 0.002
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            release=check.instance_of(Release),
-            relation=check.enum_member(NeighboringRelation),
-            gap=check.in_open_interval(0, 1),
-        )
+        check.check_fields(self)
 
     @cached_property
     def _composition(self) -> Composition:

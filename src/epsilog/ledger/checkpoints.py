@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from epsilog.ledger import merkle
 from epsilog.signing import Note, SigningKey, VerifierKey, decode_base64, find_note, verify_signatures
@@ -36,13 +36,13 @@ class Checkpoint:
     UNNAMED: ClassVar[str] = "localhost/ledger"  # the origin of an unnamed ledger
 
     origin: str
-    size: int
+    size: Annotated[int, check.integer(0)]
     root: bytes
 
     def __post_init__(self) -> None:
         if not self.origin or any(c.isspace() for c in self.origin):
             raise CheckError("origin", "a name without spaces, such as example.org/claims", repr(self.origin))
-        check.validate_fields(self, size=check.integer(0))
+        check.check_fields(self)
         if len(self.root) != 32:
             raise CheckError("root", "32 bytes", f"{len(self.root)}")
         if self.size == 0 and self.root != merkle.EMPTY:

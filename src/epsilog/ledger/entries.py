@@ -89,7 +89,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         if type(self.index) is not int or self.index < 1:
-            check.validate_fields(self, index=check.integer(1))
+            object.__setattr__(self, "index", check.integer(1)(index=self.index))
         if type(self.previous) is not str or not _SHA256.fullmatch(self.previous):
             require_sha256(previous=self.previous)
         if datetime.fromisoformat(self.time).utcoffset() is None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 from epsilog.terms import CheckError, check
 
@@ -53,10 +53,10 @@ class Count(Query):
         column: only rows that have a value here; None counts all.
     """
 
-    column: str | None = None
+    column: Annotated[str | None, check.optional(check.text())] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, column=check.optional(check.text()))
+        check.check_fields(self)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -73,15 +73,11 @@ class CountAbove(Query):
         column: only rows that have a value here; None counts all.
     """
 
-    threshold: int
-    column: str | None = None
+    threshold: Annotated[int, check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD)]
+    column: Annotated[str | None, check.optional(check.text())] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            threshold=check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD),
-            column=check.optional(check.text()),
-        )
+        check.check_fields(self)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,11 +94,11 @@ class Sum(Query):
         bounds: the least and the largest value that a row adds; chosen without looking at the data.
     """
 
-    column: str
-    bounds: tuple[float, float]
+    column: Annotated[str, check.text()]
+    bounds: Annotated[tuple[float, float], check.pair_of(check.finite(), check.finite())]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, column=check.text(), bounds=check.pair_of(check.finite(), check.finite()))
+        check.check_fields(self)
         _check_bounds(self.bounds)
 
     @property
@@ -122,17 +118,12 @@ class Mean(Query):
             counts as the middle of the bounds. None divides by a noisy count, which takes half of the price.
     """
 
-    column: str
-    bounds: tuple[float, float]
-    population: int | None = None
+    column: Annotated[str, check.text()]
+    bounds: Annotated[tuple[float, float], check.pair_of(check.finite(), check.finite())]
+    population: Annotated[int | None, check.optional(check.integer(1))] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            column=check.text(),
-            bounds=check.pair_of(check.finite(), check.finite()),
-            population=check.optional(check.integer(1)),
-        )
+        check.check_fields(self)
         _check_bounds(self.bounds)
 
     @property
@@ -153,12 +144,12 @@ class Histogram(Query):
         edges: of cells of numbers, rising: each holds its lower edge, and the last one both.
     """
 
-    column: str
+    column: Annotated[str, check.text()]
     categories: tuple[str | int, ...] | None = None
-    edges: tuple[float, ...] | None = None
+    edges: Annotated[tuple[float, ...] | None, check.optional(check.sequence_of(check.finite()))] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, column=check.text(), edges=check.optional(check.sequence_of(check.finite())))
+        check.check_fields(self)
         if (self.categories is None) == (self.edges is None):
             raise CheckError("categories", "given, or else edges, and not both", repr(self.categories))
         if self.edges is not None:
@@ -197,11 +188,11 @@ class MostCommonCategory(Query):
         categories: texts or whole numbers, stated beforehand; rows of another one stay out.
     """
 
-    column: str
+    column: Annotated[str, check.text()]
     categories: tuple[str | int, ...]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, column=check.text())
+        check.check_fields(self)
         object.__setattr__(self, "categories", _categories(self.categories))
 
     @property
@@ -222,14 +213,12 @@ class FirstCategoryAbove(Query):
         categories: texts or whole numbers, stated beforehand; rows of another one stay out.
     """
 
-    threshold: int
-    column: str
+    threshold: Annotated[int, check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD)]
+    column: Annotated[str, check.text()]
     categories: tuple[str | int, ...]
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self, threshold=check.integer(-_LARGEST_THRESHOLD, _LARGEST_THRESHOLD), column=check.text()
-        )
+        check.check_fields(self)
         object.__setattr__(self, "categories", _categories(self.categories))
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 from epsilog.plan import QUESTIONS, Question
 from epsilog.terms import CheckError, Finding, Status, check, codec
@@ -39,12 +39,12 @@ class FileReference:
         sha256: of its bytes, 64 hex digits.
     """
 
-    what: str
-    name: str
-    sha256: str
+    what: Annotated[str, check.one_of(tuple(WHATS))]
+    name: Annotated[str, check.text()]
+    sha256: Annotated[str, check.text()]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, what=check.one_of(tuple(WHATS)), name=check.text(), sha256=check.text())
+        check.check_fields(self)
         object.__setattr__(self, "name", self.name.strip())
         object.__setattr__(self, "sha256", self.sha256.strip().lower())
         if len(self.name) > LONGEST_NAME or not self.name.isprintable():

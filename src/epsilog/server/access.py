@@ -23,6 +23,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 from epsilog.terms import CheckError, PermissionDeniedError, check
 
@@ -113,11 +114,11 @@ class AccessConfig:
     tokens: Path | None = None
     names: tuple[str, ...] = ()
     behind_proxy: bool = False
-    rate: float = RATE
+    rate: Annotated[float, check.positive()] = RATE
     access_log: bool = False
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, rate=check.positive())
+        check.check_fields(self)
         object.__setattr__(self, "names", tuple(_normalize_host(name) for name in self.names))
         if self.tokens is None and (self.names or self.behind_proxy):
             raise CheckError("tokens", "given, where others than this machine's can reach the server", "none")

@@ -25,7 +25,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 from epsilog import durable_io
 from epsilog.ledger import list_ancestors
@@ -64,7 +64,7 @@ class Token:
 
     id: str
     name: str
-    role: Role
+    role: Annotated[Role, check.enum_member(Role)]
     scope: str | None
     created: dt.datetime
     expires: dt.datetime | None
@@ -72,7 +72,7 @@ class Token:
     hash: str
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, role=check.enum_member(Role))
+        check.check_fields(self)
         require_holder_name(self.name)
         if self.scope is not None:
             list_ancestors(self.scope)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,25 +39,16 @@ class Backdoor:
         name: what it is called in the tables.
     """
 
-    attackers: int
-    features: tuple[int, ...]
-    value: float
-    target: int
-    boost: float = 1.0
-    complies: bool = True
-    name: str = "backdoor"
+    attackers: Annotated[int, check.integer(0)]
+    features: Annotated[tuple[int, ...], check.sequence_of(check.integer(0))]
+    value: Annotated[float, check.finite()]
+    target: Annotated[int, check.integer(0)]
+    boost: Annotated[float, check.positive()] = 1.0
+    complies: Annotated[bool, check.boolean()] = True
+    name: Annotated[str, check.text()] = "backdoor"
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            attackers=check.integer(0),
-            features=check.sequence_of(check.integer(0)),
-            value=check.finite(),
-            target=check.integer(0),
-            boost=check.positive(),
-            complies=check.boolean(),
-            name=check.text(),
-        )
+        check.check_fields(self)
         if not self.features:
             raise CheckError("features", "empty", "()", verb="not be")
 

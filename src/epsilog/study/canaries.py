@@ -10,7 +10,7 @@ Source: Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,11 @@ class CanaryExperiment:
         count: clients that send a direction instead of an update; twice as many directions more are sent by nobody.
     """
 
-    count: int = 100
+    count: Annotated[int, check.integer(3)] = 100
     name: ClassVar[str] = "canaries"
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, count=check.integer(3))
+        check.check_fields(self)
 
     def require_fit(self, task: Task) -> None:
         """Refuses more canaries than clients."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,18 +39,13 @@ class MembershipExperiment:
         units: of how many units, at most, it is guessed whether they took part; drawn at random, the same in all runs.
     """
 
-    fprs: tuple[float, ...] = (0.01, 0.001)
-    shadows: int = 0
-    units: int = 4000
+    fprs: Annotated[tuple[float, ...], check.sequence_of(check.in_open_interval(0, 1))] = (0.01, 0.001)
+    shadows: Annotated[int, check.integer(0)] = 0
+    units: Annotated[int, check.integer(100)] = 4000
     name: ClassVar[str] = "membership"
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            fprs=check.sequence_of(check.in_open_interval(0, 1)),
-            shadows=check.integer(0),
-            units=check.integer(100),
-        )
+        check.check_fields(self)
         if not self.fprs or len(set(self.fprs)) != len(self.fprs):
             raise CheckError("fprs", "some, each once", repr(self.fprs), verb="name")
         if 0 < self.shadows < FEWEST:

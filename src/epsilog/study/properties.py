@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,20 +41,14 @@ class PropertyExperiment:
         every: the attacker looks at every such round; 1 is all.
     """
 
-    features: tuple[int, ...]
-    value: float
-    share: float = 0.5
-    every: int = 1
+    features: Annotated[tuple[int, ...], check.sequence_of(check.integer(0))]
+    value: Annotated[float, check.finite()]
+    share: Annotated[float, check.in_closed_interval(0, 1)] = 0.5
+    every: Annotated[int, check.integer(1)] = 1
     name: ClassVar[str] = "property"
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            features=check.sequence_of(check.integer(0)),
-            value=check.finite(),
-            share=check.in_closed_interval(0, 1),
-            every=check.integer(1),
-        )
+        check.check_fields(self)
         if not self.features:
             raise CheckError("features", "empty", "()", verb="not be")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 from epsilog.accounting import calibrate, profile, tpr_upper_bound
 from epsilog.schemes import RawUpdate, Scheme
@@ -44,17 +44,15 @@ class StudyProtocol:
         canaries: clients that send a direction of their own; None for none.
     """
 
-    budgets: tuple[float, ...]
-    seeds: tuple[int, ...]
+    budgets: Annotated[tuple[float, ...], check.sequence_of(check.positive())]
+    seeds: Annotated[tuple[int, ...], check.sequence_of(check.integer(0, SHADOWS - 1))]
     backdoors: tuple[Backdoor, ...] = ()
     membership: MembershipExperiment | None = None
     mark: PropertyExperiment | None = None
     canaries: CanaryExperiment | None = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self, budgets=check.sequence_of(check.positive()), seeds=check.sequence_of(check.integer(0, SHADOWS - 1))
-        )
+        check.check_fields(self)
         for name in ("budgets", "seeds"):
             values = getattr(self, name)
             if not values or len(set(values)) != len(values):

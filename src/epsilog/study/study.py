@@ -123,12 +123,12 @@ class Study:
         protocol: what is measured.
     """
 
-    name: str
+    name: Annotated[str, check.text()]
     subjects: tuple[Subject, ...]
     protocol: StudyProtocol
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, name=check.text())
+        check.check_fields(self)
         names = [one.name for one in self.subjects]
         if not names or len(set(names)) != len(names):
             raise CheckError("subjects", "some, each of its own name", repr(names), verb="be")

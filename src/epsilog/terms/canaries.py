@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
@@ -34,11 +34,11 @@ class Canaries:
     ([True, False], 'b2ccad7e')
     """
 
-    count: int
+    count: Annotated[int, check.integer(FEWEST, MOST)]
     secret: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, count=check.integer(FEWEST, MOST))
+        check.check_fields(self)
         if not (isinstance(self.secret, str) and _SECRET.fullmatch(self.secret)):
             raise CheckError("secret", "64 hex digits", f"a {type(self.secret).__name__}")
 

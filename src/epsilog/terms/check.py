@@ -301,12 +301,6 @@ def check_fields(instance: Any) -> None:
         object.__setattr__(instance, name, one.apply(name, getattr(instance, name)))
 
 
-def validate_fields(born: object, **rules: Validator[Any]) -> None:
-    """The same of fields whose rules are given here."""
-    for name, rule in rules.items():
-        object.__setattr__(born, name, rule.apply(name, getattr(born, name)))
-
-
 @cache
 def _list_rules(kind: Any) -> tuple[tuple[str, Any, str], ...]:
     """Each field's rule; after those of all others, and still to be made, that of a field which another one bounds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from epsilog.terms import check
 from epsilog.terms.errors import CheckError
@@ -98,23 +99,16 @@ class Finding:
     """
 
     code: str
-    verdict: Status
-    message: str
-    numbers: tuple[tuple[str, float], ...] = ()
-    lacks: str = ""
-    false_alarm: float = 0.0
+    verdict: Annotated[Status, check.instance_of(Status)]
+    message: Annotated[str, _SENTENCE]
+    numbers: Annotated[tuple[tuple[str, float], ...], check.sequence_of(check.pair_of(check.text(), check.real()))] = ()
+    lacks: Annotated[str, check.one_of(("", *EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS))] = ""
+    false_alarm: Annotated[float, check.in_half_open_interval(0, 1)] = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.code, str) and _CODE.fullmatch(self.code)):
             raise CheckError("code", "words as check/outcome", repr(self.code))
-        check.validate_fields(
-            self,
-            message=_SENTENCE,
-            verdict=check.instance_of(Status),
-            numbers=check.sequence_of(check.pair_of(check.text(), check.real())),
-            lacks=check.one_of(("", *EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS)),
-            false_alarm=check.in_half_open_interval(0, 1),
-        )
+        check.check_fields(self)
 
     @classmethod
     def of(cls, message: Message, verdict: Status = Status.PASSED) -> Finding:

@@ -13,6 +13,7 @@ import math
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,11 +97,11 @@ class Randomness:
     True
     """
 
-    seed: int | None
-    noise_factor: float = 1.0
+    seed: Annotated[int | None, check.optional(check.integer(0))]
+    noise_factor: Annotated[float, check.at_least(0)] = 1.0
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, seed=check.optional(check.integer(0)), noise_factor=check.at_least(0))
+        check.check_fields(self)
         if self.seed is None and self.noise_factor != 1:
             raise CheckError("noise_factor", "1 outside a simulation", repr(self.noise_factor))
 

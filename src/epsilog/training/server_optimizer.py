@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +34,13 @@ class ServerOptimizer:
         momentum: the share that stays from round to round; 0.9 where it is not given, and of no use to "sgd".
     """
 
-    optimizer: str = "sgd"
-    learning_rate: float | None = None
-    schedule: str = "constant"
-    momentum: float | None = None
+    optimizer: Annotated[str, check.one_of(OPTIMIZERS)] = "sgd"
+    learning_rate: Annotated[float | None, check.optional(check.positive())] = None
+    schedule: Annotated[str, check.one_of(SCHEDULES)] = "constant"
+    momentum: Annotated[float | None, check.optional(check.in_half_open_interval(0, 1))] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, optimizer=check.one_of(OPTIMIZERS), learning_rate=check.optional(check.positive()))
-        check.validate_fields(
-            self, schedule=check.one_of(SCHEDULES), momentum=check.optional(check.in_half_open_interval(0, 1))
-        )
+        check.check_fields(self)
         if self.optimizer == "adam" and self.learning_rate is None:
             raise CheckError("learning_rate", "given for adam", "nothing")
         if self.optimizer == "sgd" and self.momentum is not None:

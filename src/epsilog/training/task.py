@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,25 +37,16 @@ class LocalTraining:
             and its length tells the size: sizes must be public.
     """
 
-    learning_rate: float
-    local_steps: int = 1
-    batch_size: int | None = None
-    nominal_examples: int = 10
-    schedule: str = "constant"
-    server: ServerOptimizer = field(default_factory=ServerOptimizer)
-    example_cap: int | None = None
+    learning_rate: Annotated[float, check.positive()]
+    local_steps: Annotated[int, check.integer(1)] = 1
+    batch_size: Annotated[int | None, check.optional(check.integer(1))] = None
+    nominal_examples: Annotated[int, check.integer(1)] = 10
+    schedule: Annotated[str, check.one_of(SCHEDULES)] = "constant"
+    server: Annotated[ServerOptimizer, check.instance_of(ServerOptimizer)] = field(default_factory=ServerOptimizer)
+    example_cap: Annotated[int | None, check.optional(check.integer(1))] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            learning_rate=check.positive(),
-            local_steps=check.integer(1),
-            batch_size=check.optional(check.integer(1)),
-            nominal_examples=check.integer(1),
-            schedule=check.one_of(SCHEDULES),
-            server=check.instance_of(ServerOptimizer),
-            example_cap=check.optional(check.integer(1)),
-        )
+        check.check_fields(self)
 
     def weights(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """How much clients with so many rows each count, between 0 and 1; in the shape of ``rows``.
@@ -92,29 +83,21 @@ class Task:
     many there were in a round is the curator's to see.
     """
 
-    name: str
-    unit: str
-    unit_is_client: bool
+    name: Annotated[str, check.text()]
+    unit: Annotated[str, check.text()]
+    unit_is_client: Annotated[bool, check.boolean()]
     model: Model
     training: LocalTraining
     clients: Federation
     test_features: Floats | None
     test_targets: NDArray[Any] | None
     facts: dict[str, Any] = field(default_factory=dict)
-    population: int | None = None
-    sizes_are_public: bool = False
-    canaries: Canaries | None = None
+    population: Annotated[int | None, check.optional(check.integer(1))] = None
+    sizes_are_public: Annotated[bool, check.boolean()] = False
+    canaries: Annotated[Canaries | None, check.optional(check.instance_of(Canaries))] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            name=check.text(),
-            unit=check.text(),
-            unit_is_client=check.boolean(),
-            population=check.optional(check.integer(1)),
-            sizes_are_public=check.boolean(),
-            canaries=check.optional(check.instance_of(Canaries)),
-        )
+        check.check_fields(self)
         for name, kind in (("model", Model), ("training", LocalTraining), ("clients", Federation)):
             given = getattr(self, name)
             if not isinstance(given, kind):  # its values may be private

@@ -7,7 +7,7 @@ plan named the secret's hash before the first round, so no coin could be chosen 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from epsilog.terms import Canaries, check
 
@@ -24,10 +24,10 @@ class CanaryScores:
     """
 
     secret: str
-    scores: tuple[float, ...]
+    scores: Annotated[tuple[float, ...], check.sequence_of(check.finite())]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, scores=check.sequence_of(check.finite()))
+        check.check_fields(self)
         _ = self.canaries
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.documents import (
@@ -51,10 +51,10 @@ class CertificatePlan(Plan):
     """
 
     trials: tuple[BernoulliTrial, ...]
-    failure: float
+    failure: Annotated[float, check.in_closed_interval(LEAST_FAILURE, 1 - 1e-9)]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, failure=check.in_closed_interval(LEAST_FAILURE, 1 - 1e-9))
+        check.check_fields(self)
         if [(trial.candidate, trial.tilt.direction) for trial in self.trials] != [(0, way) for way in DIRECTIONS]:
             raise CheckError("trials", "of both directions", repr([trial.tilt for trial in self.trials]))
         if len({(trial.release, trial.payoff.epsilon, type(trial.payoff)) for trial in self.trials}) > 1:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff, ProfilePayoff
@@ -57,10 +57,10 @@ class TrialEvidence:
     """
 
     trial: BernoulliTrial
-    hits: tuple[int, ...]
+    hits: Annotated[tuple[int, ...], check.sequence_of(check.integer(0, SHARD))]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, hits=check.sequence_of(check.integer(0, SHARD)))
+        check.check_fields(self)
         if not 1 <= len(self.hits) <= self.trial.shards:
             raise CheckError("hits", f"1 to {self.trial.shards} entries", f"{len(self.hits)}", verb="have")
         for shard, found in enumerate(self.hits):

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -61,7 +61,7 @@ class CandidateTest:
     hits: int
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, hits=check.integer(0, self.trial.samples))
+        object.__setattr__(self, "hits", check.integer(0, self.trial.samples)(hits=self.hits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +77,14 @@ class NoiseSearchPlan(Plan):
         origin: the code and the pilot that made it.
     """
 
-    epsilon: float
-    target_delta: float
-    noises: tuple[float, ...]
+    epsilon: Annotated[float, check.at_least(0)]
+    target_delta: Annotated[float, check.in_open_interval(0, 1)]
+    noises: Annotated[tuple[float, ...], check.sequence_of(check.positive())]
     checks: tuple[tuple[CandidateTest, CandidateTest], ...]
-    fallback_delta: float = 0.0
+    fallback_delta: Annotated[float, check.in_closed_interval(0, 1)] = 0.0
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            epsilon=check.at_least(0),
-            target_delta=check.in_open_interval(0, 1),
-            noises=check.sequence_of(check.positive()),
-            fallback_delta=check.in_closed_interval(0, 1),
-        )
+        check.check_fields(self)
         if not self.noises or len(self.noises) != len(self.checks):
             raise CheckError("checks", "noises", f"{len(self.checks)} and {len(self.noises)}", verb="match")
         if list(self.noises) != sorted(self.noises, reverse=True):

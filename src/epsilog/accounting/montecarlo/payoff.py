@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,10 @@ class HockeyStick:
         epsilon: in nats, at least 0.
     """
 
-    epsilon: float
+    epsilon: Annotated[float, check.at_least(0)]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, epsilon=check.at_least(0))
+        check.check_fields(self)
 
     @property
     def floor(self) -> float:
@@ -64,17 +65,12 @@ class ProfilePayoff:
         deltas: upper bounds of its delta there, in [0, 1], falling.
     """
 
-    epsilon: float
-    epsilons: tuple[float, ...]
-    deltas: tuple[float, ...]
+    epsilon: Annotated[float, check.at_least(0)]
+    epsilons: Annotated[tuple[float, ...], check.sequence_of(check.finite())]
+    deltas: Annotated[tuple[float, ...], check.sequence_of(check.in_closed_interval(0, 1))]
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            epsilon=check.at_least(0),
-            epsilons=check.sequence_of(check.finite()),
-            deltas=check.sequence_of(check.in_closed_interval(0, 1)),
-        )
+        check.check_fields(self)
         if len(self.epsilons) < 2 or len(self.epsilons) != len(self.deltas):
             raise CheckError(
                 "deltas", "at least two epsilons", f"{len(self.epsilons)}, {len(self.deltas)}", verb="match"

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy
@@ -51,11 +51,11 @@ class RandomnessSource:
         value: the number, up to 128 bits, in decimal; or the nonce.
     """
 
-    provenance: str
-    value: str
+    provenance: Annotated[str, check.one_of(tuple(_SEES))]
+    value: Annotated[str, check.text()]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, provenance=check.one_of(tuple(_SEES)), value=check.text())
+        check.check_fields(self)
         if self.provenance == NONCE:
             _check_nonce(self.value)
         else:
@@ -122,14 +122,13 @@ class SoftwareVersions:
         scipy: version of the library of special functions.
     """
 
-    pilot: int = 0
-    epsilog: str = metadata.version("epsilog")
-    numpy: str = np.__version__
-    scipy: str = scipy.__version__
+    pilot: Annotated[int, check.integer(0, LARGEST_SEED)] = 0
+    epsilog: Annotated[str, check.text()] = metadata.version("epsilog")
+    numpy: Annotated[str, check.text()] = np.__version__
+    scipy: Annotated[str, check.text()] = scipy.__version__
 
     def __post_init__(self) -> None:
-        words = check.text()
-        check.validate_fields(self, pilot=check.integer(0, LARGEST_SEED), epsilog=words, numpy=words, scipy=words)
+        check.check_fields(self)
 
     def require_here(self) -> None:
         """Refuses to draw for a plan of other libraries: only the same ones are sure to draw the same."""

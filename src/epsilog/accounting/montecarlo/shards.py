@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,18 +47,12 @@ class BernoulliTrial:
     release: Release
     payoff: Payoff
     tilt: tilts.Tilt
-    log_bound: float
-    samples: int
-    candidate: int = 0
+    log_bound: Annotated[float, check.in_closed_interval(-tilts.LARGEST_LOG, tilts.LARGEST_LOG)]
+    samples: Annotated[int, check.integer(1)]
+    candidate: Annotated[int, check.integer(0)] = 0
 
     def __post_init__(self) -> None:
-        largest = tilts.LARGEST_LOG
-        check.validate_fields(
-            self,
-            log_bound=check.in_closed_interval(-largest, largest),
-            samples=check.integer(1),
-            candidate=check.integer(0),
-        )
+        check.check_fields(self)
 
     @property
     def bound(self) -> float:

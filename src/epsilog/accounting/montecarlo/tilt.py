@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +39,11 @@ class Tilt:
         strength: 0 for plain draws; the Renyi order lambda (a whole number) for remove; the shift c for add.
     """
 
-    direction: AdjacencyType
-    strength: float = 0.0
+    direction: Annotated[AdjacencyType, check.one_of(DIRECTIONS)]
+    strength: Annotated[float, check.at_least(0)] = 0.0
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, direction=check.one_of(DIRECTIONS), strength=check.at_least(0))
+        check.check_fields(self)
         if self.direction == AdjacencyType.REMOVE and not (
             self.strength == int(self.strength) and self.strength <= LARGEST_TILT
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,22 +44,15 @@ class CustomData:
 
     path: Path
     schema: DataSchema
-    row: str
+    row: Annotated[str, check.text()]
     test: Path | None = None
-    test_share: float | None = None
-    decimal: str = "."
-    counts_are_public: bool = False
-    public: bool = False
+    test_share: Annotated[float | None, check.optional(check.in_open_interval(0, 1))] = None
+    decimal: Annotated[str, check.one_of((".", ","))] = "."
+    counts_are_public: Annotated[bool, check.boolean()] = False
+    public: Annotated[bool, check.boolean()] = False
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            row=check.text(),
-            test_share=check.optional(check.in_open_interval(0, 1)),
-            decimal=check.one_of((".", ",")),
-            counts_are_public=check.boolean(),
-            public=check.boolean(),
-        )
+        check.check_fields(self)
         if self.row == self.schema.client:
             raise CheckError("row", "another word than the client's: what one row is", repr(self.row))
         if self.test is not None and self.test_share is not None:

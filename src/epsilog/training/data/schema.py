@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from epsilog.terms import CheckError, check
 
@@ -40,7 +40,8 @@ class RangeColumn:
     def __post_init__(self) -> None:
         ends = ("low", "high") if self.missing is None else ("low", "high", "missing")
         rule = _day() if self.is_dates else check.finite()
-        check.validate_fields(self, **dict.fromkeys(ends, rule))
+        for name in ends:
+            object.__setattr__(self, name, rule.apply(name, getattr(self, name)))
         low, high = self.bounds
         if not low < high or not math.isfinite(high - low):
             raise CheckError("range", "[low, high] with low below high", f"[{self.low}, {self.high}]")
@@ -91,11 +92,11 @@ class CategoryColumn:
         missing: the one that stands where there is none of them; None makes the row unusable.
     """
 
-    names: tuple[str, ...]
+    names: Annotated[tuple[str, ...], check.sequence_of(check.text())]
     missing: str | None = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, names=check.sequence_of(check.text()))
+        check.check_fields(self)
         if not self.names or len(set(self.names)) != len(self.names):
             raise CheckError("categories", "a list of different words, at least one", repr(list(self.names)))
         if self.missing is not None:
@@ -128,10 +129,10 @@ class ClassTarget:
         count: how many classes there are.
     """
 
-    count: int
+    count: Annotated[int, check.integer(2)]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, count=check.integer(2))
+        check.check_fields(self)
 
     @property
     def values_are(self) -> str:
@@ -181,14 +182,14 @@ class DataSchema:
         id: a column that names each row; only to hold rows out by.
     """
 
-    client: str
+    client: Annotated[str, check.text()]
     features: Mapping[str, Feature]
-    target: str
+    target: Annotated[str, check.text()]
     goal: Target
-    id: str | None = None
+    id: Annotated[str | None, check.optional(check.text())] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, client=check.text(), target=check.text(), id=check.optional(check.text()))
+        check.check_fields(self)
         if not self.features:
             raise CheckError("features", "at least one column", "none", verb="name")
         for name in self.features:

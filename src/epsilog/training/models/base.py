@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,29 +98,25 @@ class Model:
     init: Callable[..., Params]
     apply: Callable[[Params, Any], Any]
     loss: str | Loss
-    classes: int | None = None
+    classes: Annotated[int | None, check.optional(check.integer(2))] = None
     score: Score | None = None
-    ids: int | None = None
-    inputs: int | None = None
-    name: str = "own"
+    ids: Annotated[int | None, check.optional(check.integer(1, MOST_IDS))] = None
+    inputs: Annotated[int | None, check.optional(check.integer(1))] = None
+    name: Annotated[str, check.text()] = "own"
     facts: Mapping[str, Any] = field(default_factory=dict)
     shipped: bool = False
     layers: tuple[Layer, ...] = ()
     forward: Forward | None = None
-    framework: str = "jax"
+    framework: Annotated[str, check.one_of(FRAMEWORKS)] = "jax"
     names: tuple[str, ...] = ()
     start: NDArray[np.float64] = field(init=False)
     shapes: tuple[tuple[int, ...], ...] = field(init=False)
     _rebuild: Callable[[list[Any]], Params] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self, classes=check.optional(check.integer(2)), ids=check.optional(check.integer(1, MOST_IDS))
-        )
-        check.validate_fields(self, inputs=check.optional(check.integer(1)), name=check.text())
-        check.validate_fields(self, framework=check.one_of(FRAMEWORKS))
+        check.check_fields(self)
         if not callable(self.loss):
-            check.validate_fields(self, loss=check.one_of(tuple(LOSSES)))
+            object.__setattr__(self, "loss", check.one_of(tuple(LOSSES))(loss=self.loss))
             require_classes(self.loss, self.classes)
         leaves, rebuild, names = _structure(_initialize(self.init))
         _require_numbers(leaves)

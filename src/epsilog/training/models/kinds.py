@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from epsilog.terms import CheckError, check
 from epsilog.training.models.base import MOST_IDS, Call, Forward, Model, build_layered_model
@@ -32,10 +32,10 @@ class Mlp:
     """
 
     name: ClassVar[str] = "mlp"
-    hidden: tuple[int, ...] = (16,)
+    hidden: Annotated[tuple[int, ...], check.sequence_of(check.integer(1))] = (16,)
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, hidden=check.sequence_of(check.integer(1)))
+        check.check_fields(self)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
         """As ``ModelKind`` says."""
@@ -68,18 +68,14 @@ class Cnn:
     """
 
     name: ClassVar[str] = "cnn"
-    filters: tuple[int, ...] = (16, 32)
-    kernel: int = 5
-    hidden: tuple[int, ...] = (32,)
-    height: int | None = None
-    channels: int = 1
+    filters: Annotated[tuple[int, ...], check.sequence_of(check.integer(1))] = (16, 32)
+    kernel: Annotated[int, check.integer(1)] = 5
+    hidden: Annotated[tuple[int, ...], check.sequence_of(check.integer(1))] = (32,)
+    height: Annotated[int | None, check.optional(check.integer(1))] = None
+    channels: Annotated[int, check.integer(1)] = 1
 
     def __post_init__(self) -> None:
-        whole = check.integer(1)
-        check.validate_fields(
-            self, filters=check.sequence_of(whole), kernel=whole, hidden=check.sequence_of(whole), channels=whole
-        )
-        check.validate_fields(self, height=check.optional(whole))
+        check.check_fields(self)
         if not self.filters:
             raise CheckError("filters", "at least one convolution", "none", verb="name")
 
@@ -131,11 +127,11 @@ class Recommender:
     """
 
     name: ClassVar[str] = "recommender"
-    items: int
-    width: int = 8
+    items: Annotated[int, check.integer(2, MOST_IDS)]
+    width: Annotated[int, check.integer(1)] = 8
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, items=check.integer(2, MOST_IDS), width=check.integer(1))
+        check.check_fields(self)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
         """As ``ModelKind`` says."""
@@ -173,13 +169,12 @@ class NextCharacter:
     """
 
     name: ClassVar[str] = "next-character"
-    width: int = 8
-    hidden: tuple[int, ...] = (64,)
-    symbols: int | None = None
+    width: Annotated[int, check.integer(1)] = 8
+    hidden: Annotated[tuple[int, ...], check.sequence_of(check.integer(1))] = (64,)
+    symbols: Annotated[int | None, check.optional(check.integer(1, MOST_IDS))] = None
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, width=check.integer(1), hidden=check.sequence_of(check.integer(1)))
-        check.validate_fields(self, symbols=check.optional(check.integer(1, MOST_IDS)))
+        check.check_fields(self)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
         """As ``ModelKind`` says."""

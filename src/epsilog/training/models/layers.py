@@ -10,7 +10,7 @@ precision of the model; what they round to is measured and summed in float64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
@@ -53,12 +53,12 @@ class Dense:
         gain: the starting weights are normals of variance ``gain`` / inputs (He et al. 2015: 2 before a ReLU).
     """
 
-    inputs: int
-    outputs: int
-    gain: float = 2.0
+    inputs: Annotated[int, check.integer(1)]
+    outputs: Annotated[int, check.integer(1)]
+    gain: Annotated[float, check.at_least(0)] = 2.0
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, inputs=check.integer(1), outputs=check.integer(1), gain=check.at_least(0))
+        check.check_fields(self)
         _require_few((self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
@@ -87,12 +87,12 @@ class Embedding:
         gain: the starting numbers are normals of variance ``gain`` / width.
     """
 
-    ids: int
-    width: int
-    gain: float = 1.0
+    ids: Annotated[int, check.integer(1)]
+    width: Annotated[int, check.integer(1)]
+    gain: Annotated[float, check.at_least(0)] = 1.0
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, ids=check.integer(1), width=check.integer(1), gain=check.at_least(0))
+        check.check_fields(self)
         _require_few(self.ids * self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:
@@ -132,14 +132,13 @@ class Conv:
         gain: the starting weights are normals of variance ``gain`` over the numbers of a window.
     """
 
-    inputs: int
-    outputs: int
-    kernel: int
-    gain: float = 2.0
+    inputs: Annotated[int, check.integer(1)]
+    outputs: Annotated[int, check.integer(1)]
+    kernel: Annotated[int, check.integer(1)]
+    gain: Annotated[float, check.at_least(0)] = 2.0
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, inputs=check.integer(1), outputs=check.integer(1), kernel=check.integer(1))
-        check.validate_fields(self, gain=check.at_least(0))
+        check.check_fields(self)
         _require_few((self.kernel**2 * self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
@@ -172,10 +171,10 @@ class Bias:
         width: how many.
     """
 
-    width: int
+    width: Annotated[int, check.integer(1)]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, width=check.integer(1))
+        check.check_fields(self)
         _require_few(self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:  # noqa: ARG002 - as every layer

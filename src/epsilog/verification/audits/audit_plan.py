@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import Canaries, CheckError, check, codec
@@ -25,13 +25,12 @@ class PlannedAudit:
         commitment: SHA-256 of the secret that coins and canaries follow from.
     """
 
-    protocol: AuditProtocol
-    score: str
-    commitment: str
+    protocol: Annotated[AuditProtocol, check.instance_of(AuditProtocol)]
+    score: Annotated[str, check.one_of(tuple(SCORES.values()))]
+    commitment: Annotated[str, check.text()]
 
     def __post_init__(self) -> None:
-        check.validate_fields(self, protocol=check.instance_of(AuditProtocol), commitment=check.text())
-        check.validate_fields(self, score=check.one_of(tuple(SCORES.values())))
+        check.check_fields(self)
 
     def is_possible(self, scores: Iterable[float]) -> bool:
         """Whether such scores may be what was planned: cosines are at most 1, losses may fall or rise by anything."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,20 +69,14 @@ class AuditProtocol:
         ``list_default_guesses``.
     """
 
-    canaries: int
-    delta: float
-    confidence: float = 0.95
-    method: Method = ONE_RUN
+    canaries: Annotated[int, check.integer(2, 10**7)]
+    delta: Annotated[float, check.in_half_open_interval(0, 1)]
+    confidence: Annotated[float, check.in_open_interval(0, 1)] = 0.95
+    method: Annotated[Method, check.one_of(tuple(METHODS))] = ONE_RUN
     guesses: tuple[Guesses, ...] = ()
 
     def __post_init__(self) -> None:
-        check.validate_fields(
-            self,
-            canaries=check.integer(2, 10**7),
-            delta=check.in_half_open_interval(0, 1),
-            confidence=check.in_open_interval(0, 1),
-            method=check.one_of(tuple(METHODS)),
-        )
+        check.check_fields(self)
         if self.method == GAUSSIAN and self.delta == 0:
             raise CheckError("delta", "above 0 for a Gaussian mechanism", "0")
         made = tuple(Guesses(*one) for one in self.guesses) or list_default_guesses(self.canaries)
