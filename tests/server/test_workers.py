@@ -355,8 +355,8 @@ def test_a_process_that_runs_is_taken_before_one_that_was_ended():
     """Whoever asks again while typing does not wait for a new process where another is free."""
 
     class Of:
-        def __init__(self, runs):
-            self.runs = runs
+        def __init__(self, is_running):
+            self.is_running = is_running
 
     room = _WorkerQueue([], 1)
     idle, newest, ended = Of(True), Of(True), Of(False)

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from starlette.responses import (
@@ -80,8 +80,8 @@ class WorkerPool:
 
     async def close(self) -> None:
         """Kill the processes."""
-        for worker in (*self._quick.workers, *self._slow.workers):
-            await worker.end()
+        await self._quick.close()
+        await self._slow.close()
 
     async def answer(self, route: Route, ask: RequestModel, *, client: str | None = None) -> Response:
         """The answer as a response, or a problem document: too much work, or too many that wait.
@@ -111,15 +111,13 @@ class WorkerPool:
                 del self._slow_per_client[client]  # the table does not grow with clients that are gone
 
     async def _ask_worker(self, queue: _WorkerQueue, line: bytes) -> Response:
-        if queue.full:
+        if queue.is_full:
             return _refuse_for_now(503, "busy", "Too many questions wait", "Ask again in a few seconds.")
-        async with queue.worker() as worker:
-            try:
-                async with asyncio.timeout(self.deadline):
-                    return await worker.ask(line)
-            except TimeoutError:
-                worker.kill()
-                return _refuse_work(f"No answer within {self.deadline:g} s.")
+        try:
+            status, media_type, body = json.loads(await queue.ask(line, self.deadline))
+        except TimeoutError:
+            return _refuse_work(f"No answer within {self.deadline:g} s.")
+        return Response(body, status, media_type=media_type)
 
 
 def _refuse_work(reason: str) -> Response:
@@ -141,10 +139,10 @@ class _WorkerQueue:
     def __init__(self, workers: Sequence[_Worker], max_queued: int) -> None:
         self.workers, self._max_queued, self._queued = workers, max_queued, 0
         self._free: asyncio.PriorityQueue[tuple[bool, int, _Worker]] = asyncio.PriorityQueue()
-        self._turns = itertools.count()
+        self._turns, self._answers = itertools.count(), set[asyncio.Task[bytes]]()
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether no further question may wait."""
         return self._queued >= self._max_queued
 
@@ -156,28 +154,43 @@ class _WorkerQueue:
         for worker in reversed(self.workers):
             self.give_back(worker)
 
-    @contextlib.asynccontextmanager
-    async def worker(self) -> AsyncIterator[_Worker]:
-        """Wait for a process and use it alone."""
+    async def close(self) -> None:
+        """Kill all."""
+        for answer in self._answers:
+            answer.cancel()
+        await asyncio.gather(*self._answers, return_exceptions=True)
+        for worker in self.workers:
+            await worker.end()
+
+    async def ask(self, line: bytes, deadline: float) -> bytes:
+        """Wait for a process and its answer; abandoned work ends about as soon as another process would start."""
         self._queued += 1
         try:
             *_, worker = await self._free.get()
         finally:
             self._queued -= 1
+        answer = asyncio.get_running_loop().create_task(self._answer(worker, line, deadline))
+        self._answers.add(answer)
+        answer.add_done_callback(self._answers.discard)
         try:
-            yield worker
+            return await asyncio.shield(answer)
         except asyncio.CancelledError:  # the client has disconnected
-            worker.abandon(then=lambda: self.give_back(worker))
+            asyncio.get_running_loop().call_later(_GRACE_SECONDS, answer.cancel)
             raise
-        except BaseException:  # the process broke
+
+    async def _answer(self, worker: _Worker, line: bytes, deadline: float) -> bytes:
+        try:
+            async with asyncio.timeout(deadline):
+                return await worker.ask(line)
+        except BaseException:  # too late, abandoned, or the process broke
             worker.kill()
-            self.give_back(worker)
             raise
-        self.give_back(worker)
+        finally:
+            self.give_back(worker)
 
     def give_back(self, worker: _Worker) -> None:
         """A process that runs is used first, the last used one before others; a killed one must start again."""
-        self._free.put_nowait((not worker.runs, -next(self._turns), worker))
+        self._free.put_nowait((not worker.is_running, -next(self._turns), worker))
 
 
 class _Worker:
@@ -186,12 +199,10 @@ class _Worker:
     def __init__(self, command: Sequence[str], *, niceness: int = 0) -> None:
         self._command, self._niceness = command, niceness
         self._process: asyncio.subprocess.Process | None = None
-        self._is_answering = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._abandoned: asyncio.Task[None] | None = None
+        self._exits: set[asyncio.Task[None]] = set()
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether its process runs, and was not killed."""
         return self._process is not None and self._process.returncode is None
 
@@ -207,70 +218,38 @@ class _Worker:
                 # the server handles interrupts; in its own session Linux would ignore niceness
                 process_group=0,
             )
-            self._is_answering = False
             if self._niceness and hasattr(os, "setpriority"):  # before it loads: a start costs as much as a question
                 with contextlib.suppress(OSError):  # it has ended already
                     priority = os.getpriority(os.PRIO_PROCESS, 0) + self._niceness
                     os.setpriority(os.PRIO_PROCESS, self._process.pid, priority)
         return self._process
 
-    async def ask(self, line: bytes) -> Response:
+    async def ask(self, line: bytes) -> bytes:
         """Send one question and wait for its answer."""
         process = await self.start()
         assert process.stdin is not None
-        self._is_answering = True
+        assert process.stdout is not None
         process.stdin.write(line)
         await process.stdin.drain()
-        status, media_type, body = json.loads(await self._read(process))
-        return Response(body, status, media_type=media_type)
-
-    async def _read(self, process: asyncio.subprocess.Process) -> bytes:
-        assert process.stdout is not None
         found = await process.stdout.readline()
         if not found.endswith(b"\n"):
             raise RuntimeError("a worker ended before it answered")
-        self._is_answering = False
         return found
-
-    def abandon(self, *, then: Callable[[], None]) -> None:
-        """Let the process finish if it does so about as soon as another would start; else kill it."""
-        process = self._process
-        if process is None or not self._is_answering:
-            then()
-            return
-
-        async def finish() -> None:
-            try:
-                async with asyncio.timeout(_GRACE_SECONDS):
-                    await self._read(process)
-            except (TimeoutError, RuntimeError, ValueError):  # too late; it broke; or its answer is too long
-                self.kill()
-            then()
-
-        self._abandoned = self._schedule(finish())
 
     def kill(self) -> None:
         """End the process at once; the next question starts another."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            self._schedule(_wait_for_exit(self._process))
+            ended = asyncio.get_running_loop().create_task(_wait_for_exit(self._process))
+            self._exits.add(ended)
+            ended.add_done_callback(self._exits.discard)
             self._process = None
-
-    def _schedule(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def end(self) -> None:
         """Kill the process and wait until it is gone."""
-        if self._abandoned is not None:
-            self._abandoned.cancel()
-            await asyncio.gather(self._abandoned, return_exceptions=True)
-            self._abandoned = None
         self.kill()
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._exits)
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process) -> None:
