@@ -5,11 +5,22 @@ import json
 import pytest
 from tests.reports.drawn import finish, make_plan
 
+from epsilog import plan
 from epsilog.ledger import Checkpoint, iterate_verified_documents, open_ledger, read_ledger, write_bundle
 from epsilog.reports import compare_rebuilt, extract_document, verify_report
-from epsilog.server import middleware, worker
+from epsilog.server import (
+    middleware,
+    responses,
+    verification,
+    worker,
+)
+from epsilog.server.certificates import _SOFTWARE
 from epsilog.signing import Envelope, SigningKey
-from epsilog.terms import RecordError, codec
+from epsilog.terms import (
+    CheckError,
+    RecordError,
+    codec,
+)
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +183,41 @@ def test_what_cannot_be_read_is_named_and_a_private_key_is_not_repeated(site, si
         told = site.post("verify", given)
         assert told.status == 422
         assert says in told.json()["detail"]
+
+
+RUN = {"population": 50_000, "cohort_size": 500, "rounds": 20, "noise_multiplier": 1.2}
+
+
+def test_a_record_carries_its_owners_words_and_is_checked():
+    said = {"delta_reason": "below 1/N", "references": [{"what": "data", "name": "visits", "sha256": "ab" * 32}]}
+    asked = RUN | {"cohort_size": 50_000}  # everybody: a Gaussian, at once
+
+    def record(path, ask):
+        route = worker.ROUTES[path]
+        return route.answer(route.request.model_validate(ask))
+
+    stamped, plain = record("/federated/record", asked | said), record("/federated/record", asked)
+    assert stamped["record"].pop("owner") == said
+    assert stamped["record"] == plain["record"]
+    assert plain["record"]["question"] == plan.QUESTIONS["/federated"].parse(asked).to_json()
+    assert (plain["record"]["v"], plain["record"]["software"]) == (0, _SOFTWARE)
+    query = {"epsilon": 1.0, "queries": 3}
+    queries = record("/queries/record", query | said)
+    assert queries["record"]["owner"] == said
+    assert queries["record"]["question"] == plan.QUESTIONS["/queries"].parse(query).to_json()
+    wrong = [said["references"][0], said["references"][0] | {"name": "/home/me/visits"}]
+    with pytest.raises(CheckError, match=r"references\[1\].name must be a name, not the path"):
+        record("/federated/record", asked | {"references": wrong})
+    for document, codes, verdict in [
+        (plain, ["record/holds", "answer/comes-out-again"], "passed"),
+        (queries, ["record/holds", "answer/comes-out-again", "references/not-checked"], "not checked"),
+        (plain | {"sha256": "0" * 64}, ["record/changed", "answer/comes-out-again"], "failed"),
+    ]:
+        found = verification.verify_route(verification.VerifyRequest(record=json.dumps(document)))
+        responses.ReportVerificationModel.model_validate_json(json.dumps(found))
+        assert ([one["code"] for one in found["findings"]], found["verdict"]) == (codes, verdict)
+    for other in ("{", "[]", '{"record": 3, "sha256": ""}', '{"sha256": "", "sha256": ""}'):
+        with pytest.raises(CheckError, match="record must be a stamped calculation"):
+            verification.verify_route(verification.VerifyRequest(record=other))
+    with pytest.raises(CheckError, match="record must be alone"):
+        verification.verify_route(verification.VerifyRequest(record=json.dumps(plain), key="x"))

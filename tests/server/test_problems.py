@@ -1,4 +1,4 @@
-"""Every refusal of every question names a field of what was asked, or says why it cannot."""
+"""Every failure is a problem document; every refusal of a question names a field, or says why it cannot."""
 
 import json
 import re
@@ -8,11 +8,81 @@ from typing import get_args
 import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 
-from epsilog.server import ledger_service, worker
+from epsilog.mechanisms import (
+    FixedSizeSampled,
+    Gaussian,
+)
+from epsilog.server import (
+    ledger_service,
+    problems,
+    worker,
+)
 from epsilog.server.problems import map_error_to_problem
+from epsilog.terms import (
+    CalibrationError,
+    CheckError,
+    EpsilogError,
+    RecordError,
+    UnsupportedMechanismError,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "says"),
+    [
+        (CheckError("delta", "in (0, 1)", "2"), 422, "invalid-input", "delta must be in (0, 1), got 2"),
+        (ValueError("something"), 422, "invalid-input", "something"),
+        (OverflowError("ours"), 422, "out-of-reach", "nothing is claimed"),
+        (ZeroDivisionError("ours"), 422, "out-of-reach", "nothing is claimed"),
+        (CalibrationError("no noise"), 422, "no-answer", "no noise"),
+        (RecordError("line 1"), 422, "refused", "line 1"),
+        (EpsilogError("no"), 422, "refused", "no"),
+        (HTTPException(404, "nothing here"), 404, "http", "nothing here"),
+        (KeyError("secret"), 500, "internal", "The server failed"),
+        (OSError("/secret"), 500, "internal", "The server failed"),
+        (
+            UnsupportedMechanismError(FixedSizeSampled(Gaussian(1.0), 2, 5), method="a method", reason="why"),
+            422,
+            "unsupported",
+            "a method has no proven bound for FixedSizeSampled: why. No nearby formula is used instead.",
+        ),
+        (
+            UnsupportedMechanismError(Gaussian(1.0), method="a method"),
+            422,
+            "unsupported",
+            "a method has no proven bound for Gaussian. No nearby",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_each_failure_is_a_problem_document(error, status, kind, says):
+    found = problems.map_error_to_problem(error)
+    body = json.loads(found.body)
+    assert (found.status_code, body["status"], body["type"]) == (status, status, f"/problems/{kind}")
+    assert found.media_type == "application/problem+json"
+    assert says in body["detail"]
+    assert body["title"]
+    assert "secret" not in found.body.decode()
+    assert ("errors" in body) == (kind == "invalid-input")
+
+
+def test_a_field_error_says_what_was_given_in_few_words():
+    (found,) = json.loads(problems.map_error_to_problem(CheckError("weights", "numbers", "9" * 500, verb="hold")).body)[
+        "errors"
+    ]
+    said = {"field": "weights", "message": "must hold numbers", "bound": "numbers", "value": "9" * 200}
+    assert {name: found[name] for name in said} == said
+    (found,) = json.loads(problems.map_error_to_problem(ValueError("why")).body)["errors"]
+    assert (found["field"], found["message"]) == (None, "why")
+    detail = json.loads(problems.map_error_to_problem(ValueError("x" * 900)).body)["detail"]
+    assert detail == "x" * 500
+
 
 RUN = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
+
+
 SOUND = {
     "FederatedAsk": RUN,
     "FederatedSchedule": RUN,
@@ -30,11 +100,23 @@ SOUND = {
         "second": {"mechanism": "laplace", "parameter": 3.0},
     },
 }
+
+
 WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
+
+
 ASKED = worker.ROUTES.keys() - ledger_service.routes.by_path.keys()  # only the server asks those
+
+
 MECHANISMS = ("gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp")
+
+
 READ_AS = {"/account/verdict", "/account/risk"}  # their parts are read by what reads those of /account
+
+
 ENOUGH = 0.05  # seconds of work after which a question counts as accepted
+
+
 KINDS = {  # what belongs to no one field, and says so in its own words
     "/problems/unsupported",
     "/problems/no-answer",

@@ -1,8 +1,10 @@
-"""Ctrl-C ends the server and all that it started, whoever still waits for it."""
+"""Listening, limits on connections, and the end of a server with its processes."""
 
+import asyncio
 import contextlib
 import http.client
 import json
+import logging
 import os
 import re
 import signal
@@ -15,7 +17,99 @@ from pathlib import Path
 
 import pytest
 
+from epsilog.server import (
+    server,
+)
+from epsilog.terms import (
+    CheckError,
+    EpsilogError,
+)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host):
+    uvicorn = pytest.importorskip("uvicorn")
+    told = []
+
+    class Server:
+        def __init__(self, config):
+            assert config.app.state.ledger == "b.db"
+            assert (config.app.state.runs, config.app.state.certificates_in) == (tmp_path, tmp_path / "c")
+            assert (config.server_header, config.timeout_graceful_shutdown) == (False, server.SHUTDOWN_SECONDS)
+            assert config.limit_concurrency
+
+        async def serve(self, sockets):
+            told.append(sockets)
+
+    monkeypatch.setattr(uvicorn, "Server", Server)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    bound = []
+    monkeypatch.setattr(server, "_bind", lambda *where: bound.append(where) or listener)
+    ready = told.append
+    server.serve(host, 8123, ledger="b.db", runs=tmp_path, certificates_in=tmp_path / "c", ready=ready)
+    address = f"http://[::1]:{port}" if host == "::1" else f"http://{host}:{port}"
+    assert (bound, told) == ([(host, 8123)], [address, [listener]])
+    assert listener.fileno() == -1  # closed with the server
+    bound.clear(), told.clear()
+    monkeypatch.setattr(server, "_bind", lambda *_: socket.socket())
+    monkeypatch.setattr(Server, "__init__", lambda *_: None)
+    server.serve(host, 8123)
+    assert len(told) == 1
+
+
+def test_a_server_begins_its_first_process_before_it_loads_what_only_it_needs(tmp_path):
+    """Both take about a second: one after the other, a first question waited for seconds."""
+    code = """
+import sys
+from epsilog import server
+from epsilog.server import workers
+class Begun(Exception): pass
+async def begin(self):
+    raise Begun(*[name for name in ("fastapi", "uvicorn", "epsilog.server.app") if name in sys.modules])
+workers.WorkerPool.start_first = begin
+try:
+    server.serve("127.0.0.1", 0)
+except Begun as error:
+    print("begun", *error.args)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split() == ["begun"], done.stderr
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 1.5])
+def test_a_port_that_is_none_is_refused(port):
+    with pytest.raises(ValueError, match="port must be"):
+        server.serve("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.2", "127.0.0.1.evil.example", ""])  # noqa: S104 - refused
+def test_nothing_but_loopback_is_served(host):
+    with pytest.raises(CheckError, match="host must be a loopback address"):
+        server.serve(host, 8080)
+
+
+def test_a_port_that_is_taken_is_said_to_be():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(EpsilogError, match=f"port {port} of 127.0.0.1 cannot be bound"):
+            server._bind("127.0.0.1", port)
+    with server._bind("127.0.0.1", port) as listener:
+        assert listener.getsockname() == ("127.0.0.1", port)
+        assert listener.family == socket.AF_INET
+
+
+@pytest.mark.parametrize(
+    ("error", "news"), [(None, True), (ValueError("x"), True), (asyncio.CancelledError(), False)], ids=str
+)
+def test_requests_that_end_with_the_server_are_no_news(error, news):
+    info = None if error is None else (type(error), error, None)
+    assert server._is_no_cancellation(logging.LogRecord("uvicorn.error", 40, "f", 1, "message", (), info)) == news
+
+
 HEAVY = {"mechanism": "laplace", "parameter": 1.0, "count": 10_000, "sampling_probability": 0.01}
+
+
 RUN = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
 
 

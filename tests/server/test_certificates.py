@@ -1,0 +1,326 @@
+"""Certificates: described, drawn, watched, paused, resumed, cancelled, and found again by a later server."""
+
+import inspect
+import itertools
+import json
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from epsilog import plan
+from epsilog.accounting.montecarlo import certify_delta, compute_balls_in_bins_delta, strategies
+from epsilog.mechanisms import (
+    BallsInBins,
+    BallsInBinsParticipation,
+    CyclicPoissonParticipation,
+    Gaussian,
+    MatrixMechanism,
+    MinSepParticipation,
+    ToeplitzStrategy,
+)
+from epsilog.server import (
+    certificates,
+    create_app,
+)
+from epsilog.server.certificates import _SOFTWARE, LONGEST_PATH, CertificateRequest, CertificateService
+from epsilog.terms import (
+    CheckError,
+    codec,
+)
+
+EVERYBODY = {"population": 50_000, "cohort_size": 50_000, "rounds": 20, "noise_multiplier": 1.2}
+
+
+LIMITS = {
+    "bands": (1, 512),
+    "bins": (1, 1024),
+    "epochs": (1, 100),
+    "probability": (1e-9, 1.0),
+    "noise_multiplier": (1e-9, 1000.0),
+    "epsilon": (0.0, 100.0),
+    "failure": (1e-9, 1 - 1e-9),
+    "samples": (1000, 50_000_000),
+}
+
+
+BEYOND = {"probability": 0.0, "noise_multiplier": 0.0, "failure": 0.0}
+
+
+def test_what_a_certificate_leaves_out_means_what_it_means_in_the_library():
+    known = inspect.signature(certify_delta).parameters
+    for name, one in CertificateRequest.model_fields.items():
+        if not one.is_required() and name in known and known[name].default is not inspect.Parameter.empty:
+            assert name == "samples" or one.default == known[name].default, name
+
+
+def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
+    """Pages, embeds and saved addresses leave it out."""
+    blank = CertificateRequest()
+    assert blank.release() == BallsInBins(Gaussian(1.0), bins=16, epochs=1)
+    assert (blank.epsilon, blank.samples, blank.failure, blank.bands, blank.probability) == (1.0, 10**6, 1e-6, 8, 0.5)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_certificates_limits_are_allowed_and_what_lies_beyond_is_not(name):
+    low, high = LIMITS[name]
+    for value in (low, high):
+        assert getattr(CertificateRequest(**{name: value}), name) == value
+    over = 1.0 if name == "failure" else high + 1 if isinstance(high, int) else high * (1 + 1e-9)
+    for value in (BEYOND.get(name, low - 1), over):
+        with pytest.raises(ValidationError):
+            CertificateRequest(**{name: value})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["independent", "square-root", "optimal"])
+@pytest.mark.parametrize("participation", ["balls-in-bins", "b-min-sep", "cyclic-poisson"])
+def test_a_certificate_is_of_the_run_that_was_described(participation, strategy):
+    ask = CertificateRequest(
+        participation=participation,
+        strategy=strategy,
+        bands=3,
+        bins=4,
+        epochs=5,
+        probability=0.25,
+        noise_multiplier=2.0,
+    )
+    if (participation, strategy) == ("balls-in-bins", "independent"):
+        assert ask.release() == BallsInBins(Gaussian(2.0), bins=4, epochs=5)
+        both = [
+            compute_balls_in_bins_delta(bins=4, noise_stddev=2.0, epsilon=1.0, direction=direction, epochs=5).value
+            for direction in ("add", "remove")
+        ]
+        assert ask.exact() == max(both) > min(both)
+        return
+    taking_part = {
+        "balls-in-bins": BallsInBinsParticipation(4),
+        "b-min-sep": MinSepParticipation(4, 0.25),
+        "cyclic-poisson": CyclicPoissonParticipation(4, 0.25),
+    }[participation]
+    noise = {
+        "independent": ToeplitzStrategy((1.0,)),
+        "square-root": strategies.build_square_root_column(3),
+        "optimal": strategies.optimize_banded_column(3, 20),
+    }[strategy]
+    assert ask.release() == MatrixMechanism(noise, taking_part, 20, 2.0)
+    assert ask.exact() is None
+
+
+def test_a_run_whose_losses_are_drawn_one_after_the_other_is_short():
+    family = {"participation": "cyclic-poisson", "bins": LONGEST_PATH // 4}
+    assert CertificateRequest(**family, epochs=4).release().rounds == LONGEST_PATH
+    with pytest.raises(CheckError, match="epochs must be at most 4 here, got 5"):
+        CertificateRequest(**family, epochs=5).release()
+    assert CertificateRequest(bins=1024, epochs=100).release()  # in closed form
+    short = CertificateRequest(participation="b-min-sep", strategy="square-root", bands=8, bins=1, epochs=5)
+    assert short.release().strategy == strategies.build_square_root_column(5)
+
+
+@pytest.mark.slow
+def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
+    ask = CertificateRequest(samples=2000, bins=4)
+    made = {"software": _SOFTWARE, "ask": ask.model_dump()}
+    evidence = certify_delta(ask.release(), epsilon=ask.epsilon, failure=ask.failure, samples=ask.samples).to_json()
+    names = ["a" * 16, "0123456789abcdef", "b" * 16]
+    for age, name in enumerate(names):
+        (tmp_path / f"{name}.ask.json").write_text(json.dumps(made))
+        os.utime(tmp_path / f"{name}.ask.json", (10 + age, 10 + age))
+    (tmp_path / f"{names[1]}.evidence.json").write_text(json.dumps(evidence))
+    for name, other in (
+        ("c" * 16, made | {"software": "epsilog 0.0.0"}),
+        ("d" * 16, {"ask": made["ask"]}),
+        ("e" * 16, made | {"ask": {"bins": 0}}),
+        ("9" * 16, made),
+        ("not a name", made),
+    ):
+        (tmp_path / f"{name}.ask.json").write_text(json.dumps(other))
+    (tmp_path / f"{'9' * 16}.evidence.json").write_text('{"interval": {"lower": 0.25}}')  # of no certificate
+    (tmp_path / f"{'f' * 16}.ask.json").write_text("{")
+    found = CertificateService(tmp_path)
+    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
+    told = certificates.list_certificates_route(request)["certificates"]
+    assert [one["id"] for one in told] == names[::-1]
+    for one in told:
+        assert (one["ask"], one["of"], one["exact"]) == (made["ask"], 2000, ask.exact())
+    assert [one["state"] for one in told] == ["paused", "done", "paused"]
+    assert told[1]["interval"] == evidence["interval"]
+    assert {way: look["draws"] for way, look in told[1]["directions"].items()} == {"remove": 2000, "add": 2000}
+    assert "interval" not in told[0]
+    assert told[0]["directions"] == {}
+    assert certificates.get_certificate_route(names[0], request) == {
+        name: told[2][name] for name in told[2] if name != "id"
+    }
+    with pytest.raises(HTTPException, match="is not finished"):
+        found.evidence(found.registry.job(names[0]))
+    assert found.evidence(found.registry.job(names[1])) == evidence
+    assert certificates.control_certificate_route(names[0], "cancel", request)["state"] == "cancelled"
+    assert not (tmp_path / f"{names[0]}.ask.json").exists()
+    assert certificates.control_certificate_route(names[2], "pause", request)["state"] == "paused"
+    assert (tmp_path / f"{names[2]}.ask.json").exists()
+
+
+def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
+    calls = []
+
+    def drawn(release, **named):
+        calls.append((release, {name: named[name] for name in named if name not in {"journal", "progress"}}))
+        assert named["journal"].parent == tmp_path / "new"
+        named["journal"].write_text(json.dumps(head) + "\n")
+        for way in ("remove", "add", "remove"):
+            trial = SimpleNamespace(tilt=SimpleNamespace(direction=way), bound=2.0, samples=5000)
+            named["progress"](trial, 10 * len(calls), 3)
+        return result
+
+    head = {"provenance": "the operating system", "run": "0f"}
+    result = SimpleNamespace(interval=plan.plan_federated(**EVERYBODY).epsilon, to_json=lambda: {"a": 1})
+    monkeypatch.setattr(certificates, "certify_delta", drawn)
+    monkeypatch.setattr(
+        certificates, "compute_running_interval", lambda _, draws, hits, failure: (draws, hits + failure)
+    )
+    found = CertificateService(tmp_path / "new")
+    ask = CertificateRequest(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
+    job = found.ask(ask)
+    for _ in range(200):
+        if job.over and not job.busy:
+            break
+        time.sleep(0.01)
+    assert job.snapshot["state"] == "done", job.snapshot
+    assert calls == [(ask.release(), {"epsilon": 0.5, "failure": 0.01, "samples": 5000})]
+    seen = {"draws": 10, "hits": 3, "lower": 10, "upper": 3.005, "estimate": 0.6}
+    seen = seen | {"trail": [seen]}  # the second look at removal is no further on
+    assert job.snapshot["directions"] == {"remove": seen, "add": seen}
+    assert job.snapshot["born"] == {"provenance": head["provenance"], "plan": head["run"]}
+    assert job.snapshot["interval"] == codec.encode(result.interval)
+    assert (job.snapshot["of"], job.snapshot["exact"], job.snapshot["ask"]) == (5000, None, ask.model_dump())
+    kept = {path.name.removeprefix(f"{job.id}."): json.loads(path.read_text()) for path in found.folder.iterdir()}
+    asked = {"software": _SOFTWARE, "ask": ask.model_dump()}
+    assert kept == {"ask.json": asked, "evidence.json": {"a": 1}, "journal.json": head}
+    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
+    download = certificates.download_evidence_route(job.id, request)
+    assert json.loads(download.body) == {"a": 1}
+    assert f'filename="montecarlo-{job.id}.json"' in download.headers["content-disposition"]
+
+
+def events(site, name):
+    stream = site.get(f"certificates/{name}/events")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    return [json.loads(line[6:]) for line in stream.body.decode().splitlines() if line.startswith("data: ")]
+
+
+@pytest.mark.slow
+def test_a_certificate_narrows_to_the_exact_value(site):
+    started = site.post("certificates", {"samples": 300_000, "epsilon": 1.0})
+    assert started.status == 201
+    seen = events(site, started.json()["id"])
+    assert seen[-1]["state"] == "done"
+    assert seen[-1]["interval"]["lower"] <= started.json()["exact"] <= seen[-1]["interval"]["upper"]
+    document = site.get(f"certificates/{started.json()['id']}/evidence.json")
+    assert seen[-1]["born"] == {"provenance": "entropy", "plan": document.json()["commitment"]}
+    assert started.json()["born"] is None
+    looks = seen[-1]["directions"]["remove"]["trail"]
+    assert [looks[0]["draws"], looks[-1]["draws"]] == [16_384, 300_000]
+    assert all(now["draws"] >= 1.08 * before["draws"] for before, now in itertools.pairwise(looks[:-1]))
+    assert looks[-1]["upper"] - looks[-1]["lower"] < 0.4 * (looks[0]["upper"] - looks[0]["lower"])
+    for look in looks:  # each looser than an interval for that number of draws alone
+        assert look["lower"] <= started.json()["exact"] <= look["upper"]
+        assert look["lower"] < look["estimate"] < look["upper"]
+    assert looks[-1]["lower"] < seen[-1]["interval"]["lower"] < seen[-1]["interval"]["upper"] < looks[-1]["upper"]
+    assert document.json()["simulation"] is False  # fresh entropy: a certificate, not a repeat
+    from epsilog.accounting.montecarlo import recompute_document
+
+    assert recompute_document(document.json(), shards=2) == ()
+
+
+@pytest.mark.slow
+def test_a_certificate_can_be_paused_resumed_and_cancelled(site):
+    name = site.post("certificates", {"samples": 50_000_000}).json()["id"]
+    assert site.get(f"certificates/{name}/evidence.json").status == 409
+    assert site.post(f"certificates/{name}/pause").json()["state"] == "paused"
+    time.sleep(0.5)
+    still = site.get(f"certificates/{name}").json()["directions"]
+    time.sleep(0.5)
+    assert site.get(f"certificates/{name}").json()["directions"] == still
+    assert site.post(f"certificates/{name}/resume").json()["state"] == "running"
+    other = site.post("certificates", {"samples": 50_000_000}).json()["id"]
+    assert site.post("certificates", {"samples": 1000}).status == 429
+    for each in (name, other):
+        site.post(f"certificates/{each}/cancel")
+        assert events(site, each)[-1]["state"] == "cancelled"
+    assert site.post(f"certificates/{name}/explode").status == 422
+    assert site.get("certificates/none").status == 404
+
+
+FAMILIES = [
+    {"participation": "balls-in-bins"},
+    {"participation": "balls-in-bins", "strategy": "square-root", "bands": 4, "epochs": 2},
+    {"participation": "balls-in-bins", "strategy": "optimal", "bands": 3},
+    {"participation": "b-min-sep", "strategy": "square-root", "bands": 4, "bins": 4, "epochs": 3, "probability": 0.2},
+    {"participation": "cyclic-poisson", "strategy": "optimal", "bands": 4, "bins": 4, "epochs": 2},
+    {"participation": "b-min-sep", "bins": 1, "epochs": 5, "probability": 0.1},
+]
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda each: "-".join(map(str, each.values())))
+def test_every_family_is_the_librarys_certificate(site, family):
+    from epsilog.accounting.montecarlo import recompute_document
+
+    ask = {"samples": 20_000, "noise_multiplier": 1.5, "bins": 4} | family
+    started = site.post("certificates", ask).json()
+    last = events(site, started["id"])[-1]
+    assert last["state"] == "done", last
+    document = site.get(f"certificates/{started['id']}/evidence.json").json()
+    assert recompute_document(document, shards=1) == ()
+    assert document["interval"] == last["interval"]
+    assert (started["exact"] is not None) == (family == FAMILIES[0])
+    if started["exact"] is not None:
+        assert last["interval"]["lower"] <= started["exact"] <= last["interval"]["upper"]
+
+
+def test_what_cannot_be_certified_says_why(site):
+    started = site.post(
+        "certificates", {"participation": "b-min-sep", "strategy": "square-root", "bands": 8, "bins": 4, "epochs": 4}
+    )
+    last = events(site, started.json()["id"])[-1]
+    assert last["state"] == "failed"
+    assert "8 bands, separation 4" in last["says"]
+    assert len(last["says"]) < 250
+    too_long = site.post("certificates", {"participation": "cyclic-poisson", "bins": 1024, "epochs": 100})
+    assert (too_long.status, too_long.json()["errors"][0]["field"]) == (422, "epochs")
+
+
+@pytest.mark.slow
+def test_a_certificate_outlives_its_server(serve_app, tmp_path):
+    """Paused on one server, resumed on the next with the same entropy, and found finished on a third."""
+    from epsilog.accounting.montecarlo import recompute_document
+
+    folder = tmp_path / "certificates"
+    with serve_app(create_app(certificates_in=folder)) as first:
+        ask = {"samples": 500_000, "bins": 64}
+        name = first.post("certificates", ask).json()["id"]
+        cancelled = first.post("certificates", ask).json()["id"]
+        first.post(f"certificates/{cancelled}/cancel")
+        end = time.monotonic() + 30
+        while not first.get(f"certificates/{name}").json()["directions"] and time.monotonic() < end:
+            time.sleep(0.02)
+        assert first.post(f"certificates/{name}/pause").json()["state"] == "paused"
+    time.sleep(0.5)
+    journal = (folder / f"{name}.journal.json").read_text()
+    with serve_app(create_app(certificates_in=folder)) as second:
+        found = second.get("certificates").json()["certificates"]
+        assert [(job["id"], job["state"], job["ask"]["bins"]) for job in found] == [(name, "paused", 64)]
+        assert second.post(f"certificates/{name}/resume").json()["state"] == "running"
+        told = events(second, name)[-1]
+        assert told["state"] == "done"
+    assert (folder / f"{name}.journal.json").read_text().startswith(journal)
+    with serve_app(create_app(certificates_in=folder)) as third:
+        again = third.get(f"certificates/{name}").json()
+        assert again["state"] == "done"
+        assert (again["directions"], again["born"]) == (told["directions"], told["born"])  # from the evidence alone
+        document = third.get(f"certificates/{name}/evidence.json").json()
+    assert document["simulation"] is False
+    assert recompute_document(document, shards=2) == ()

@@ -1,0 +1,267 @@
+"""What the pages show of a ledger and of finished runs."""
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+from starlette.exceptions import HTTPException
+from tests.server.conftest import REPORT
+
+from epsilog.ledger import open_ledger
+from epsilog.mechanisms import (
+    PureDP,
+)
+from epsilog.server import (
+    create_app,
+    page_data,
+)
+from epsilog.server.access import LOCAL_HOLDER, Action
+from epsilog.server.authorization import AuthorizedCaller
+from epsilog.terms import (
+    CheckError,
+    NeighboringRelation,
+)
+
+REPLACE = NeighboringRelation.REPLACE_ONE
+
+
+ANYBODY = AuthorizedCaller(LOCAL_HOLDER, Action.READ)
+
+
+def asked(**state):
+    return SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(**({"ledger": None, "runs": None} | state))))
+
+
+def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
+    for name in ("b-run", "a_run.1", ".hidden", "with space", "-dash", "no-report", "x" * 128, "x" * 129):
+        (tmp_path / name).mkdir()
+        if name != "no-report":
+            (tmp_path / name / "report.json").write_text(json.dumps(REPORT))
+    (tmp_path / "file").write_text("")
+    found = page_data.runs_route(asked(runs=tmp_path))
+    assert [run["name"] for run in found["runs"]] == ["a_run.1", "b-run", "x" * 128]
+    for run in found["runs"]:
+        assert {name: run[name] for name in run if name != "name"} == {
+            "programme": "exam-scores",
+            "period": "2026-Q4",
+            "simulation": True,
+            "epsilon": 1.5,
+            "delta": 1e-5,
+            "verdict": "passed",
+            "rounds": 3,
+        }
+    assert page_data.run_route(asked(runs=tmp_path), "b-run") == REPORT
+    assert page_data.runs_route(asked()) == {"present": False, "runs": []}
+    assert page_data.runs_route(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
+
+
+@pytest.mark.parametrize("content", ['{"kind": "plan"}', '["report"]', '"report"', "null", "7"])
+def test_what_is_no_report_is_not_shown_as_one(tmp_path, content):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "report.json").write_text(content)
+    with pytest.raises(CheckError, match=r"report must be a report document, got report\.json"):
+        page_data.run_route(asked(runs=tmp_path), "r")
+
+
+def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
+    (tmp_path / "r").mkdir()
+    path = tmp_path / "r" / "report.json"
+    path.write_text(json.dumps(REPORT))
+    monkeypatch.setattr(page_data, "LONGEST_REPORT", path.stat().st_size)
+    assert page_data.run_route(asked(runs=tmp_path), "r") == REPORT
+    monkeypatch.setattr(page_data, "LONGEST_REPORT", path.stat().st_size - 1)
+    with pytest.raises(HTTPException) as refused:
+        page_data.run_route(asked(runs=tmp_path), "r")
+    assert refused.value.status_code == 413
+
+
+@pytest.mark.parametrize(("name", "file"), [("r", "report.html"), ("r", "report.json")])
+def test_a_report_is_downloaded_under_its_runs_name(tmp_path, name, file):
+    (tmp_path / "r").mkdir()
+    for other in ("report.json", "report.html", "custody.jsonl"):
+        (tmp_path / "r" / other).write_text("{}")
+    found = page_data.report_route(asked(runs=tmp_path), name, file)
+    assert (found.path, found.filename) == (tmp_path / name / file, f"r-{file}")
+    assert found.media_type == {"html": "text/html", "json": "application/json"}[file[-4:]]
+    for other in ("custody.jsonl", "plan.json"):
+        with pytest.raises(HTTPException, match="no such report"):
+            page_data.report_route(asked(runs=tmp_path), name, other)
+    (tmp_path / "r" / "report.html").unlink()
+    with pytest.raises(HTTPException, match="no such report"):
+        page_data.report_route(asked(runs=tmp_path), name, "report.html")
+    for wrong in ("..", "s", "r/", ".r", ""):
+        with pytest.raises(HTTPException, match="no such run"):
+            page_data.report_route(asked(runs=tmp_path), wrong, file)
+    with pytest.raises(HTTPException, match="no such run"):
+        page_data.run_route(asked(), "r")
+
+
+def test_a_ledger_is_read_page_by_page(tmp_path):
+    with open_ledger(tmp_path / "b.db") as books:
+        books.create_budget(
+            "acme", kind="approximate", epsilon="3", delta="1e-5", privacy_unit="person", simulation=True
+        )
+        books.create_budget("lab", kind="pure", relation=REPLACE, epsilon="2")
+        for number in range(4):
+            books.charge("acme/x", PureDP(0.25), key=f"q-{number}", simulation=True)
+        books.reserve("acme", PureDP(0.5), key="run", rounds=2, simulation=True)
+        started = books.reserve("acme", PureDP(0.125), key="begun", rounds=2, simulation=True)
+        started.start()
+        everything, (count, head) = list(books.history()), books.head()
+        kept = {one.scope: one for one in books.budgets()}
+    for url in (str(tmp_path / "b.db"), f"sqlite:///{tmp_path / 'b.db'}"):
+        state = asked(ledger=url)
+        found = page_data.budgets_route(state, ANYBODY)
+        assert (found["present"], found["entries"], found["head"]) == (True, count, head)
+    acme, lab = found["budgets"]
+    for said, one in ((acme, kept["acme"]), (lab, kept["lab"])):
+        for name in ("scope", "kind", "privacy_unit", "simulation", "theorem"):
+            assert said[name] == getattr(one, name)
+        assert said["relation"] == one.relation.value
+        for name in ("caps", "reserved", "started", "committed", "spent", "available"):
+            assert said[name] == dict(getattr(one, name))
+    sums = {name: acme[name]["epsilon"] for name in ("reserved", "started", "committed", "spent", "available")}
+    assert sums == {"reserved": "0.5", "started": "0.125", "committed": "1", "spent": "1.125", "available": "1.375"}
+    newest = page_data.entries_route(state, ANYBODY, scope=None, before=None, limit=3)
+    assert [one["index"] for one in newest["entries"]] == [count, count - 1, count - 2]
+    assert newest["next"] == count - 2
+    whole = page_data.entries_route(state, ANYBODY, scope=None, before=None, limit=count)
+    assert (len(whole["entries"]), whole["next"]) == (count, None)
+    assert whole["entries"][0]["hash"] == head
+    assert [one["index"] for one in whole["entries"]][::-1] == [entry.index for entry in everything]
+    assert page_data.entries_route(state, ANYBODY, scope="lab", before=None, limit=5)["entries"][0]["scope"] == "lab"
+    cycles = page_data.cycles_route(state, ANYBODY, scope="acme", limit=2)
+    assert [(one["key"], one["scope"]) for one in cycles["cycles"]] == [("q-3", "acme/x"), ("begun", "acme")]
+    assert [one["cumulative"]["epsilon"] for one in cycles["cycles"]] == ["1", "1.125"]
+    assert [one["amount"]["epsilon"] for one in cycles["cycles"]] == ["0.25", "0.125"]
+    assert cycles["scope"] == "acme"
+    assert cycles["caps"] == {"epsilon": "3", "delta": "0.00001"}
+    assert all(one["time"] for one in cycles["cycles"])
+    for read in (page_data.cycles_route, page_data.entries_route):
+        with pytest.raises(HTTPException, match="without a ledger"):
+            read(
+                asked(), ANYBODY, scope="acme", limit=1, **({"before": None} if read is page_data.entries_route else {})
+            )
+
+
+def test_the_ledger_as_it_stands(site):
+    book = site.get("ledger").json()
+    assert [budget["scope"] for budget in book["budgets"]] == ["acme/claims", "lab/study"]
+    acme = book["budgets"][0]
+    assert (acme["caps"], acme["spent"], acme["reserved"]) == (
+        {"epsilon": "3"},
+        {"epsilon": "1.75"},
+        {"epsilon": "0.125"},
+    )
+    assert acme["theorem"]
+    found = site.get("ledger/cycles?scope=acme/claims").json()
+    assert found["caps"] == {"epsilon": "3"}
+    assert [cycle["amount"]["epsilon"] for cycle in found["cycles"]] == ["0.5", "0.25", "1"]
+    assert [cycle["cumulative"]["epsilon"] for cycle in found["cycles"]] == ["0.5", "0.75", "1.75"]
+    newest = site.get("ledger/cycles?scope=acme/claims&limit=1").json()["cycles"]
+    assert newest == found["cycles"][-1:]
+    assert site.get("ledger/cycles?scope=acme").status == 422
+
+
+def test_entries_chain_and_page(site):
+    pages, cursor = [], None
+    while not pages or cursor is not None:
+        page = site.get("ledger/entries?limit=3" + (f"&before={cursor}" if cursor else "")).json()
+        pages, cursor = [*pages, page["entries"]], page["next"]
+    everything = [entry for page in pages for entry in page]
+    assert len(everything) == site.get("ledger").json()["entries"] == everything[0]["index"]
+    assert [entry["previous"] for entry in everything[:-1]] == [entry["hash"] for entry in everything[1:]]
+    assert len(site.get("ledger/entries?scope=lab/study").json()["entries"]) == 4
+    for wrong in ("limit=0", "limit=501", "before=0", "scope=%00", "before=99999999999999999999"):
+        assert site.get(f"ledger/entries?{wrong}").status == 422
+
+
+def checked(site):
+    """The last word of a check of the ledger."""
+    started = site.post("ledger/verify", {})
+    assert started.status == 202
+    stream = site.get(f"ledger/verify/{started.json()['id']}/events").body.decode()
+    last = json.loads([line for line in stream.splitlines() if line.startswith("data: ")][-1][6:])
+    assert last == site.get(f"ledger/verify/{started.json()['id']}").json()
+    return last
+
+
+def test_a_check_reports_and_ends_when_told(site, monkeypatch):
+    from epsilog.ledger import replay
+
+    monkeypatch.setattr(replay, "REPORT_EVERY", 1)
+    going, waits = threading.Event(), threading.Event()
+    fold = replay.LedgerReplay.fold
+
+    def slow(books, entry):
+        if entry.index == 6:
+            waits.set()
+            going.wait(10)
+        fold(books, entry)
+
+    monkeypatch.setattr(replay.LedgerReplay, "fold", slow)
+    name = site.post("ledger/verify", {}).json()["id"]
+    assert waits.wait(10)
+    assert site.get(f"ledger/verify/{name}").json()["checked"] == 5
+    assert site.post("ledger/verify", {}).json()["id"] == name  # a second check joins the first
+    assert site.post(f"ledger/verify/{name}/cancel").json()["state"] == "cancelled"
+    going.set()
+    assert "sound" not in site.get(f"ledger/verify/{name}").json()
+    monkeypatch.undo()
+    assert checked(site)["sound"]
+
+
+@pytest.mark.slow
+def test_verify_says_sound_and_says_broken(site, serve_app, ledger_path, tmp_path):
+    found = checked(site)
+    assert found["sound"]
+    assert found["head"] == site.get("ledger").json()["head"]
+
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(ledger_path.read_bytes().replace(b"question-1", b"question-9"))
+    with serve_app(create_app(ledger=str(broken))) as other:
+        verdict = checked(other)
+    assert verdict["sound"] is False
+    assert verdict["says"]
+
+
+def test_runs_and_their_reports(site):
+    found = site.get("runs").json()["runs"]
+    assert [run["name"] for run in found] == ["exam-scores-1"]
+    assert found[0]["verdict"] == "passed"
+    whole = site.get("runs/exam-scores-1").json()
+    assert whole["identity"]["name"] == "exam-scores"
+    assert found[0]["epsilon"] == whole["claim"]["supported"]
+    spoilt = whole | {"claim": whole["claim"] | {"supported": "inf"}}
+    assert page_data._summarize(spoilt)["epsilon"] == "inf", "what failed is not listed with what was planned"
+    for kind in ("json", "html"):
+        report = site.get(f"runs/exam-scores-1/report.{kind}")
+        assert report.status == 200
+        assert "attachment" in report.headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "runs/..",
+        "runs/../../etc",
+        "runs/%2e%2e",
+        "runs/exam-scores-1/custody.jsonl",
+        "runs/exam-scores-1/..%2freport.json",
+        "runs/none",
+        "runs/exam-scores-1%00",
+    ],
+)
+def test_nothing_else_in_the_folder_is_served(site, path):
+    found = site.get(path)
+    assert found.status == 404
+    assert b"must stay" not in found.body
+
+
+@pytest.mark.slow
+def test_a_server_without_ledger_or_runs_says_so(serve_app):
+    with serve_app(create_app()) as bare:
+        assert bare.get("ledger").json()["present"] is False
+        assert bare.get("ledger/entries").status == 404
+        assert bare.get("runs").json() == {"present": False, "runs": []}
