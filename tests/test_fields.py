@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.server.described import description
 
 from epsilog import plan
-from epsilog.pipeline.config import TrainingSection, make_scheme_section
+from epsilog.pipeline.sections import TrainingSection, make_scheme_section
 from epsilog.schemes import SCHEMES, ClientLevelCorrelatedNoise
 from epsilog.schemes.sampled import NEEDS, SampledScheme
 from epsilog.terms import fields, parameters
@@ -126,12 +126,12 @@ def test_the_file_takes_what_the_term_takes(scheme, way):
     assert set(made.model_fields) == {"kind", *known} - ({"clients"} if scheme.unit_is_client else set())
     stated = {name: value for name, value in given.items() if name in made.model_fields and value is not None}
     stated |= {"kind": scheme.kind}
-    assert made.model_validate(stated).term(12, 1.0) == scheme(**given)
+    assert made.model_validate(stated).build_scheme(12, 1.0) == scheme(**given)
     for name in set(known) & set(stated) - {"noise_multiplier", "sampling"}:  # the file knows "calibrate", and no zero
         kind, fact = fields.field_type(scheme, name), known[name]
         least = in_its_place(scheme, name, inside(fact, kind))
         changed = {name: least} | {below: least for below, other in known.items() if other.le_field == name}
-        assert made.model_validate(stated | changed).term(12, 1.0) == scheme(**given | changed)
+        assert made.model_validate(stated | changed).build_scheme(12, 1.0) == scheme(**given | changed)
         past = [given[fact.le_field] + 1] if fact.le_field in made.model_fields else []
         for value in [in_its_place(scheme, name, value) for value in outside(fact, kind) + past]:
             with pytest.raises(ValueError, match=name):

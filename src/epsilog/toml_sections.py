@@ -1,25 +1,29 @@
-"""What the sections of a TOML file are made of: a programme, or a mapping of logs."""
+"""The parts of a TOML section, for run configs and for mappings of logs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from decimal import Decimal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["BLANK", "LARGEST", "ConfigSection", "Count", "Positive", "Text"]
+from epsilog.terms import CheckError, check
+
+__all__ = ["BLANK", "LARGEST", "Amount", "ConfigSection", "Count", "Flag", "Positive", "Text", "decimal_between"]
 
 
 class ConfigSection(BaseModel):
-    """A section: unknown keys are refused, and what was read stays as it is."""
+    """A frozen section that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 BLANK = "?"
-"""What `epsilog init` leaves where somebody has to say something."""
+"""The placeholder that `epsilog init` leaves for a value that the user has to supply."""
 
 
-def _not_blank(value: str) -> str:
+def _require_text(value: str) -> str:
     if not value.strip():
         raise ValueError("must be a string that is not blank")
     if value.strip() == BLANK:
@@ -27,7 +31,27 @@ def _not_blank(value: str) -> str:
     return value
 
 
-LARGEST = 2**53  # whole numbers above it are not the same in everybody's JSON
-Text = Annotated[str, AfterValidator(_not_blank)]
+_DECIMAL = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,3})?|\.\d+([eE][+-]?\d{1,3})?", re.ASCII)  # as in the ledger
+
+
+def decimal_between(least: str, below: str) -> BeforeValidator:
+    """Return the validator of a decimal string; a TOML number is accepted by its shortest text."""
+
+    def read(value: Any) -> Decimal:
+        try:
+            text = value if isinstance(value, str) else repr(check.exact("amount", value))
+        except CheckError:
+            text = ""
+        if not (_DECIMAL.fullmatch(text) and Decimal(least) <= Decimal(text) < Decimal(below)):
+            raise ValueError(f'must be a decimal number such as "0.5", at least {least} and below {below}')
+        return Decimal(text)
+
+    return BeforeValidator(read)
+
+
+LARGEST = 2**53  # larger whole numbers are not exact in every JSON reader
+Text = Annotated[str, AfterValidator(_require_text)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Count = Annotated[int, Field(ge=1, lt=LARGEST, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Amount = Annotated[Decimal, decimal_between("1e-9", "1e9")]

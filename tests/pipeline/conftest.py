@@ -1,4 +1,4 @@
-"""A short programme on the real data, and ways to change one line of it."""
+"""A short run config on the real data, and ways to change one line of it."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SHORT = [
 
 
 @pytest.fixture
-def write_programme(tmp_path):
+def write_config(tmp_path):
     """Writes examples/central.toml with some text replaced; returns its path."""
 
     def write(*changes: tuple[str, str], short: bool = True, study: bool = False, name: str = "p.toml") -> Path:

@@ -1,4 +1,4 @@
-"""A programme with canaries: drawn and bound before the run, scored after it, and told of in every place."""
+"""A run config with canaries: drawn and bound before the run, scored after it, and told of in every place."""
 
 import copy
 import json
@@ -151,9 +151,9 @@ def test_the_command_reads_the_runs_own_canaries(done):
 
 
 @pytest.mark.slow
-def test_a_bound_on_gaussian_mechanisms_says_so_wherever_it_stands(write_programme, tmp_path):
+def test_a_bound_on_gaussian_mechanisms_says_so_wherever_it_stands(write_config, tmp_path):
     method = ("canaries = 200", 'canaries = 200\nmethod = "one-run-gaussian"\nconfidence = 0.9')
-    report = went(write_programme(*AUDIT, method), tmp_path).report
+    report = went(write_config(*AUDIT, method), tmp_path).report
     assert report["audit"]["planned"]["method"] == "one-run-gaussian"
     page = (next((tmp_path / "runs").glob("exam*")) / "report.html").read_text()
     assert "from coins and scores by the owner&#39;s word, if the mechanism is Gaussian; it promises nothing" in page
@@ -189,8 +189,8 @@ def test_other_scores_other_coins_and_none_do_not_pass(done, tmp_path, how):
 
 
 @pytest.mark.slow
-def test_a_real_run_keeps_its_secret_through_a_kill_and_draws_another_next_time(write_programme, tmp_path):
-    path, commitments = write_programme(*AUDIT, *REAL), []
+def test_a_real_run_keeps_its_secret_through_a_kill_and_draws_another_next_time(write_config, tmp_path):
+    path, commitments = write_config(*AUDIT, *REAL), []
     for name in ("one", "two"):
         runs = tmp_path / name
         runs.mkdir()
@@ -214,8 +214,8 @@ def test_a_real_run_keeps_its_secret_through_a_kill_and_draws_another_next_time(
 
 
 @pytest.mark.slow
-def test_a_secret_that_is_lost_or_torn_stops_a_run_that_is_not_over(write_programme, tmp_path):
-    path, runs = write_programme(*AUDIT, *REAL), tmp_path / "runs"
+def test_a_secret_that_is_lost_or_torn_stops_a_run_that_is_not_over(write_config, tmp_path):
+    path, runs = write_config(*AUDIT, *REAL), tmp_path / "runs"
     runs.mkdir()
     with open_ledger(runs / "ledger.db") as books:
         books.create_budget(
@@ -246,9 +246,9 @@ def test_who_comes_second_finds_the_first_ones_secret(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_kill_before_the_plan_or_before_the_model_loses_no_secret(write_programme, tmp_path, monkeypatch):
+def test_a_kill_before_the_plan_or_before_the_model_loses_no_secret(write_config, tmp_path, monkeypatch):
     """Two files are written after something that depends on the secret; both times the same one goes on."""
-    path, runs, seen = write_programme(*AUDIT, *REAL), tmp_path / "runs", []
+    path, runs, seen = write_config(*AUDIT, *REAL), tmp_path / "runs", []
     runs.mkdir()
     with open_ledger(runs / "ledger.db") as books:
         books.create_budget(
@@ -270,9 +270,9 @@ def test_a_kill_before_the_plan_or_before_the_model_loses_no_secret(write_progra
 
 
 @pytest.mark.slow
-def test_a_refusal_leaves_no_secret(write_programme, tmp_path):
-    went(write_programme(), tmp_path)
-    path = write_programme(*AUDIT, ("learning_rate = 0.1", "learning_rate = 0.2"), name="other.toml")
+def test_a_refusal_leaves_no_secret(write_config, tmp_path):
+    went(write_config(), tmp_path)
+    path = write_config(*AUDIT, ("learning_rate = 0.1", "learning_rate = 0.2"), name="other.toml")
     before = sorted(each.name for each in (tmp_path / "runs").iterdir())
     with pytest.raises((BudgetExceededError, ConflictError)):
         went(path, tmp_path)
@@ -292,28 +292,28 @@ def test_a_refusal_leaves_no_secret(write_programme, tmp_path):
         ([("[references]", "[audit]\n\n[references]")], r"audit.canaries must be given"),
     ],
 )
-def test_canaries_that_do_not_fit_are_refused_and_leave_nothing(write_programme, tmp_path, changes, told):
+def test_canaries_that_do_not_fit_are_refused_and_leave_nothing(write_config, tmp_path, changes, told):
     with pytest.raises(ConfigError, match=told):
-        went(write_programme(*changes), tmp_path)
+        went(write_config(*changes), tmp_path)
     assert not (tmp_path / "runs").exists()
 
 
-def test_other_hosts_are_refused_before_anything_is_written(write_programme, tmp_path):
+def test_other_hosts_are_refused_before_anything_is_written(write_config, tmp_path):
     with pytest.raises(ConfigError, match="audit must be absent where clients compute elsewhere, got 200 canaries"):
-        train_only(write_programme(*AUDIT), runs=tmp_path / "runs", engine=lambda *_: None)
+        train_only(write_config(*AUDIT), runs=tmp_path / "runs", engine=lambda *_: None)
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_is_not_said_changes_no_name_of_a_run(write_programme):
+def test_what_is_not_said_changes_no_name_of_a_run(write_config):
     from epsilog.pipeline import load_run_config
     from epsilog.pipeline.preparation import hash_settings
     from epsilog.terms import codec
 
-    stated = load_run_config(write_programme())
-    document = stated.model_dump(mode="json")
+    stated = load_run_config(write_config())
+    document = stated.model_dump(mode="json", by_alias=True)
     assert document.pop("audit") is document.pop("tuning") is document.pop("counts") is None
     assert hash_settings(stated) == codec.hash_canonical(document)
-    assert hash_settings(load_run_config(write_programme(*AUDIT))) != hash_settings(stated)
+    assert hash_settings(load_run_config(write_config(*AUDIT))) != hash_settings(stated)
 
 
 @pytest.mark.slow
@@ -330,8 +330,8 @@ def test_a_task_made_in_python_has_room_made_for_its_canaries(tmp_path, unit_is_
         else {"cohort_size": 10, "max_participations": 3, "batch_probability": 0.5, "epochs": 1}
     )
     room = add_canary_slots(task, 60)
-    programme = PlanConfig.simulated(room, kind, epsilon="4", delta="1e-4", audit={"canaries": 60}, **facts)
-    outcome = went(programme, tmp_path, task=room)
+    config = PlanConfig.simulated(room, kind, epsilon="4", delta="1e-4", audit={"canaries": 60}, **facts)
+    outcome = went(config, tmp_path, task=room)
     part = outcome.report["audit"]
     assert outcome.plan.guarantee.population == room.units
     assert part["planned"]["score"] == ("cosine" if unit_is_client else "loss")

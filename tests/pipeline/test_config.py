@@ -1,24 +1,26 @@
-"""A programme file with a mistake names the field, its bound and the value; all mistakes are named at once."""
+"""A run config with a mistake names the field, its bound and the value; all mistakes are named at once."""
 
 import dataclasses
 import math
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from epsilog.pipeline import config, load_run_config
+from epsilog import toml_sections
+from epsilog.pipeline import load_run_config, sections
 from epsilog.terms import ConfigError
-from epsilog.terms.fields import Field
+from epsilog.terms.fields import Field, list_fields
 
 
-def test_the_examples_load(write_programme):
-    programme = load_run_config(write_programme(short=False, study=True))
-    assert programme.scheme.rounds == 60
-    assert programme.run.study[0] == 0.1
+def test_the_examples_load(write_config):
+    config = load_run_config(write_config(short=False, study=True))
+    assert config.scheme.rounds == 60
+    assert config.run.study[0] == 0.1
 
 
 @pytest.mark.parametrize(
@@ -84,9 +86,9 @@ def test_the_examples_load(write_programme):
         (("add-or-remove-one", "replace-one"), "guarantee.relation must be"),
     ],
 )
-def test_a_mistake_is_named(write_programme, change, says):
+def test_a_mistake_is_named(write_config, change, says):
     with pytest.raises(ConfigError) as caught:
-        load_run_config(write_programme(change))
+        load_run_config(write_config(change))
     assert says in str(caught.value)
 
 
@@ -110,39 +112,38 @@ def test_a_mistake_is_named(write_programme, change, says):
         (("population = 2000 ", f"population = '{'x' * 100_000}' "), "guarantee.population"),
     ],
 )
-def test_no_number_is_read_in_two_ways(write_programme, change, says):
+def test_no_number_is_read_in_two_ways(write_config, change, says):
     """What the ledger, JSON or the eye would read otherwise is refused by name, and not repeated at full length."""
     with pytest.raises(ConfigError) as caught:
-        load_run_config(write_programme(change))
+        load_run_config(write_config(change))
     assert says in str(caught.value)
     assert len(str(caught.value)) < 1000
 
 
-def test_the_most_that_a_person_holds_may_be_stated(write_programme):
-    assert load_run_config(write_programme()).boundary.records_per_person is None
+def test_the_most_that_a_person_holds_may_be_stated(write_config):
+    assert load_run_config(write_config()).boundary.records_per_person is None
     held = ("adaptive_clip = false", "adaptive_clip = false\nrecords_per_person = 4")
-    assert load_run_config(write_programme(held)).boundary.records_per_person == 4
+    assert load_run_config(write_config(held)).boundary.records_per_person == 4
     with pytest.raises(ConfigError, match=r"boundary\.records_per_person"):
-        load_run_config(write_programme((held[0], held[1].replace("4", "0"))))
+        load_run_config(write_config((held[0], held[1].replace("4", "0"))))
 
 
-def test_all_mistakes_are_named_together(write_programme):
+def test_all_mistakes_are_named_together(write_config):
     with pytest.raises(ConfigError) as caught:
-        load_run_config(write_programme(("clip_norm = 0.2", "clip_norm = -1"), ('epsilon = "4"', 'epsilon = "0"')))
+        load_run_config(write_config(("clip_norm = 0.2", "clip_norm = -1"), ('epsilon = "4"', 'epsilon = "0"')))
     assert len(caught.value.findings) == 2
 
 
-def test_amounts_are_read_as_they_are_written(write_programme):
+def test_amounts_are_read_as_they_are_written(write_config):
     budgets = [
-        load_run_config(write_programme(('epsilon = "4"', f"epsilon = {text}"))).budget
-        for text in ("4", '"4"', '"4.0"')
+        load_run_config(write_config(('epsilon = "4"', f"epsilon = {text}"))).budget for text in ("4", '"4"', '"4.0"')
     ]
     assert {budget.epsilon for budget in budgets} == {4}
-    assert str(load_run_config(write_programme(('epsilon = "4"', "epsilon = 0.1"))).budget.epsilon) == "0.1"
+    assert str(load_run_config(write_config(('epsilon = "4"', "epsilon = 0.1"))).budget.epsilon) == "0.1"
 
 
 def test_amounts_of_numpy_are_numbers_like_any_other():
-    read = TypeAdapter(config.Amount).validate_python
+    read = TypeAdapter(toml_sections.Amount).validate_python
     assert [str(read(each)) for each in (np.float64(0.1), np.int64(4), 0.1)] == ["0.1", "4", "0.1"]
     for wrong in (np.float64("nan"), np.bool_(True), np.float64(-1)):
         with pytest.raises(ValidationError, match="must be a decimal number"):
@@ -158,20 +159,20 @@ def test_no_toml_and_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("least", ["1e-9", "0.000000001", "999999999.999"])
-def test_the_least_amount_is_an_amount(write_programme, least):
-    assert load_run_config(write_programme(('epsilon = "4"', f'epsilon = "{least}"'))).budget.epsilon == Decimal(least)
+def test_the_least_amount_is_an_amount(write_config, least):
+    assert load_run_config(write_config(('epsilon = "4"', f'epsilon = "{least}"'))).budget.epsilon == Decimal(least)
 
 
 @pytest.mark.parametrize("change", [('epsilon = "4"', 'epsilon = "1e9"'), ('delta = "1e-5"', 'delta = "1"')])
-def test_the_bound_that_an_amount_lies_below_is_none(write_programme, change):
+def test_the_bound_that_an_amount_lies_below_is_none(write_config, change):
     with pytest.raises(ConfigError, match="and below 1"):
-        load_run_config(write_programme(change))
+        load_run_config(write_config(change))
 
 
 @pytest.mark.parametrize("population", [1, 2, 3, 7, 2000, 999_983, 3 * 10**9])
-def test_a_delta_of_one_over_the_population_is_never_above_it(write_programme, population):
+def test_a_delta_of_one_over_the_population_is_never_above_it(write_config, population):
     changes = ('delta = "1e-5"', 'delta = "1/population"'), ("population = 2000 ", f"population = {population} ")
-    delta = load_run_config(write_programme(*changes)).delta
+    delta = load_run_config(write_config(*changes)).delta
     assert 0 <= Fraction(1, population) - Fraction(delta) < Fraction(1, 10**12)
 
 
@@ -179,7 +180,7 @@ def test_a_delta_of_one_over_the_population_is_never_above_it(write_programme, p
 def test_every_setting_reaches_the_field_of_its_name(name):
     scheme = load_run_config(Path(__file__).parents[2] / "examples" / name).scheme
     given = {key: value for key, value in scheme.model_dump().items() if key not in ("kind", "noise_multiplier")}
-    term = scheme.term(1234, 5.678)
+    term = scheme.build_scheme(1234, 5.678)
     found = {field.name: getattr(term, field.name) for field in dataclasses.fields(term)}
     assert found == {"clients": 1234, "noise_multiplier": 5.678} | given
 
@@ -198,7 +199,8 @@ BOUNDS = {  # bound, what keeps to it, what does not
 )
 def test_a_field_of_a_scheme_keeps_to_the_bounds_of_its_fact(name, kind):
     bound, good, bad = BOUNDS[name]
-    reader = TypeAdapter(config._build_section_field(kind, Field("a number", **{name: bound})))
+    scheme = dataclasses.make_dataclass("Scheme", [("number", Annotated[kind, Field("a number", **{name: bound})])])
+    reader = TypeAdapter(sections._make_field(scheme, "number", list_fields(scheme)["number"])[0])
     for value in good:
         assert reader.validate_python(kind(value)) == value
     for value in bad:

@@ -32,7 +32,7 @@ def blanks(text):
 
 @pytest.mark.parametrize("level", ["client", "row"])
 def test_every_blank_is_refused_by_name_and_what_is_filled_in_is_read(tmp_path, level):
-    text = write_config_template(VISITS, **COLUMNS, level=level, beside=tmp_path)
+    text = write_config_template(VISITS, **COLUMNS, level=level, base=tmp_path)
     path = tmp_path / "p.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as refused:
@@ -47,7 +47,7 @@ def test_every_blank_is_refused_by_name_and_what_is_filled_in_is_read(tmp_path, 
     path.write_text("\n".join(line for line in lines if not line.startswith('visit = "?"')))
     found = preparation.prepare_config(path)
     assert found.task.unit_is_client == (level == "client")
-    assert found.programme.population == 5000
+    assert found.config.population == 5000
 
 
 def test_what_tells_people_apart_is_proposed_as_no_feature(tmp_path):
@@ -56,7 +56,7 @@ def test_what_tells_people_apart_is_proposed_as_no_feature(tmp_path):
     plain = ["age", "paid", "idle", "note", "ward", "admitted", "identity_politics_score", "monkey"]
     path = tmp_path / "t.csv"
     path.write_text(",".join(["clinic", "ill", *named, *plain]) + "\n")
-    text = write_config_template(path, client="clinic", target="ill", row="visit", level="client", beside=tmp_path)
+    text = write_config_template(path, client="clinic", target="ill", row="visit", level="client", base=tmp_path)
     proposed = tomllib.loads(text)["data"]["features"]
     assert list(proposed) == plain
     (said,) = [line for line in text.splitlines() if "tell people or rows apart" in line]
@@ -66,7 +66,7 @@ def test_what_tells_people_apart_is_proposed_as_no_feature(tmp_path):
 def test_a_name_of_a_column_ends_no_comment(tmp_path):
     path = tmp_path / "t.parquet"
     pl.DataFrame({"who": ["a"], "x": [1], "id\npath = 1": [2], "ill": [0]}).write_parquet(path)
-    text = write_config_template(path, client="who", target="ill", row="visit", level="client", beside=tmp_path)
+    text = write_config_template(path, client="who", target="ill", row="visit", level="client", base=tmp_path)
     assert list(tomllib.loads(text)["data"]["features"]) == ["x"]
 
 
@@ -77,7 +77,7 @@ def test_nothing_of_a_row_stands_in_it(tmp_path):
     np.savez(tmp_path / "t.npz", **{name: np.array(values) for name, values in rows.items()})
     for name, kind in (("t.csv", None), ("t.parquet", "Int64"), ("t.npz", "int64")):
         text = write_config_template(
-            tmp_path / name, client="who", target="ill", row="visit", level="client", beside=tmp_path
+            tmp_path / name, client="who", target="ill", row="visit", level="client", base=tmp_path
         )
         assert not [word for word in ("secret", "123456", "987654", "hidden") if word in text]
         document = tomllib.loads(text)["data"]
@@ -99,6 +99,6 @@ def test_nothing_of_a_row_stands_in_it(tmp_path):
     ],
 )
 def test_what_cannot_be_started_from_is_refused(tmp_path, change, says):
-    given = {"data": VISITS, **COLUMNS, "level": "client", "beside": tmp_path} | change
+    given = {"data": VISITS, **COLUMNS, "level": "client", "base": tmp_path} | change
     with pytest.raises(ValueError, match=says):
         write_config_template(given.pop("data"), **given)

@@ -8,7 +8,7 @@ import pytest
 from epsilog.ledger import Charge, open_ledger, read_ledger
 from epsilog.pipeline import load_run_config, run
 from epsilog.pipeline import preparation as preparing
-from epsilog.pipeline.counts import Counting, Counts, give_back
+from epsilog.pipeline.counts import CountsSection, RunCounts, give_back
 from epsilog.terms import BudgetExceededError, CheckError, ConfigError
 from epsilog.verification import read_evidence, reconcile
 from epsilog.verification.plans import check_plan
@@ -99,7 +99,7 @@ def spent(tmp_path):
         return books.balance("stays").spent["epsilon"], books.balance("stays").reserved["epsilon"]
 
 
-def test_a_programme_whose_column_is_misread_spends_the_count_alone(write, tmp_path):
+def test_a_config_whose_column_is_misread_spends_the_count_alone(write, tmp_path):
     """Dates of another form: no row can be used, and the budget of 4 is not spent on nothing."""
     path = write(date="06.05.2024")
     for _ in range(2):  # again: the same answer, and no further charge
@@ -173,7 +173,7 @@ def test_what_a_budget_cannot_bear_reserves_nothing(write, tmp_path):
         assert books.balance("stays").reserved["epsilon"] == "0"
         assert books.balance("stays").spent["epsilon"] == "0"
         prepared = preparing.prepare_config(write())
-        counting = Counting(preparing.make_plan(prepared), prepared.task, tmp_path / "runs" / "r", 5, "a key")
+        counting = RunCounts(preparing.make_plan(prepared), prepared.task, tmp_path / "runs" / "r", 5, "a key")
         for number in range(3):  # what was given back is reserved again, under another key
             reserved = counting.reserve(books)
             assert [one.state for one in reserved] == ["reserved", "reserved"]
@@ -211,4 +211,4 @@ def test_a_plan_whose_counts_do_not_fit_its_budget_fails(write, tmp_path):
     document["details"]["counts"]["usable"] = -1
     with pytest.raises(CheckError, match="counts must be decimal numbers"):
         type(plan).from_json(document)
-    assert Counts(usable="0.1").epsilon == Decimal("0.1")
+    assert CountsSection(usable="0.1").epsilon == Decimal("0.1")

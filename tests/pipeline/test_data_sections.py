@@ -55,7 +55,7 @@ def test_whole_clinics_or_single_visits_are_protected(written):
     for found in (clinics.task, visits.task):
         assert found.examples + found.describe()["test_examples"] <= rows
         assert found.describe()["test_examples"] > 600
-    assert clinics.task.units == clinics.programme.population == clinics.task.clients.count < 240
+    assert clinics.task.units == clinics.config.population == clinics.task.clients.count < 240
     assert (visits.task.units, visits.task.clients.count) == (5000, 250)
     assert visits.task.examples < 4000
 
@@ -163,9 +163,9 @@ def test_the_population_is_the_one_that_is_priced(written):
     found = preparation.prepare_config(written(('delta = "1e-4"', 'delta = "1/population"')))
     plan = preparation.make_plan(found)
     assert plan.guarantee.population == plan.scheme.clients == found.task.units
-    assert str(found.programme.delta) == plan.budget["delta"]
+    assert str(found.config.delta) == plan.budget["delta"]
     again = load_run_config(written()).guarantee
-    assert again.to_guarantee is None
+    assert again.stated_population is None
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A programme whose model is a Python file beside it: the plan says which code trains, and a run keeps to it."""
+"""A run config whose model is a Python file beside it: the plan says which code trains, and a run keeps to it."""
 
 import dataclasses
 import hashlib
@@ -34,8 +34,8 @@ def task_of(path):
 
 
 @pytest.mark.slow
-def test_the_plan_says_which_code_trains(write_programme):
-    path = write_programme(OWN)
+def test_the_plan_says_which_code_trains(write_config):
+    path = write_config(OWN)
     (path.parent / "net.py").write_text(CODE)
     plan = make_plan(prepare_config(path))
     told = plan.details["data"]["model"]
@@ -45,8 +45,8 @@ def test_the_plan_says_which_code_trains(write_programme):
 
 
 @pytest.mark.slow
-def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
-    path = write_programme(OWN)
+def test_a_plan_is_not_gone_on_with_under_other_code(write_config):
+    path = write_config(OWN)
     (path.parent / "net.py").write_text(CODE)
     prepared = prepare_config(path)
     task, plan = prepared.task, make_plan(prepared)
@@ -72,24 +72,24 @@ def test_a_plan_is_not_gone_on_with_under_other_code(write_programme):
         (CODE.replace("classes, scale=1.0", "classes"), "model.kind must be code that makes a model .*scale"),
     ],
 )
-def test_what_is_wrong_with_the_code_is_named(write_programme, code, says):
-    path = write_programme(OWN)
+def test_what_is_wrong_with_the_code_is_named(write_config, code, says):
+    path = write_config(OWN)
     if code is not None:
         (path.parent / "net.py").write_text(code)
     with pytest.raises(ConfigError, match=says):
         task_of(path)
 
 
-def test_a_file_is_read_when_the_programme_is_run_and_not_when_it_is_checked(write_programme):
-    path = write_programme(OWN)
+def test_a_file_is_read_when_the_config_is_run_and_not_when_it_is_checked(write_config):
+    path = write_config(OWN)
     assert load_run_config(path).model.kind == "net:wide"
     with pytest.raises(ConfigError, match=r"model\.kind must be module:factory"):
-        load_run_config(write_programme((OWN[0], 'kind = "net.py:wide"')))
+        load_run_config(write_config((OWN[0], 'kind = "net.py:wide"')))
 
 
 @pytest.mark.slow
-def test_a_programme_starts_from_public_parameters(write_programme):
-    path = write_programme(("hidden = [16] ", 'initial = "start.npy" '))
+def test_a_config_starts_from_public_parameters(write_config):
+    path = write_config(("hidden = [16] ", 'initial = "start.npy" '))
     with pytest.raises(ConfigError, match=r"model\.initial must be an .npy file .* got start.npy: No such"):
         task_of(path)
     np.save(path.parent / "start.npy", np.linspace(-1, 1, 81))

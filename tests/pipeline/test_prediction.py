@@ -1,4 +1,4 @@
-"""Predictions for new rows, in the words of the programme: labels, numbers, dates, and blanks."""
+"""Predictions for new rows, in the words of the run config: labels, numbers, dates, and blanks."""
 
 import datetime as dt
 
@@ -29,7 +29,7 @@ def saved(path, classes, vector):
 
 
 @pytest.fixture
-def programme(tmp_path, pytestconfig):
+def config(tmp_path, pytestconfig):
     def write(*changes):
         text = (pytestconfig.rootpath / CLINICS).read_text()
         for old, new in changes:
@@ -42,14 +42,14 @@ def programme(tmp_path, pytestconfig):
     return write
 
 
-def test_a_row_gets_its_label_or_nothing(programme, rows, tmp_path):
+def test_a_row_gets_its_label_or_nothing(config, rows, tmp_path):
     old_are_long = saved(tmp_path / "model.npz", 2, [0, 1, *([0] * 8), 0, 0])
-    assert predict_targets(programme(), old_are_long, rows) == ["yes", "no", "no", None]  # 50 stands for a missing age
+    assert predict_targets(config(), old_are_long, rows) == ["yes", "no", "no", None]  # 50 stands for a missing age
 
 
-def test_real_targets_come_back_in_their_own_range(programme, rows, tmp_path):
+def test_real_targets_come_back_in_their_own_range(config, rows, tmp_path):
     model = saved(tmp_path / "model.npz", None, [0.5, 0, 0, 0, 0, 0.25])
-    path = programme(('classes = ["no", "yes"]', "target_range = [0, 40]"), ('kind = "linear"', 'kind = "linear"'))
+    path = config(('classes = ["no", "yes"]', "target_range = [0, 40]"), ('kind = "linear"', 'kind = "linear"'))
     assert predict_targets(path, model, rows)[:2] == [35, 15]
     assert predict_targets(path, saved(tmp_path / "m.npz", None, [9, 0, 0, 0, 0, 0]), rows)[:2] == [
         40,
@@ -67,13 +67,13 @@ def test_dates_and_plain_numbers():
     assert parse_target(3).told(2) == 2
 
 
-def test_what_is_wrong_is_told_by_its_place(programme, rows, tmp_path):
+def test_what_is_wrong_is_told_by_its_place(config, rows, tmp_path):
     model = saved(tmp_path / "model.npz", None, [0] * 6)
     with pytest.raises(ConfigError, match="model must hold the arrays of the model"):
-        predict_targets(programme(), model, rows)
+        predict_targets(config(), model, rows)
     rows.write_text("age\n1\n")
     with pytest.raises(ConfigError, match=r"data.features.ward must be one of the columns 'age', got 'ward'"):
-        predict_targets(programme(), model, rows)
+        predict_targets(config(), model, rows)
 
 
 def test_a_shipped_set_has_no_columns_of_its_own(rows, tmp_path, pytestconfig):

@@ -109,7 +109,7 @@ def test_another_plan_on_a_spent_budget_is_refused_and_leaves_nothing(done, tmp_
     assert sorted(p.name for p in outcome.folder.parent.iterdir()) == before
 
 
-def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_programme, tmp_path):
+def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_config, tmp_path):
     from epsilog.ledger import open_ledger
 
     (tmp_path / "runs").mkdir()
@@ -118,14 +118,14 @@ def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_progr
             "demo/exams-central/2026", kind="approximate", privacy_unit="school", epsilon="4", delta="1e-5"
         )
     with pytest.raises(ConflictError, match="simulation must be that of the budget"):
-        finished(write_programme(), tmp_path)
+        finished(write_config(), tmp_path)
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["ledger.db"]
 
 
-def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
-    path = write_programme(("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
+def test_a_real_run_draws_from_the_operating_system(write_config, tmp_path):
+    path = write_config(("simulation = true ", "simulation = false "), ("seed = 20261121\n", ""))
     for runs in ("one", "two"):
-        with pytest.raises(ConfigError, match="a programme makes none; its owner does") as refused:
+        with pytest.raises(ConfigError, match="ask its owner to run") as refused:
             finished(path, tmp_path, runs=runs)
         (command,) = re.findall(r"epsilog (ledger create .*)$", str(refused.value))
         commands.run(*shlex.split(command)).check_returncode()
@@ -158,9 +158,9 @@ def test_a_real_run_draws_from_the_operating_system(write_programme, tmp_path):
         (("playbook =", 'gone = "gone.md"\nplaybook ='), ConfigError, "gone.md cannot be read"),
     ],
 )
-def test_what_cannot_run_leaves_nothing(write_programme, tmp_path, change, error, says):
+def test_what_cannot_run_leaves_nothing(write_config, tmp_path, change, error, says):
     with pytest.raises(error, match=says):
-        finished(write_programme(change), tmp_path)
+        finished(write_config(change), tmp_path)
     assert not (tmp_path / "runs").exists()
 
 
@@ -191,8 +191,8 @@ def without(modules, path, runs):
     ).stdout
 
 
-def test_a_missing_extra_books_nothing_and_leaves_nothing(write_programme, tmp_path):
-    assert install_command("train") in without("jax", write_programme(), tmp_path / "runs")
+def test_a_missing_extra_books_nothing_and_leaves_nothing(write_config, tmp_path):
+    assert install_command("train") in without("jax", write_config(), tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
@@ -202,30 +202,28 @@ def test_a_finished_run_needs_no_engine(done, tmp_path):
     assert without("jax", path, tmp_path / "runs").strip() == "passed"
 
 
-def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_programme, tmp_path):
+def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_config, tmp_path):
     """Noise for so small an epsilon, times this clip norm, is more than training can hold."""
-    path = write_programme(
-        ("clip_norm = 0.2", "clip_norm = 1e87"), ("seed = 20261121\n", "seed = 1\nstudy = [1e-12]\n")
-    )
+    path = write_config(("clip_norm = 0.2", "clip_norm = 1e87"), ("seed = 20261121\n", "seed = 1\nstudy = [1e-12]\n"))
     with pytest.raises(ConfigError, match=r"run\.study: 1e-12 cannot be trained at: noise_stddev must be"):
         finished(path, tmp_path)
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_largest_seed_has_a_control(write_programme, tmp_path):
-    outcome, _ = finished(write_programme(("seed = 20261121", f"seed = {2**53 - 2}")), tmp_path)
+def test_the_largest_seed_has_a_control(write_config, tmp_path):
+    outcome, _ = finished(write_config(("seed = 20261121", f"seed = {2**53 - 2}")), tmp_path)
     assert outcome.reconciliation.verdict != "failed"
     assert outcome.report["utility"]["control"]["check"] == "noise"
 
 
-def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(write_programme, tmp_path):
+def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(write_config, tmp_path):
     wild = ("clip_norm = 0.2", "clip_norm = 1e160")
     with pytest.raises(ConfigError, match="must"):
-        finished(write_programme(wild), tmp_path)
+        finished(write_config(wild), tmp_path)
     assert not (tmp_path / "runs").exists()
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(ConfigError, match="a run cannot be kept here"):
-        run(write_programme(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
+        run(write_config(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
     assert not (tmp_path / "ledger.db").exists()
 
 
@@ -257,9 +255,9 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
     assert again.report == outcome.report
 
 
-def test_two_runs_of_one_programme_at_once_charge_once_and_release_once(write_programme, tmp_path):
+def test_two_runs_of_one_config_at_once_charge_once_and_release_once(write_config, tmp_path):
     """The one that comes second stops with a message, or finds everything done; nothing breaks."""
-    path, runs = write_programme(), tmp_path / "runs"
+    path, runs = write_config(), tmp_path / "runs"
     command = [sys.executable, "-m", "epsilog", "run", str(path), "--runs", str(runs)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
     said = [one.communicate()[0] for one in both]
@@ -343,9 +341,9 @@ def test_an_edited_ledger_fails(done, copied):
     assert "entry" in findings["ledger"].message
 
 
-def test_killed_at_any_point_it_resumes(write_programme, tmp_path):
+def test_killed_at_any_point_it_resumes(write_config, tmp_path):
     """Deaths at points all over the run, one after another: one charge, one release a round, the same model."""
-    path, told = write_programme(), tmp_path / "told"
+    path, told = write_config(), tmp_path / "told"
     assert killed.driven(0, path, tmp_path / "whole", told) == 0
     points, model = told.read_text().split()
     assert int(points) > 30

@@ -34,7 +34,7 @@ def dataset(unit):
 
 
 class Training:
-    """What ``epsilog.training`` offers to a programme; notes how it is called."""
+    """What ``epsilog.training`` offers to a run config; notes how it is called."""
 
     def __init__(self):
         self.called, self.fails, self.withdrawn = [], None, ()
@@ -98,21 +98,21 @@ def told(path, tmp_path, ledger=None):
     return outcome, observer
 
 
-def test_each_round_of_the_model_is_shown(stand_in, write_programme, tmp_path):
+def test_each_round_of_the_model_is_shown(stand_in, write_config, tmp_path):
     shown = []
     places = {"runs": tmp_path, "ledger": tmp_path / "ledger.db"}
-    _, folder = train_only(write_programme(*SETTINGS), **places, on_round=shown.append)
+    _, folder = train_only(write_config(*SETTINGS), **places, on_round=shown.append)
     assert [type(record) for record in shown] == [RoundRecord] * ROUNDS
     assert lines(shown) == (folder / "rounds.jsonl").read_bytes()
 
 
 @pytest.mark.slow
-def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, write_programme, tmp_path):
-    path = write_programme(*SETTINGS, ("seed = 20261121", "seed = 7\nstudy = [1]"))
+def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, write_config, tmp_path):
+    path = write_config(*SETTINGS, ("seed = 20261121", "seed = 7\nstudy = [1]"))
     outcome, observer = told(path, tmp_path)
     assert outcome.reconciliation.verdict == "passed"
     assert observer.stages == [
-        *("reading", "planning", "rehearsing", "training", "training", "training", "a", "verifying"),
+        *("reading", "planning", "smoke", "training", "training", "training", "a", "verifying"),
     ]
     assert observer.rounds == list(range(1, ROUNDS + 1))
     seeded = training.Randomness.simulated(7)
@@ -139,9 +139,9 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
 
 
 @pytest.mark.slow
-def test_no_time_of_a_run_tells_how_long_it_took(stand_in, write_programme, tmp_path, monkeypatch):
+def test_no_time_of_a_run_tells_how_long_it_took(stand_in, write_config, tmp_path, monkeypatch):
     """Neither what the ledger notes nor when files were written: copies, archives and servers repeat that."""
-    path, where = write_programme(*SETTINGS), {"runs": tmp_path / "runs", "ledger": tmp_path / "ledger.db"}
+    path, where = write_config(*SETTINGS), {"runs": tmp_path / "runs", "ledger": tmp_path / "ledger.db"}
     slow, quick = training.run_rounds, time.time_ns()
     monkeypatch.setattr(training, "run_rounds", lambda *args, **given: [slow(*args, **given), time.sleep(0.02)][0])
     for step in (train_only, run):
@@ -154,12 +154,12 @@ def test_no_time_of_a_run_tells_how_long_it_took(stand_in, write_programme, tmp_
 
 
 @pytest.mark.slow
-def test_nothing_of_a_simulation_is_computed_on_who_withdrew(stand_in, write_programme, tmp_path):
+def test_nothing_of_a_simulation_is_computed_on_who_withdrew(stand_in, write_config, tmp_path):
     """The run, and what it is compared with: without DP, another budget, the control."""
     stand_in.withdrawn = {3, 17}
     (tmp_path / "gone.txt").write_text("3\n17\nnobody\n")
     data = ('name = "chem97"', 'name = "chem97"\nwithdrawn = "gone.txt"')
-    told(write_programme(*SETTINGS, data, ("seed = 20261121", "seed = 7\nstudy = [1]")), tmp_path)
+    told(write_config(*SETTINGS, data, ("seed = 20261121", "seed = 7\nstudy = [1]")), tmp_path)
     assert [each[0] for each in stand_in.called[1:]] == ["train", *["dry run"] * 3]
 
 
@@ -168,8 +168,8 @@ def drawn_for(outcome):
 
 
 @pytest.mark.slow
-def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(stand_in, write_programme, tmp_path):
-    path, where = write_programme(*SETTINGS), {"runs": tmp_path / "runs", "ledger": tmp_path / "ledger.db"}
+def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(stand_in, write_config, tmp_path):
+    path, where = write_config(*SETTINGS), {"runs": tmp_path / "runs", "ledger": tmp_path / "ledger.db"}
     model, folder = train_only(path, **where)
     assert [call[0] for call in stand_in.called] == ["r", "train"]  # rehearsed and trained, and nothing compared
     assert sorted(file.name for file in folder.glob("*.*")) == [
@@ -194,8 +194,8 @@ def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(stan
 
 
 @pytest.mark.slow
-def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_in, write_programme, tmp_path):
-    path = write_programme(*SETTINGS, *REAL)
+def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_in, write_config, tmp_path):
+    path = write_config(*SETTINGS, *REAL)
     with pytest.raises(ConfigError, match=r"has no budget in .* epsilog ledger create demo/exams-central/2026"):
         told(path, tmp_path)
     assert not (tmp_path / "runs" / "exam-scores-central").exists()
@@ -212,8 +212,8 @@ def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_i
 
 
 @pytest.mark.slow
-def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(stand_in, write_programme, tmp_path):
-    path = write_programme(*SETTINGS)
+def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(stand_in, write_config, tmp_path):
+    path = write_config(*SETTINGS)
     stand_in.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         told(path, tmp_path)
@@ -230,10 +230,8 @@ def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(stand_in, 
 
 
 @pytest.mark.slow
-def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_there(
-    stand_in, write_programme, tmp_path
-):
-    path, ledger = write_programme(*SETTINGS), tmp_path / "ledger.db"
+def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_there(stand_in, write_config, tmp_path):
+    path, ledger = write_config(*SETTINGS), tmp_path / "ledger.db"
     stand_in.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         told(path, tmp_path)
@@ -255,9 +253,9 @@ def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_th
 
 
 @pytest.mark.slow
-def test_another_process_that_was_faster_is_not_trained_again(stand_in, write_programme, tmp_path, monkeypatch):
+def test_another_process_that_was_faster_is_not_trained_again(stand_in, write_config, tmp_path, monkeypatch):
     """It committed after this one had looked, and before this one had the folder to itself."""
-    path = write_programme(*SETTINGS)
+    path = write_config(*SETTINGS)
     told(path, tmp_path)
     monkeypatch.setattr(runner, "is_charge_closed", lambda *_: False)
     stand_in.called.clear()
@@ -268,18 +266,18 @@ def test_another_process_that_was_faster_is_not_trained_again(stand_in, write_pr
 
 
 @pytest.mark.slow
-def test_references_are_read_beside_the_programme_and_kept_by_their_hash(stand_in, write_programme, tmp_path):
+def test_references_are_read_beside_the_config_and_kept_by_their_hash(stand_in, write_config, tmp_path):
     (tmp_path / "beside.md").write_bytes(b"what was agreed")
-    path = write_programme(*SETTINGS, ("[references]", '[references]\nagreed = "beside.md"'))
+    path = write_config(*SETTINGS, ("[references]", '[references]\nagreed = "beside.md"'))
     outcome, _ = told(path, tmp_path)
     assert outcome.plan.details["references"]["agreed"] == hashlib.sha256(b"what was agreed").hexdigest()
-    missing = write_programme(*SETTINGS, ("[references]", '[references]\nagreed = "nowhere.md"'), name="q.toml")
+    missing = write_config(*SETTINGS, ("[references]", '[references]\nagreed = "nowhere.md"'), name="q.toml")
     with pytest.raises(ConfigError, match=r"references.agreed: nowhere.md cannot be read: No such file"):
         told(missing, tmp_path)
 
 
-def test_a_plan_file_that_is_none_is_an_error_of_the_records(stand_in, write_programme, tmp_path):
-    path = write_programme(*SETTINGS)
+def test_a_plan_file_that_is_none_is_an_error_of_the_records(stand_in, write_config, tmp_path):
+    path = write_config(*SETTINGS)
     outcome, _ = told(path, tmp_path)
     (outcome.folder / "plan.json").write_text('{"v": 0}')
     with pytest.raises(RecordError, match="is not a plan"):

@@ -21,8 +21,8 @@ def task():
     return Task("toy", "clinic", True, model, LocalTraining(0.1), clients, None, None)
 
 
-def test_each_programme_on_a_task_has_a_budget_of_its_own(task, tmp_path):
-    """One budget for a task's name was spent by the first programme, and had the first one's caps."""
+def test_each_config_on_a_task_has_a_budget_of_its_own(task, tmp_path):
+    """One budget for a task's name was spent by the first run config, and had the first one's caps."""
     stated = [
         {"epsilon": "4", "delta": "1e-3"},
         {"epsilon": "2", "delta": "1e-3"},
@@ -33,11 +33,11 @@ def test_each_programme_on_a_task_has_a_budget_of_its_own(task, tmp_path):
     scopes = []
     with open_ledger(tmp_path / "ledger.db") as books:
         for number, one in enumerate([*stated, stated[0]]):
-            programme = PlanConfig.simulated(task, "client-level-central", **FACTS | one)
-            plan = make_plan(prepare_task(programme, task))
+            config = PlanConfig.simulated(task, "client-level-central", **FACTS | one)
+            plan = make_plan(prepare_task(config, task))
             charge = reserve_plan(books, plan, tmp_path / str(number))
             scopes.append(charge.scope)
             assert books.balance(charge.scope).caps["epsilon"] == one["epsilon"]
     assert len(set(scopes)) == len(stated)
-    assert scopes[-1] == scopes[0]  # the same programme again finds the same charge
+    assert scopes[-1] == scopes[0]  # the same config again finds the same charge
     assert all(scope.startswith("simulations/toy-") for scope in scopes)

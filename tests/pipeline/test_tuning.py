@@ -39,7 +39,7 @@ CANDIDATES = ", ".join(f"{{learning_rate = {rate}}}" for rate in RATES)
 
 
 def sweep(law, candidates=CANDIDATES):
-    """What a programme says of a sweep."""
+    """What a run config says of a sweep."""
     stated = f'\n[tuning]\ntrials = "{law}"\ncandidates = [{candidates}]\n'
     return "[references]", f"{stated}\n[references]"
 
@@ -184,7 +184,7 @@ def test_whoever_sees_the_trials_is_not_promised_the_price_of_the_best(finished)
     assert held["Public"].startswith("epsilon")
 
 
-def test_a_server_that_is_not_trusted_would_see_every_trial(trials, write_programme, tmp_path):
+def test_a_server_that_is_not_trusted_would_see_every_trial(trials, write_config, tmp_path):
     trials(0.1)
     text = (
         (EXAMPLES / "client-noise.toml")
@@ -241,9 +241,9 @@ def test_again_trains_and_charges_nothing(finished):
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_programme, tmp_path):
+def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_config, tmp_path):
     stand_in = trials(0.2, 0.9, 0.1)
-    path = write_programme(*LOUD, sweep("fixed:3"))
+    path = write_config(*LOUD, sweep("fixed:3"))
     stand_in.dies = 2
     with pytest.raises(KeyboardInterrupt):
         go(path, tmp_path)
@@ -260,30 +260,30 @@ def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_progr
     assert {finding.verdict for finding in outcome.reconciliation.findings} == {Status.PASSED}
 
 
-def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_programme, tmp_path):
+def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_config, tmp_path):
     trials(0.1, 0.9).repeats = (2, 3)
-    outcome = go(write_programme(*LOUD, sweep("fixed:2")), tmp_path)
+    outcome = go(write_config(*LOUD, sweep("fixed:2")), tmp_path)
     (found,) = (one for one in outcome.reconciliation.findings if one.check == "attempts")
     assert found.verdict is Status.WARNED
     assert "ound 3 was begun 2 times" in found.message
 
 
 @pytest.mark.slow
-def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_programme, tmp_path, monkeypatch):
+def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_config, tmp_path, monkeypatch):
     """All four are trained whatever was drawn, and only those that take part are looked at."""
     stand_in = trials(0.1, 0.2, 0.3, 0.4)
     monkeypatch.setattr(BinomialTrialCount, "draw", lambda *_: 2)
-    outcome = go(write_programme(*LOUD, sweep("binomial:4,0.5", "")), tmp_path)
+    outcome = go(write_config(*LOUD, sweep("binomial:4,0.5", "")), tmp_path)
     assert [number for number, _ in stand_in.called] == [1, 2, 3, 4]
     assert outcome.report["rounds"][-1]["test_score"] == 0.2
     assert outcome.report["owner"]["chosen"] == {}
 
 
 @pytest.mark.slow
-def test_where_no_trial_takes_place_nothing_is_released(trials, write_programme, tmp_path, monkeypatch):
+def test_where_no_trial_takes_place_nothing_is_released(trials, write_config, tmp_path, monkeypatch):
     stand_in = trials(0.1)
     monkeypatch.setattr(BinomialTrialCount, "draw", lambda *_: 0)
-    outcome = go(write_programme(*LOUD, sweep("binomial:2,0.5")), tmp_path)
+    outcome = go(write_config(*LOUD, sweep("binomial:2,0.5")), tmp_path)
     assert len(stand_in.called) == 2
     assert (outcome.model, outcome.report["rounds"], outcome.report["result"]["model_hash"]) == (None, [], None)
     verbs = [verb for verb, _ in entries(tmp_path / "ledger.db")]
@@ -292,7 +292,7 @@ def test_where_no_trial_takes_place_nothing_is_released(trials, write_programme,
     assert outcome.reconciliation.verdict is not Status.FAILED
 
 
-def test_settings_are_drawn_evenly_and_as_many_trials_as_the_law_says(trials, write_programme, tmp_path, monkeypatch):
+def test_settings_are_drawn_evenly_and_as_many_trials_as_the_law_says(trials, write_config, tmp_path, monkeypatch):
     """Over 400 draws each of three settings comes up a third of the time, within five standard deviations."""
     plan = SimpleNamespace(trials=NegativeBinomialTrialCount(1.0, 0.01), details={"tuning": {"candidates": [1, 2, 3]}})
     counts, among = [], []
@@ -311,11 +311,11 @@ def test_settings_are_drawn_evenly_and_as_many_trials_as_the_law_says(trials, wr
     assert set(among) == {0, 1, 2}
 
 
-def test_a_sweep_for_people_has_a_number_that_no_clock_tells(trials, write_programme, tmp_path):
+def test_a_sweep_for_people_has_a_number_that_no_clock_tells(trials, write_config, tmp_path):
     trials(0.1)
     for law in ("geometric:0.1", "poisson:3"):
         with pytest.raises(ConfigError, match=r"tuning\.trials"):
-            go(write_programme(*LOUD, *REAL, sweep(law)), tmp_path)
+            go(write_config(*LOUD, *REAL, sweep(law)), tmp_path)
     require_trial_distribution(TuningSection(trials="binomial:8,0.5"), simulation=False)
     require_trial_distribution(TuningSection(trials="geometric:0.1"), simulation=True)
 
@@ -332,14 +332,14 @@ def test_a_sweep_for_people_has_a_number_that_no_clock_tells(trials, write_progr
         (sweep("fixed:2", "{learning_rate = -1.0}"), r"tuning\.candidates\.learning_rate must be finite and above 0"),
     ],
 )
-def test_what_is_no_sweep_is_refused_by_name_and_books_nothing(trials, write_programme, tmp_path, stated, says):
+def test_what_is_no_sweep_is_refused_by_name_and_books_nothing(trials, write_config, tmp_path, stated, says):
     trials(0.1)
     with pytest.raises(ConfigError, match=says):
-        go(write_programme(*LOUD, stated), tmp_path)
+        go(write_config(*LOUD, stated), tmp_path)
     assert not (tmp_path / "ledger.db").exists()
 
 
-def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_programme, tmp_path):
+def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_config, tmp_path):
     trials(0.1)
     for beside, field in (
         (("seed = 20261121", "seed = 7\nstudy = [1]"), r"run\.study"),
@@ -350,8 +350,8 @@ def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_pro
             stated, beside
         )  # fmt: skip
         with pytest.raises(ConfigError, match=rf"{field} must be absent beside \[tuning\]"):
-            go(write_programme(*LOUD, *changes), tmp_path)
-    path = write_programme(*LOUD, sweep("fixed:2"))
+            go(write_config(*LOUD, *changes), tmp_path)
+    path = write_config(*LOUD, sweep("fixed:2"))
     with pytest.raises(ConfigError, match="tuning must be absent where clients compute elsewhere"):
         train_only(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", engine=lambda *_: None)
 

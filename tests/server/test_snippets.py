@@ -160,7 +160,7 @@ def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):
         assert stated["scheme"]["rounds"] == 20
         assert stated["scheme"]["noise_multiplier"] == 1.5
         assert stated["scheme"]["clip_norm"] == ask.get("clip_norm", 1.0)
-        assert ("# Of 2 releases in a period" in found["programme"]) == ("releases_per_period" in ask)
+        assert ("# This is one of 2 releases in a period" in found["programme"]) == ("releases_per_period" in ask)
         done = CliRunner().invoke(app, ["run", "--check", str(file)])
         assert done.exit_code != 0
         assert wrong in str(done.exception)

@@ -1,4 +1,4 @@
-"""The budget that a programme states is a cap: it is spent once, whatever the budgets above it would bear."""
+"""The budget that a run config states is a cap: it is spent once, whatever the budgets above it would bear."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ def plan_of(name, *, stated="1", delta="1e-5", scope="acme/2026", simulation=Tru
 
 @pytest.fixture
 def ledger(tmp_path):
-    """A ledger whose one budget stands above the programmes' scope and has room for a thousand of them."""
+    """A ledger whose one budget stands above the run configs' scope and has room for a thousand of them."""
     with open_ledger(tmp_path / "ledger.db") as books:
         books.create_budget(
             "acme",
@@ -42,12 +42,12 @@ def ledger(tmp_path):
     return tmp_path / "ledger.db"
 
 
-def test_a_second_programme_is_refused_beyond_the_budget_that_it_states(ledger, tmp_path):
+def test_a_second_config_is_refused_beyond_the_budget_that_it_states(ledger, tmp_path):
     one, two = plan_of("one"), plan_of("two")
     with open_ledger(ledger) as books:
         first = reserve_plan(books, one, tmp_path / "one")
         count = books.head()[0]
-        with pytest.raises(BudgetExceededError, match="the programme two states this cap") as refused:
+        with pytest.raises(BudgetExceededError, match="the run config two states this cap") as refused:
             reserve_plan(books, two, tmp_path / "two")
         assert (refused.value.scope, refused.value.caps) == ("acme/2026", {"epsilon": "1", "delta": "0.00001"})
         assert Decimal(refused.value.available["epsilon"]) == Decimal("1") - Decimal(
@@ -59,7 +59,7 @@ def test_a_second_programme_is_refused_beyond_the_budget_that_it_states(ledger, 
         assert reserve_plan(books, two, tmp_path / "two").state == "reserved"
 
 
-def test_the_same_programme_finds_its_own_charge_again_however_far_it_came(ledger, tmp_path):
+def test_the_same_config_finds_its_own_charge_again_however_far_it_came(ledger, tmp_path):
     plan = plan_of("one")
     with open_ledger(ledger) as books:
         charge = reserve_plan(books, plan, tmp_path / "run")
@@ -93,7 +93,7 @@ def test_delta_is_a_cap_too(ledger, tmp_path):
 
 @pytest.fixture
 def blind(monkeypatch):
-    """The check before a reservation sees nothing of the other programme, as in a race; the one after it does."""
+    """The check before a reservation sees nothing of the other run config, as in a race; the one after it does."""
     held = steps._sum_reserved
 
     def seen(*args, before=None):
@@ -156,7 +156,7 @@ def test_a_run_that_is_killed_while_it_gives_back_goes_on(ledger, tmp_path, blin
         assert reserve_plan(books, plan, tmp_path / "two").state == "reserved"
 
 
-def test_two_processes_of_one_programme_share_the_charge_that_follows_a_cancelled_one(ledger, tmp_path):
+def test_two_processes_of_one_config_share_the_charge_that_follows_a_cancelled_one(ledger, tmp_path):
     with open_ledger(ledger) as ours, open_ledger(ledger) as theirs:
         reserve_plan(ours, plan_of("one"), tmp_path / "one").cancel("not run")
         keys = {reserve_plan(books, plan_of("one"), tmp_path / "one").key for books in (ours, theirs)}
@@ -231,8 +231,8 @@ def test_a_simulation_makes_its_own_budget_where_there_is_none(tmp_path):
 
 
 def charged_without_looking(ledger, tmp_path, monkeypatch):
-    """Two programmes of one stated budget that both ran, as a tool without the check leaves them."""
-    monkeypatch.setattr(steps, "_require_stated", lambda *_: None)
+    """Two run configs of one stated budget that both ran, as a tool without the check leaves them."""
+    monkeypatch.setattr(steps, "_require_stated_cap", lambda *_: None)
     monkeypatch.setattr("tests.reports.drawn.reserve_plan", reserve_plan)
     reports = [finish(tmp_path / name, ledger, plan_of(name), make_budget=False) for name in ("one", "two")]
     monkeypatch.undo()
@@ -253,8 +253,8 @@ def test_verification_fails_where_a_stated_budget_is_spent_twice(ledger, tmp_pat
 
 
 def test_a_reservation_that_starts_later_counts_as_one_that_started(ledger, tmp_path, monkeypatch):
-    """The other programme reserved first and started after: what had been spent by then is not all."""
-    monkeypatch.setattr(steps, "_require_stated", lambda *_: None)
+    """The other run config reserved first and started after: what had been spent by then is not all."""
+    monkeypatch.setattr(steps, "_require_stated_cap", lambda *_: None)
     with open_ledger(ledger) as books:
         first = reserve_plan(books, plan_of("one"), tmp_path / "one")
         finish(tmp_path / "two", ledger, plan_of("two"), make_budget=False)

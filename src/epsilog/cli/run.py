@@ -94,7 +94,9 @@ def _check(configs: list[Path], *, as_json: bool) -> None:
 
     found = [(path, check_config(path)) for path in configs]
     if as_json:
-        return print_json([{"file": str(path), "whole": one.whole, "plan": one.plan.to_json()} for path, one in found])
+        return print_json(
+            [{"file": str(path), "whole": one.is_complete, "plan": one.plan.to_json()} for path, one in found]
+        )
     for path, one in found:
         plan = one.plan
         print_figures(
@@ -106,7 +108,7 @@ def _check(configs: list[Path], *, as_json: bool) -> None:
                 ("participation known", format_interval(plan.unamplified)),
             ],
         )
-        if not one.whole:
+        if not one.is_complete:
             print_notice("Its claim is priced; to run it, add [data], [model] and [training].")
     return None
 
@@ -199,7 +201,7 @@ def init_command(
     """
     from epsilog.pipeline import write_config_template
 
-    text = write_config_template(data, client=client, target=target, row=row, level=protect, beside=output.parent)
+    text = write_config_template(data, client=client, target=target, row=row, level=protect, base=output.parent)
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -1,7 +1,6 @@
-"""The programme file and the whole run: one federated programme from plan to proof.
+"""The run config and the pipeline: one training run from plan to report.
 
-``load_run_config`` reads and checks the TOML file; ``run`` tells the whole story in one short file, ``train_only`` its
-first half.
+``load_run_config`` reads and checks the TOML file, ``run`` runs the whole pipeline, and ``train_only`` its first half.
 """
 
 from epsilog.pipeline.config import PlanConfig, RunConfig, load_run_config

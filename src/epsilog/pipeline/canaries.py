@@ -1,4 +1,4 @@
-"""Canaries of a programme: drawn once, kept by the curator, and scored when the last round is released."""
+"""Canaries of a run: drawn once, kept secret by the curator, and scored after the last round is released."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def insert_run_canaries(prepared: PreparedRun, folder: Path) -> PreparedRun:
-    """The same with the canaries of the run in this folder among its units: those drawn before, or fresh ones.
+    """Insert the canaries of the run in this folder: those drawn earlier, or new ones.
 
     Raises:
-        ConfigError: there is no room for them.
-        RecordError: what is kept is no secret.
+        ConfigError: the data have too few slots for them.
+        RecordError: the stored secret is invalid.
     """
-    programme = prepared.programme
-    if programme.audit is None:
+    config = prepared.config
+    if config.audit is None:
         return prepared
-    with attribute_errors_to(programme.programme.name):
-        canaries = _read_kept_canaries(programme.audit.canaries, folder) or _draw_canaries(programme)
+    with attribute_errors_to(config.identity.name):
+        canaries = _read_canaries(config.audit.canaries, folder) or _draw_canaries(config)
         return replace(prepared, task=insert_canaries(prepared.task, canaries))
 
 
-def _read_kept_canaries(count: int, folder: Path) -> Canaries | None:
+def _read_canaries(count: int, folder: Path) -> Canaries | None:
     file = folder / RunArtifact.SECRET
     if not file.exists():
         return None
@@ -46,56 +46,56 @@ def _read_kept_canaries(count: int, folder: Path) -> Canaries | None:
         raise RecordError(f"{file} does not hold the secret of canaries: {error}") from None
 
 
-def _draw_canaries(programme: PlanConfig) -> Canaries:
-    assert programme.audit is not None
-    seed = programme.run.seed
-    return draw_canaries(programme.audit.canaries, Randomness.from_os() if seed is None else Randomness.simulated(seed))
+def _draw_canaries(config: PlanConfig) -> Canaries:
+    assert config.audit is not None
+    seed = config.run.seed
+    return draw_canaries(config.audit.canaries, Randomness.from_os() if seed is None else Randomness.simulated(seed))
 
 
-def describe_audit(programme: PlanConfig, task: Task) -> dict[str, Any]:
-    """What the plan's details hold of an audit, under its name; nothing where none is asked for."""
-    if programme.audit is None or task.canaries is None:
+def describe_audit(config: PlanConfig, task: Task) -> dict[str, Any]:
+    """Return the entry of an audit in the details of the plan; empty without an audit."""
+    if config.audit is None or task.canaries is None:
         return {}
-    protocol = programme.audit.protocol(float(programme.delta))
+    protocol = config.audit.to_protocol(float(config.delta))
     return {PLANNED: PlannedAudit.create(protocol, task.canaries, unit_is_client=task.unit_is_client).to_json()}
 
 
 def require_planned_canaries(plan: RegisteredPlan, task: Task, folder: Path) -> None:
-    """Refuses to go on with other canaries than those whose hash the plan names: their secret is gone.
+    """Refuse to resume with other canaries than those whose hash is in the plan.
 
     Raises:
-        ConfigError: they differ.
+        ConfigError: the canaries differ, since the secret of the planned ones is lost.
     """
-    stated = PlannedAudit.of(plan)
-    if stated is not None and (task.canaries is None or task.canaries.commitment != stated.commitment):
+    planned = PlannedAudit.of(plan)
+    if planned is not None and (task.canaries is None or task.canaries.commitment != planned.commitment):
         raise ConfigError(
             plan.name, [f"{folder} holds a plan for canaries whose secret is not in {RunArtifact.SECRET}"]
         )
 
 
 def store_secret(canaries: Canaries, folder: Path) -> None:
-    """Writes the secret for the curator alone, before anything names its hash; whoever comes second finds it there.
+    """Write the secret for the curator alone, before anything holds its hash.
 
     Raises:
-        ConflictError: another process has drawn others meanwhile.
+        ConflictError: another process has drawn other canaries since.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file, content = folder / RunArtifact.SECRET, f"{canaries.secret}\n".encode()
-    waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    waiting.touch(mode=0o600)
-    durable_io.write_durably(waiting, content)
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    temporary.touch(mode=0o600)
+    durable_io.write_durably(temporary, content)
     try:
-        os.link(waiting, file)
+        os.link(temporary, file)  # fails if the file exists, unlike a rename
     except FileExistsError:
         if file.read_bytes() != content:
             raise ConflictError(f"another process runs {folder.name!r}") from None
     finally:
-        waiting.unlink()
+        temporary.unlink()
     durable_io.sync_folder(folder)
 
 
 def write_canary_scores(task: Task, model: NDArray[np.float64], folder: Path) -> None:
-    """Writes how the canaries are scored by the model that was released last, and the secret with it."""
+    """Write the scores of the canaries under the released model, with their secret."""
     if task.canaries is not None:
         scores = tuple(compute_canary_scores(task, model).tolist())
         write_json(folder / RunArtifact.CANARIES, CanaryScores(task.canaries.secret, scores).to_json())

@@ -1,4 +1,4 @@
-"""What a calculator found, as the part of a programme file that promises; and what such a file costs, without data."""
+"""Export a plan of the federated calculator as a run config, and compute the cost of a run config without its data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epsilog.terms import CheckError, ConfigError
 from epsilog.terms.codec import quote_toml
 from epsilog.terms.formatting import format_upper
 
-UNSAID = "not said yet"
+NOT_STATED = "not said yet"
 PARTICIPATION = {
     "poisson": "Poisson: each unit joins each round by a coin of its own, at most one update a round",
     "fixed-size": "each round takes as many units, drawn without replacement, at most one update each",
@@ -22,44 +22,43 @@ PARTICIPATION = {
 
 
 def export_config(plan: FederatedPlan, *, cap: float | None = None, rounds_per_release: int | None = None) -> str:
-    """Writes the sections of a programme file that a plan fills; [data], [model] and [training] are left out.
+    """Write a run config without [data], [model] and [training] from a plan of one run.
 
-    Each fact stands as it was stated. ``epsilog run --check`` reads and prices the file, and refuses it where its price
-    is above the cap or no programme does what it says. What is unsaid stands as "not said yet".
+    ``epsilog run --check`` computes the cost of the file, and refuses it if the cost exceeds the cap or no scheme
+    matches it. Values that the plan lacks are "not said yet".
 
     Args:
         plan: of one run.
-        cap: the policy's cap on epsilon, which becomes the budget; None: the plan's own price, rounded up.
-        rounds_per_release: rounds between two models that leave the server; None: one model, after the last round.
+        cap: the policy's cap on epsilon, which becomes the budget; None for the plan's own epsilon, rounded up.
+        rounds_per_release: rounds between two models that leave the server; None for one model after the last round.
 
     Raises:
-        CheckError: no scheme of a programme does what the plan says.
+        CheckError: no scheme of a run config matches the plan.
     """
     schedule = plan.schedule
     own = plan.epsilon.upper
     if not math.isfinite(own):
         raise CheckError("noise_multiplier", "large enough for a finite epsilon", f"{schedule.noise_multiplier!r}")
     if schedule.sampling == "balls-in-bins" and schedule.rounds > schedule.bins:
-        bound = f"at most {schedule.bins}: a programme draws bins anew for each cycle, where this plan keeps them"
+        bound = f"at most {schedule.bins}: a run draws bins anew for each cycle, where this plan keeps them"
         raise CheckError("rounds", bound, f"{schedule.rounds}")
     budget = format_upper(own, 6) if cap is None else repr(float(cap))
-    picked = {
+    sampling = {
         "poisson": f"sampling_probability = {schedule.sampling_probability!r}",
         "fixed-size": f'sampling = "fixed-size"\ncohort_size = {schedule.cohort_size}',
         "balls-in-bins": f'sampling = "balls-in-bins"\ncycle_length = {schedule.bins}',
     }[schedule.sampling]
-    together = (
-        "" if plan.releases_per_period == 1 else f"# Of {plan.releases_per_period} releases in a period, this is one.\n"
-    )
-    held = f"records_per_person = {plan.group}\n" if plan.group > 1 else ""
+    count = plan.releases_per_period
+    releases = "" if count == 1 else f"# This is one of {count} releases in a period.\n"
+    group = f"records_per_person = {plan.group}\n" if plan.group > 1 else ""
     return f"""\
-# From the federated calculator. To price it again: epsilog run --check FILE. To run it, say what stands as
-# "{UNSAID}", and add [data], [model] and [training].
-{together}
+# From the federated calculator. To compute its cost again: epsilog run --check FILE. To run it, replace each
+# "{NOT_STATED}", and add [data], [model] and [training].
+{releases}
 [programme]
 name = "calculated"
-purpose = "{UNSAID}"
-owner = "{UNSAID}"
+purpose = "{NOT_STATED}"
+owner = "{NOT_STATED}"
 
 [guarantee]
 privacy_unit = {quote_toml(plan.privacy_unit)}
@@ -75,7 +74,7 @@ delta_rationale = {quote_toml(plan.delta.rationale)}
 [scheme]
 kind = "client-level-central"
 clip_norm = {schedule.clip_norm!r}
-{picked}
+{sampling}
 rounds = {schedule.rounds}
 noise_multiplier = {schedule.noise_multiplier!r}
 
@@ -83,10 +82,10 @@ noise_multiplier = {schedule.noise_multiplier!r}
 participation = {quote_toml(PARTICIPATION[schedule.sampling])}
 rounds_per_release = {schedule.rounds if rounds_per_release is None else rounds_per_release}
 adaptive_clip = false
-post_processing = "{UNSAID}"
-{held}
+post_processing = "{NOT_STATED}"
+{group}
 [reporting]
-period = "{UNSAID}"
+period = "{NOT_STATED}"
 
 [run]
 simulation = false
@@ -95,27 +94,27 @@ simulation = false
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """A programme file that was read and priced, without its data.
+    """A run config with its cost, computed without its data.
 
     Attributes:
-        plan: what it promises, priced.
-        whole: whether it says what is trained on what, too.
+        plan: the plan of the config.
+        is_complete: whether the config has [data], [model] and [training], too.
     """
 
     plan: RegisteredPlan
-    whole: bool
+    is_complete: bool
 
 
 def check_config(path: Path) -> CheckedConfig:
-    """Reads a programme file, or the part of one that promises, and prices it; nothing is booked, and no data is read.
+    """Read a run config and compute its cost; charge nothing and read no data.
 
     Raises:
-        ConfigError: the file is wrong, or its population is in the data.
-        CalibrationError: its budget cannot be met.
+        ConfigError: the file is wrong, or its population comes from the data.
+        CalibrationError: the budget cannot be met.
     """
-    programme = load_plan_config(path)
-    stated = programme.guarantee.to_guarantee
-    if stated is None:
+    config = load_plan_config(path)
+    population = config.guarantee.stated_population
+    if population is None:
         raise ConfigError(str(path), [CheckError("guarantee.population", "a number without its data", "from data")])
-    plan = compute_plan_interval(programme, stated, {"settings": hash_settings(programme)})
-    return CheckedConfig(plan, isinstance(programme, RunConfig))
+    plan = compute_plan_interval(config, population, {"settings": hash_settings(config)})
+    return CheckedConfig(plan, isinstance(config, RunConfig))

@@ -1,7 +1,7 @@
-"""A programme file to start from: what may be read off private data, and a marked blank for all else.
+"""Write a run config to start from, with a placeholder for everything that must not be read from private data.
 
-Names and types of columns are public, so they are read. Ranges, lists and counts are not: who wants them states them. A
-blank is ``"?"``, which ``epsilog run`` refuses by name.
+Names and types of columns are public and are read. Ranges, lists and counts are not, so the user states them. The
+placeholder is ``"?"``, which ``epsilog run`` refuses by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from epsilog.terms.codec import quote_toml
 from epsilog.training.data import read_column_types
 
 LEVELS = ("client", "row")
-_IDENTIFIERS = {  # words of names of columns
+_IDENTIFIERS = {  # words in names of columns
     "id", "ids", "uid", "uuid", "guid", "identifier", "key", "hash", "index", "row", "nr", "no", "number", "code",
     "email", "mail", "phone", "telephone", "mobile", "fax", "name", "surname", "firstname", "lastname", "forename",
     "username", "user", "login", "address", "street", "iban", "ssn", "passport", "insurance", "account", "licence",
@@ -26,7 +26,7 @@ SCHEMES = {
 [scheme]
 kind = "client-level-central"     # the server clips each client's update, sums, and adds the noise to the sum
 clip_norm = 1.0                   # choose it on public or synthetic data: each run on people's data is charged
-sampling_probability = 0.2        # each client joins each round by a coin of its own
+sampling_probability = 0.2        # each client joins each round with this probability
 rounds = 40
 noise_multiplier = "calibrate"    # the least noise that meets the budget
 """,
@@ -50,19 +50,19 @@ TRAINING = {
 PARTICIPATION = {"client": "Poisson: each client joins each round by a coin of its own", "row": "?"}
 
 
-def write_config_template(data: Path, *, client: str, target: str, row: str, level: str, beside: Path) -> str:
-    """Writes a programme file for a file of data; only its columns' names and types are looked at.
+def write_config_template(data: Path, *, client: str, target: str, row: str, level: str, base: Path) -> str:
+    """Write a run config for a data file, of which only the names and types of columns are read.
 
     Args:
         data: the file, or a folder of NPY files.
-        client: the column that says whose a row is.
+        client: the column with the client of each row.
         target: the column to predict.
-        row: what one row is, in one word.
-        level: whether a whole "client" is protected, or one "row".
-        beside: the folder that the programme file will lie in.
+        row: a word for one row.
+        level: whether the privacy unit is a whole "client" or one "row".
+        base: the folder of the run config, to which paths are relative.
 
     Raises:
-        CheckError: a column that is not there, or a file that cannot be read.
+        CheckError: a column is missing, or the file cannot be read.
     """
     level, columns = check.one_of(LEVELS)(protect=level), read_column_types(data)
     for name, column in (("client", client), ("target", target)):
@@ -72,13 +72,13 @@ def write_config_template(data: Path, *, client: str, target: str, row: str, lev
     if len({client, target, row}) < 3:
         raise CheckError("row", "a word of its own, and client and target two columns", repr(row))
     others = {name: kind for name, kind in columns.items() if name not in (client, target)}
-    named = [name for name in others if name == row or names_somebody(name)]
+    named = [name for name in others if name == row or is_identifier_name(name)]
     features = "\n".join(_line(name, kind) for name, kind in others.items() if name not in named)
     if named:
         listed = ", ".join(name or '""' for name in named)
         features += f"\n# No feature, since their names say that they tell people or rows apart: {_plain(listed)}."
     path = data.resolve()
-    folder = beside.resolve()
+    folder = base.resolve()
     shown = path.relative_to(folder) if path.is_relative_to(folder) else path
     return f"""\
 # Every "?" is for you to fill in, from what you know and not from the rows: a range, a list or a count that is read off
@@ -132,10 +132,10 @@ simulation = false
 """
 
 
-def names_somebody(column: str) -> bool:
-    """Whether a column's name says that it tells people or rows apart; its values are not looked at.
+def is_identifier_name(column: str) -> bool:
+    """Return whether the name of a column suggests an identifier of people or rows; no value is read.
 
-    >>> [name for name in ("patient_id", "PatientID", "Unnamed: 0", "paid", "idle") if names_somebody(name)]
+    >>> [name for name in ("patient_id", "PatientID", "Unnamed: 0", "paid", "idle") if is_identifier_name(name)]
     ['patient_id', 'PatientID', 'Unnamed: 0']
     """
     words = re.findall(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[^\W\da-zA-Z_]+", column)
@@ -143,7 +143,7 @@ def names_somebody(column: str) -> bool:
 
 
 def _plain(listed: str) -> str:
-    """Names in a comment, which a line break would end."""
+    """Return names without control characters, since a line break would end a comment."""
     return re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]", "?", listed)
 
 

@@ -1,9 +1,9 @@
-"""Noisy counts of private rows that are released beside the model, each charged by itself before anything is read.
+"""Noisy counts of private rows, released beside the model; each is charged before any row is read.
 
-How many rows can be used, and how well the model does on the rows that it was trained on, are facts of private rows. A
-programme that wants to know them says what each may cost. Their epsilons are taken off the budget before the noise of
-training is calibrated, and all charges are reserved together, so that model and counts fit the budget. ``answers.ask``
-charges a count before any row is read, draws exact discrete noise once, and keeps the answer.
+The number of usable rows and the accuracy on the training rows are facts about private rows. A run config states what
+each count may cost. The budget pays for the counts first, the noise of training is calibrated to the rest, and all
+charges are reserved together. ``queries.run_query`` charges a count, draws exact discrete noise once, and stores the
+result.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from epsilog.ledger import Charge, Ledger, LedgerView
-from epsilog.pipeline.amounts import Amount
 from epsilog.plan import RegisteredPlan
 from epsilog.queries import Count as CountRows
 from epsilog.queries import Mean, Query, QueryResult, reserve_answer, run_query
 from epsilog.terms import CheckError, ConfigError, ConflictError, EpsilogError, RunArtifact
-from epsilog.toml_sections import ConfigSection, Count
+from epsilog.toml_sections import Amount, ConfigSection, Count
 
 if TYPE_CHECKING:
     from epsilog.training import Task
 
-__all__ = ["COUNTS", "Counting", "Counts", "require_countable"]
+__all__ = ["COUNTS", "CountsSection", "RunCounts", "require_countable"]
 
-COUNTS = "counts"  # in a plan's details
+COUNTS = "counts"  # in the details of a plan
 USABLE, EVALUATION = "usable", "evaluation"
-FOLDER = "answers"  # within a run's own folder
+FOLDER = "answers"  # inside the folder of a run
 _COLUMN = {USABLE: "usable", EVALUATION: "correct"}
 
 
-class Counts(ConfigSection):
-    """[counts]: noisy counts of private rows, by the epsilon of each.
+class CountsSection(ConfigSection):
+    """[counts]: noisy counts of private rows, each with its epsilon.
 
     Attributes:
-        usable: of the number of rows that can be used, before training.
-        usable_at_least: training is not started, and not charged, where the noisy number is below this.
-        evaluation: of the share of rows that the released model classifies correctly, of those that it was trained on.
-        rows_per_unit: the most rows of a privacy unit that count: the first that can be used. With 1, ``usable`` counts
+        usable: epsilon of the number of usable rows, counted before training.
+        usable_at_least: if the noisy number is below this, training is neither started nor charged.
+        evaluation: epsilon of the accuracy of the released model on its training rows.
+        rows_per_unit: how many rows of a privacy unit count, at most: its first usable ones. With 1, ``usable`` counts
             units.
     """
 
@@ -55,7 +54,7 @@ class Counts(ConfigSection):
     rows_per_unit: Count = 1
 
     @model_validator(mode="after")
-    def _counts_something(self) -> Counts:
+    def _check_counts(self) -> CountsSection:
         if self.usable is None and self.evaluation is None:
             raise CheckError("usable", "given, or evaluation", "neither")
         if self.usable_at_least is not None and self.usable is None:
@@ -64,19 +63,19 @@ class Counts(ConfigSection):
 
     @property
     def epsilon(self) -> Decimal:
-        """Of all counts together."""
+        """The epsilon of all counts together."""
         return sum((each for each in (self.usable, self.evaluation) if each is not None), Decimal(0))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as a plan holds them."""
+        """Return plain JSON values, as in a plan."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
-def require_countable(counts: Counts | None, task: Task) -> None:
-    """Refuses an evaluation of what has no classes, and several rows of a unit that is a row.
+def require_countable(counts: CountsSection | None, task: Task) -> None:
+    """Refuse an evaluation without classes, and several rows per unit if the unit is a row.
 
     Raises:
-        CheckError: named within [counts].
+        CheckError: a field of [counts] does not fit the task.
     """
     if counts is None:
         return
@@ -87,15 +86,15 @@ def require_countable(counts: Counts | None, task: Task) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counting:
+class RunCounts:
     """The counts of one run.
 
     Attributes:
-        plan: that states them.
-        task: whose rows are counted.
-        folder: of the run.
-        seed: of a simulation; None where people are counted.
-        key: of the run's own charge; the counts' keys are made of it.
+        plan: the plan that states them.
+        task: the task whose rows are counted.
+        folder: the folder of the run.
+        seed: of a simulation; None for real data.
+        key: the key of the run's own charge, the prefix of the keys of the counts.
     """
 
     plan: RegisteredPlan
@@ -105,141 +104,141 @@ class Counting:
     key: str
 
     @property
-    def stated(self) -> Counts | None:
-        """What the plan states; None for no counts."""
+    def section(self) -> CountsSection | None:
+        """What the plan states; None if it states no counts."""
         found = self.plan.details.get(COUNTS)
-        return None if found is None else Counts.model_validate(found)
+        return None if found is None else CountsSection.model_validate(found)
 
-    def reserve(self, books: Ledger) -> list[Charge]:
-        """Reserves the price of every count, or of none.
+    def reserve(self, ledger: Ledger) -> list[Charge]:
+        """Reserve the cost of every count, or of none.
 
         Raises:
-            BudgetExceededError: a budget cannot bear one.
+            BudgetExceededError: a budget cannot bear a count.
             ConfigError: an earlier call counted too few rows.
         """
-        made: list[Charge] = []
+        reserved: list[Charge] = []
         for name in self._names:
-            known = books.find(self._key(books, name), scope=self._scope)
+            known = ledger.find(self._key(ledger, name), scope=self._scope)
             if name == USABLE and known is not None and known.state == "committed":
-                self.require_enough(books, [])  # an earlier call ended there
+                self.require_enough(ledger, [])  # an earlier call may have ended here
         try:
             for name in self._names:
-                made.append(reserve_answer(books, *self._get_query(name), **self._how(books, name)))  # noqa: PERF401
+                reserved.append(reserve_answer(ledger, *self._get_query(name), **self._options(ledger, name)))  # noqa: PERF401
         except EpsilogError as refusal:
-            give_back(made, f"another charge of the run was refused: {refusal}"[:1000])
+            give_back(reserved, f"another charge of the run was refused: {refusal}"[:1000])
             raise
-        return made
+        return reserved
 
-    def require_enough(self, books: Ledger, reserved: list[Charge]) -> None:
-        """Counts the units with a usable row; where they are too few, gives back what has not started.
+    def require_enough(self, ledger: Ledger, reserved: list[Charge]) -> None:
+        """Count the usable rows; if there are too few, give back the reserved charges.
 
         Raises:
-            ConfigError: the noisy count is below what the programme states; nothing else is charged.
+            ConfigError: the noisy count is below what the run config requires; nothing else is charged.
         """
-        stated = self.stated
-        if stated is None or stated.usable is None:
+        section = self.section
+        if section is None or section.usable is None:
             return
-        found = self._answer(books, USABLE, lambda: self.task.clients.usable(self.task.model))
-        if stated.usable_at_least is None or found.value >= stated.usable_at_least:
+        found = self._count_usable(ledger)
+        if section.usable_at_least is None or found.value >= section.usable_at_least:
             return
-        said = (
-            f"counts.usable_at_least: about {found.value} (+- {found.error:g}) rows can be used, at most "
-            f"{stated.rows_per_unit} of one {self.task.unit}, and the programme asks for {stated.usable_at_least}; the "
-            f"count cost epsilon {stated.usable}, and nothing else was charged. Hold [data.features] against the file: "
-            "a range, a list or a type may misread a column"
-        )
         give_back(reserved, "too few rows can be used")
-        raise ConfigError(self.plan.name, [said])
+        message = (
+            f"counts.usable_at_least: about {found.value} (+- {found.error:g}) rows can be used, at most "
+            f"{section.rows_per_unit} of one {self.task.unit}, and the run config requires {section.usable_at_least}; "
+            f"the count cost epsilon {section.usable}, and nothing else was charged. Compare [data.features] with the "
+            "file: a range, a list or a type may misread a column"
+        )
+        raise ConfigError(self.plan.name, [message])
 
-    def told(self, books: Ledger, vector: NDArray[np.float64]) -> tuple[dict[str, Any], ...]:
-        """Every count, drawn by now, as the owner's word tells it."""
-        stated = self.stated
-        if stated is None:
-            return ()
-        found = []
-        if stated.usable is not None:
-            usable = self._answer(books, USABLE, lambda: self.task.clients.usable(self.task.model))
-            found.append(_count_to_json(USABLE, usable))
-        if stated.evaluation is not None:
-            right = self._answer(books, EVALUATION, lambda: self._right(vector))
-            found.append(_count_to_json(EVALUATION, right))
+    def draw(self, ledger: Ledger, vector: NDArray[np.float64]) -> tuple[dict[str, Any], ...]:
+        """Return every count as the owner attests it; draw those that are not drawn yet."""
+        section, found = self.section, []
+        if section is not None and section.usable is not None:
+            found.append(_count_to_json(USABLE, self._count_usable(ledger)))
+        if section is not None and section.evaluation is not None:
+            correct = self._run_query(ledger, EVALUATION, lambda: self._mark_correct(vector))
+            found.append(_count_to_json(EVALUATION, correct))
         return tuple(found)
 
     @property
     def _names(self) -> list[str]:
-        stated = self.stated
-        return [] if stated is None else [n for n in (USABLE, EVALUATION) if getattr(stated, n) is not None]
+        section = self.section
+        return [] if section is None else [n for n in (USABLE, EVALUATION) if getattr(section, n) is not None]
+
+    @property
+    def _scope(self) -> str:
+        return str(self.plan.budget["scope"])
 
     def _get_query(self, name: str) -> tuple[str, Query]:
         column = _COLUMN[name]
         query: Query = CountRows(column) if name == USABLE else Mean(column, (0.0, 1.0))
         return self._scope, query
 
-    @property
-    def _scope(self) -> str:
-        return str(self.plan.budget["scope"])
+    def _key(self, ledger: LedgerView, name: str) -> str:
+        """Return the key of the charge; another one if an earlier reservation was given back."""
+        return live_key(ledger, f"{self.key}-{name}", scope=self._scope)
 
-    def _key(self, books: Ledger, name: str) -> str:
-        """The charge's key: another one where an earlier reservation was given back."""
-        return live_key(books, f"{self.key}-{name}", scope=self._scope)
-
-    def _how(self, books: Ledger, name: str) -> dict[str, Any]:
-        stated, unit = self.stated, self.task.unit
-        assert stated is not None, "only what is stated is asked"
+    def _options(self, ledger: LedgerView, name: str) -> dict[str, Any]:
+        section, unit = self.section, self.task.unit
+        assert section is not None, "only stated counts are drawn"
         return {
             "unit": unit if self.task.unit_is_client else None,
-            "rows": stated.rows_per_unit,
-            "key": self._key(books, name),
-            "epsilon": str(getattr(stated, name)),
+            "rows": section.rows_per_unit,
+            "key": self._key(ledger, name),
+            "epsilon": str(getattr(section, name)),
             "simulation": self.plan.simulation,
         }
 
-    def _answer(self, books: Ledger, name: str, counted: Callable[[], NDArray[Any]]) -> QueryResult:
-        scope, query = self._get_query(name)
-        frame = _Frame(self.task, _COLUMN[name], counted)
-        below = None if self.seed is None else random.Random(f"{self.seed}/{name}").randrange  # noqa: S311
-        return run_query(books, scope, query, frame, keep=self.folder / FOLDER, below=below, **self._how(books, name))
+    def _count_usable(self, ledger: Ledger) -> QueryResult:
+        return self._run_query(ledger, USABLE, lambda: self.task.clients.usable(self.task.model))
 
-    def _right(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """1 where the model is right, 0 where it is wrong, NaN in a row that cannot be used; shape (rows,)."""
+    def _run_query(self, ledger: Ledger, name: str, compute: Callable[[], NDArray[Any]]) -> QueryResult:
+        scope, query = self._get_query(name)
+        frame = _LazyFrame(self.task, _COLUMN[name], compute)
+        below = None if self.seed is None else random.Random(f"{self.seed}/{name}").randrange  # noqa: S311
+        keep = self.folder / FOLDER
+        return run_query(ledger, scope, query, frame, keep=keep, below=below, **self._options(ledger, name))
+
+    def _mark_correct(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 1 for a correct prediction, 0 for a wrong one, NaN for an unusable row; shape (rows,)."""
         from epsilog.training import iterate_blocks
         from epsilog.training.models import ReleasedModel
 
-        clients, made = self.task.clients, ReleasedModel(self.task.model, vector)
-        kept = clients.usable(self.task.model)
-        right = np.full(len(kept), np.nan)
+        clients, model = self.task.clients, ReleasedModel(self.task.model, vector)
+        usable = clients.usable(self.task.model)
+        correct = np.full(len(usable), np.nan)
         for block in iterate_blocks(clients.features):
-            predicted = made.predict(clients.features[block])
-            right[block] = np.where(kept[block], predicted == clients.targets[block], np.nan)
-        return right
+            predicted = model.predict(clients.features[block])
+            correct[block] = np.where(usable[block], predicted == clients.targets[block], np.nan)
+        return correct
 
 
-class _Frame(dict[str, Any]):
-    """The rows as ``run_query`` takes them: whose each is, and what is counted, which is worked out when it is read."""
+class _LazyFrame(dict[str, Any]):
+    """The columns for ``run_query``: the unit of each row, and the counted column, computed when it is read."""
 
-    def __init__(self, task: Task, column: str, counted: Callable[[], NDArray[Any]]) -> None:
-        whose = np.repeat(np.arange(task.clients.count), task.clients.sizes)
-        super().__init__({task.unit: whose, column: np.broadcast_to(np.float64(0), whose.shape)})
-        self._column, self._counted = column, counted
+    def __init__(self, task: Task, column: str, compute: Callable[[], NDArray[Any]]) -> None:
+        units = np.repeat(np.arange(task.clients.count), task.clients.sizes)
+        super().__init__({task.unit: units, column: np.broadcast_to(np.float64(0), units.shape)})
+        self._column, self._compute = column, compute
 
     def __getitem__(self, name: str) -> Any:
         if name != self._column:
             return super().__getitem__(name)
-        found = self._counted()
+        found = self._compute()
         return np.where(found, 1.0, np.nan) if found.dtype == np.bool_ else found
 
 
-def live_key(books: LedgerView, key: str, *, scope: str) -> str:
-    """The first of ``key``, ``key-2``, ``key-3`` and so on whose charge at a scope is not cancelled, or not there."""
+def live_key(ledger: LedgerView, key: str, *, scope: str) -> str:
+    """Return the first of ``key``, ``key-2``, ``key-3``, ... whose charge at a scope is absent or not cancelled."""
     number, found = 1, key
-    while (known := books.find(found, scope=scope)) is not None and known.state == "cancelled":
+    while (known := ledger.find(found, scope=scope)) is not None and known.state == "cancelled":
         number += 1
         found = f"{key}-{number}"
     return found
 
 
 def give_back(reserved: list[Charge], reason: str) -> None:
-    """Cancels what has not started; what has stays as it is."""
+    """Cancel the charges that have not started."""
     for charge in reserved:
         if charge.state == "reserved":
             try:
@@ -248,14 +247,14 @@ def give_back(reserved: list[Charge], reason: str) -> None:
                 continue
 
 
-def _count_to_json(name: str, answer: QueryResult) -> dict[str, Any]:
-    plain = {"value": answer.value, "error": answer.error, "lower": answer.lower, "upper": answer.upper}
-    charged = {kind: dict(amounts) for kind, amounts in answer.charged.items()}
-    return {"name": name, "key": answer.key, **plain, "charged": charged}
+def _count_to_json(name: str, result: QueryResult) -> dict[str, Any]:
+    plain = {"value": result.value, "error": result.error, "lower": result.lower, "upper": result.upper}
+    charged = {kind: dict(amounts) for kind, amounts in result.charged.items()}
+    return {"name": name, "key": result.key, **plain, "charged": charged}
 
 
-def released_vector(folder: Path, task: Task) -> NDArray[np.float64]:
-    """The parameters that were released last."""
+def read_released_vector(folder: Path, task: Task) -> NDArray[np.float64]:
+    """Return the parameters of the released model."""
     from epsilog.training.models import ReleasedModel
 
     return ReleasedModel.read(folder / RunArtifact.MODEL, task.model).vector

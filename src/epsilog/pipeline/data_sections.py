@@ -1,4 +1,4 @@
-"""The [data] section: a set that ships with a package, or one's own file with everything that is public about it."""
+"""The [data] section: a bundled data set, or the user's own file with all public facts about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from epsilog.terms import CheckError
-from epsilog.toml_sections import ConfigSection, Text
+from epsilog.toml_sections import ConfigSection, Flag, Text
 from epsilog.training import Dataset
 from epsilog.training.data import CustomData, DataSchema, Feature, Target, load_dataset, parse_feature, parse_target
 
@@ -20,23 +20,23 @@ KINDS_OF_DATA = ("shipped-data", "own-data")
 
 
 class BundledDataSection(ConfigSection):
-    """[data] of a set that ships with a package."""
+    """[data] of a bundled data set."""
 
     name: Text
     withdrawn: Text | None = None
 
     @property
     def is_public(self) -> bool:
-        """Whether anybody may see the data."""
+        """Whether the data are public."""
         return True
 
     def load(self, unit: str, base: Path, *, counts_are_public: bool) -> Dataset:  # noqa: ARG002
-        """Reads the data for a privacy unit."""
+        """Load the data for a privacy unit."""
         return load_dataset(self.name, unit=unit)
 
 
 def _check_spelling(read: Callable[[Any], object], given: Any) -> Any:
-    """Stays as it was written, once it is known to say something."""
+    """Return the given value as written, after ``read`` accepts it."""
     try:
         read(given)
     except CheckError as error:
@@ -45,7 +45,7 @@ def _check_spelling(read: Callable[[Any], object], given: Any) -> Any:
 
 
 class CustomDataSection(ConfigSection):
-    """[data] of one's own file."""
+    """[data] of the user's own file."""
 
     path: Text
     client: Text
@@ -63,28 +63,28 @@ class CustomDataSection(ConfigSection):
     test_share: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
     id: Text | None = None
     decimal: str = "."
-    public: Annotated[bool, Field(strict=True)] = False
+    public: Flag = False
     withdrawn: Text | None = None
 
     @model_validator(mode="after")
-    def _holds_together(self) -> CustomDataSection:
+    def _check_data(self) -> CustomDataSection:
         if (self.test is None) == (self.test_share is None):
             bound = f'given (a public file, or "{NO_TEST}" for no scores), or test_share, and not both'
             raise CheckError("test", bound, "neither" if self.test is None else "both")
-        self.own(Path(), counts_are_public=False)
+        self.to_custom_data(Path(), counts_are_public=False)
         return self
 
     @property
     def is_public(self) -> bool:
-        """Whether anybody may see the data."""
+        """Whether the data are public."""
         return self.public
 
     def load(self, unit: str, base: Path, *, counts_are_public: bool) -> Dataset:
-        """Reads the data for a privacy unit; paths are relative to ``base``."""
-        return self.own(base, counts_are_public=counts_are_public).load(unit)
+        """Load the data for a privacy unit; paths are relative to ``base``."""
+        return self.to_custom_data(base, counts_are_public=counts_are_public).load(unit)
 
-    def own(self, base: Path, *, counts_are_public: bool) -> CustomData:
-        """Where the data lies, and what is public about it."""
+    def to_custom_data(self, base: Path, *, counts_are_public: bool) -> CustomData:
+        """Return the location of the data with the public facts about it."""
         return CustomData(
             base / self.path,
             DataSchema(self.client, self._features(), self.target, self._goal(), self.id),
@@ -114,21 +114,21 @@ class CustomDataSection(ConfigSection):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WithdrawalList:
-    """A file of clients that take part no more, one name a line; read again whenever it is asked.
+    """A file of clients that have withdrawn, one name a line; each call reads it again.
 
     Attributes:
-        file: where it lies.
-        dataset: who has which place.
+        file: its path.
+        dataset: maps names to places.
     """
 
     file: Path
     dataset: Dataset
 
     def __call__(self) -> frozenset[int]:
-        """Their places. Who is not in the data has none, and nothing tells so.
+        """Return the places of these clients; a name that is not in the data is ignored silently.
 
         Raises:
-            CheckError: a file that cannot be read.
+            CheckError: the file cannot be read.
         """
         try:
             lines = self.file.read_text(encoding="utf-8-sig").splitlines()

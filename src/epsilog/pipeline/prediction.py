@@ -1,4 +1,4 @@
-"""What a released model says of new rows, in the words of the programme that it was trained under."""
+"""Predict the targets of new rows with a released model, by the run config that it was trained under."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from epsilog.terms import CheckError
 from epsilog.training.models import ReleasedModel, get_cached_model
 
 
-def predict_targets(programme: Path, model: Path, rows: Path) -> list[Any]:
-    """Predicts the target of every row of a file.
+def predict_targets(config: Path, model: Path, rows: Path) -> list[Any]:
+    """Predict the target of every row of a file.
 
     Args:
-        programme: the programme file that the model was trained under; its [data] says what the columns mean.
+        config: the run config of the model; its [data] defines the columns.
         model: the released model, ``model.npz`` of a run's folder.
-        rows: a file with the columns of the features; the others may be absent.
+        rows: a file with the columns of the features; others may be absent.
 
     Returns:
-        A label, a number or a date for each row, within the target's own range; None where a row cannot be used.
+        A label, a number or a date per row, within the range of the target; None if a row is unusable.
 
     Raises:
-        ConfigError: the programme, the file of rows or the model are wrong; each is named.
+        ConfigError: the run config, the file of rows or the model is wrong; the error names which.
     """
-    stated = load_run_config(programme)
-    with attribute_errors_to(str(programme)):
+    stated = load_run_config(config)
+    with attribute_errors_to(str(config)):
         if not isinstance(stated.data, CustomDataSection):
-            raise CheckError(
-                "name", "absent: only a file of one's own says what its columns mean", repr(stated.data.name)
-            )
-        own = stated.data.own(programme.parent, counts_are_public=False)
-        features, goal = own.features(rows), own.schema.goal
-        kind = stated.model.to_model_kind(programme.parent)
-        made = get_cached_model(kind, inputs=features.shape[1], classes=own.schema.classes)
-        found = ReleasedModel.read(model, made).predict(features)
-    usable = np.isfinite(found) if made.classes is None else found >= 0
+            bound = "absent: only a file of one's own says what its columns mean"
+            raise CheckError("name", bound, repr(stated.data.name))
+        data = stated.data.to_custom_data(config.parent, counts_are_public=False)
+        features, goal = data.features(rows), data.schema.goal
+        kind = stated.model.to_model_kind(config.parent)
+        task_model = get_cached_model(kind, inputs=features.shape[1], classes=data.schema.classes)
+        found = ReleasedModel.read(model, task_model).predict(features)
+    usable = np.isfinite(found) if task_model.classes is None else found >= 0
     return [goal.told(value) if can else None for value, can in zip(found.tolist(), usable.tolist(), strict=True)]

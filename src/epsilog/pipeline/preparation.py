@@ -1,16 +1,17 @@
-"""From a programme file to a registered plan and a task: everything that can be refused is refused here."""
+"""From a run config to a task and a registered plan; whatever can be refused without a charge is refused here."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from epsilog import durable_io
-from epsilog.pipeline.config import PlanConfig, RunConfig, load_run_config
+from epsilog.pipeline.config import SOURCE, PlanConfig, RunConfig, load_run_config
 from epsilog.pipeline.counts import COUNTS, require_countable
 from epsilog.pipeline.data_sections import CustomDataSection, WithdrawalList
 from epsilog.pipeline.tuning import TUNING
@@ -19,34 +20,22 @@ from epsilog.terms import CheckError, ConfigError, NeighboringRelation, RecordEr
 from epsilog.terms.disclosed import Public
 from epsilog.training import LocalTraining, Task
 
-OF_A_MODEL = (
-    "kind",
-    "initial",
-    "inputs",
-    "init",
-    "apply",
-    "loss",
-    "score",
-    "filters",
-    "parameters",
-)  # what a model may be refused for
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedRun:
-    """A programme with the task that it is about.
+    """A run config with its task.
 
     Attributes:
-        programme: with its population as a number.
-        task: what is trained on what.
-        learning: what the programme states of model and training, as plain JSON values.
-        settings: SHA-256 of all that is stated; runs, folders and charges are told apart by it.
+        config: with the population as a number.
+        task: what is trained on which data.
+        learning: the model and training settings of the config, as plain JSON values.
+        settings: SHA-256 of everything stated; it distinguishes runs, folders and charges.
         base: the folder that paths are relative to.
-        withdrawn: says, whenever it is asked, which clients take part no more; None where nobody can withdraw.
-        notes: sentences on the data that may be told, for whoever starts a run.
+        withdrawn: returns the clients that have withdrawn, on each call; None if clients cannot withdraw.
+        notes: sentences about the data that may be shown to the user who starts the run.
     """
 
-    programme: PlanConfig
+    config: PlanConfig
     task: Task
     learning: dict[str, Any]
     settings: str
@@ -56,132 +45,123 @@ class PreparedRun:
 
 
 def prepare_config(path: Path) -> PreparedRun:
-    """Reads a programme file, brings in its data and holds one against the other.
+    """Read a run config, load its data and check one against the other.
 
     Raises:
-        ConfigError: the file is wrong, the data is not what it says, or counts do not fit.
+        ConfigError: the file is wrong, or the data do not match it.
     """
-    stated = load_run_config(path)
+    config, base = load_run_config(path), path.parent
     with attribute_errors_to(str(path)):
-        unit, public = stated.guarantee.privacy_unit, stated.guarantee.population_is_public
-        dataset = stated.data.load(unit, path.parent, counts_are_public=public)
-        _require_level(stated, unit, unit_is_client=dataset.unit_is_client)
-        canaries = 0 if stated.audit is None else stated.audit.canaries
-        programme = stated.counting(dataset.units + canaries) if stated.guarantee.to_guarantee is None else stated
-        clients = getattr(programme.scheme, "clients", programme.population)
-        misfits = dataset.misfits(population=programme.population, clients=clients, canaries=canaries)
-        _refuse(str(path), misfits)
+        guarantee = config.guarantee
+        dataset = config.data.load(guarantee.privacy_unit, base, counts_are_public=guarantee.population_is_public)
+        _require_level(config, guarantee.privacy_unit, unit_is_client=dataset.unit_is_client)
+        canaries = 0 if config.audit is None else config.audit.canaries
+        config = config.with_population(dataset.units + canaries)
+        clients = getattr(config.scheme, "clients", config.population)
+        _refuse(str(path), dataset.misfits(population=config.population, clients=clients, canaries=canaries))
         task = dataset.task(
-            stated.model.to_model_kind(path.parent),
-            stated.training.to_local_training(),
-            population=programme.population,
+            config.model.to_model_kind(base),
+            config.training.to_local_training(),
+            population=config.population,
             clients=clients,
-            sizes_are_public=stated.guarantee.sizes_are_public,
+            sizes_are_public=guarantee.sizes_are_public,
         )
-        _require_kept_rows(stated, task)
-        _require_scored(stated, task)
-        require_countable(stated.counts, task)
+        _require_matching_sections(config, task)
         withdrawn = None
-        if stated.data.withdrawn is not None:
-            withdrawn = WithdrawalList(path.parent / stated.data.withdrawn, dataset)
+        if config.data.withdrawn is not None:
+            withdrawn = WithdrawalList(base / config.data.withdrawn, dataset)
             withdrawn()
-    sections = {"model": stated.model, "training": stated.training}
+    sections = {"model": config.model, "training": config.training}
     learning = {name: each.model_dump(mode="json", exclude_none=True) for name, each in sections.items()}
-    return PreparedRun(programme, task, learning, hash_settings(programme), path.parent, withdrawn, dataset.notes)
+    return PreparedRun(config, task, learning, hash_settings(config), base, withdrawn, dataset.notes)
 
 
-def prepare_task(programme: PlanConfig, task: Task) -> PreparedRun:
-    """Holds a programme against a task that was made in Python.
+def prepare_task(config: PlanConfig, task: Task) -> PreparedRun:
+    """Check a config against a task that was made in Python.
 
     Raises:
-        ConfigError: the task protects another unit than the programme says, or another number of them.
+        ConfigError: the task has another privacy unit than the config, or another number of units.
     """
-    if isinstance(programme, RunConfig):
-        raise ConfigError("programme", [CheckError("task", "absent for a programme that brings its data", task.name)])
-    with attribute_errors_to("programme"):
-        unit = programme.guarantee.privacy_unit
+    if isinstance(config, RunConfig):
+        raise ConfigError(SOURCE, [CheckError("task", "absent for a run config with [data]", task.name)])
+    with attribute_errors_to(SOURCE):
+        unit = config.guarantee.privacy_unit
         check.one_of((task.unit,))(privacy_unit=unit)
-        _require_level(programme, unit, unit_is_client=task.unit_is_client)
-        _require_kept_rows(programme, task)
-        _require_scored(programme, task)
-        require_countable(programme.counts, task)
-        programme = programme.counting(task.units) if programme.guarantee.to_guarantee is None else programme
-        counted = {"population": (programme.population, task.units)}
-        if hasattr(programme.scheme, "clients"):
-            counted["clients"] = (programme.scheme.clients, task.clients.count)
-        wrong = ((name, *both) for name, both in counted.items() if both[0] != both[1])
-        _refuse("programme", [CheckError(name, f"{there} for this task", f"{said}") for name, said, there in wrong])
+        _require_level(config, unit, unit_is_client=task.unit_is_client)
+        _require_matching_sections(config, task)
+        config = config.with_population(task.units)
+        counts = {"population": (config.population, task.units)}
+        if hasattr(config.scheme, "clients"):
+            counts["clients"] = (config.scheme.clients, task.clients.count)
+        differ = [(name, stated, found) for name, (stated, found) in counts.items() if stated != found]
+        _refuse(SOURCE, [CheckError(name, f"{found} for this task", f"{stated}") for name, stated, found in differ])
     training = {name: value for name, value in asdict(task.training).items() if value is not None}
     learning = {"model": task.model.describe(), "training": training}
-    settings = codec.hash_canonical([hash_settings(programme), task.describe(), learning])
-    return PreparedRun(programme, task, learning, settings, Path())
+    settings = codec.hash_canonical([hash_settings(config), task.describe(), learning])
+    return PreparedRun(config, task, learning, settings, Path())
 
 
-def _require_level(programme: PlanConfig, unit: str, *, unit_is_client: bool) -> None:
-    if unit_is_client != programme.scheme.describes.unit_is_client:
-        raise CheckError("scheme.kind", f"one that protects one {unit}", repr(programme.scheme.kind))
+def _require_level(config: PlanConfig, unit: str, *, unit_is_client: bool) -> None:
+    if unit_is_client != config.scheme.describes.unit_is_client:
+        raise CheckError("scheme.kind", f"one that protects one {unit}", repr(config.scheme.kind))
 
 
-def _require_scored(programme: PlanConfig, task: Task) -> None:
-    """Trials are compared by their score on a public test set, and their settings are settings."""
-    if programme.tuning is None:
-        return
-    if task.test_features is None:
-        raise CheckError("tuning", "absent where there is no public test set to choose by", "given")
-    for one in programme.tuning.candidates:
-        try:
-            replace(task.training, **one)
-        except CheckError as error:
-            raise error.under("tuning.candidates") from None
-
-
-def _require_kept_rows(programme: PlanConfig, task: Task) -> None:
-    """Where sizes show, the promise is for neighbours that keep all their rows."""
-    if task.reveals_sizes and programme.guarantee.relation is not NeighboringRelation.ZERO_OUT:
+def _require_matching_sections(config: PlanConfig, task: Task) -> None:
+    """Check the sections that depend on the task: [guarantee], [tuning] and [counts]."""
+    if task.reveals_sizes and config.guarantee.relation is not NeighboringRelation.ZERO_OUT:
         bound = f"{NeighboringRelation.ZERO_OUT.value} with training.example_cap, since sizes are public"
-        raise CheckError("relation", bound, programme.guarantee.relation.value)
+        raise CheckError("relation", bound, config.guarantee.relation.value)
+    if config.tuning is not None:
+        if task.test_features is None:
+            raise CheckError("tuning", "absent where there is no public test set to choose by", "given")
+        for candidate in config.tuning.candidates:
+            try:
+                replace(task.training, **candidate)
+            except CheckError as error:
+                raise error.under("tuning.candidates") from None
+    require_countable(config.counts, task)
 
 
 SECTIONS = {
     **dict.fromkeys(
         ("privacy_unit", "relation", "population", "population_is_public", "sizes_are_public"), "guarantee"
     ),
-    **dict.fromkeys(OF_A_MODEL, "model"),
+    **dict.fromkeys(("kind", "initial", "inputs", "init", "apply", "loss", "score", "filters", "parameters"), "model"),
     "clients": "scheme",
     "canaries": "audit",
     **dict.fromkeys((field.name for field in fields(LocalTraining)), "training"),
 }
-"""Where a field stands that is held against the data; the rest is about the data."""
+"""The section of each field that is checked against the data; every other field is in [data]."""
 
 
-def _add_path(error: CheckError) -> CheckError:
-    placed = error.field.startswith(("scheme.", "tuning", "counts."))
-    return error if placed else error.under(SECTIONS.get(error.field, "data"))
+def _add_section(error: CheckError) -> CheckError:
+    has_section = error.field.startswith(("scheme.", "tuning", "counts."))
+    return error if has_section else error.under(SECTIONS.get(error.field, "data"))
 
 
-def _refuse(source: str, wrong: Sequence[CheckError]) -> None:
-    """What does not fit is told by the section and the field where it stands."""
-    if wrong:
-        raise ConfigError(source, [_add_path(each) for each in wrong])
+def _refuse(source: str, errors: Sequence[CheckError]) -> None:
+    """Raise the errors, each under the section of its field."""
+    if errors:
+        raise ConfigError(source, [_add_section(each) for each in errors])
 
 
 @contextlib.contextmanager
 def attribute_errors_to(source: str) -> Iterator[None]:
-    """What is wrong with a field is told of the section where it stands, in ``source``."""
+    """Turn a ``CheckError`` into a ``ConfigError`` of ``source``, under the section of its field."""
     try:
         yield
     except CheckError as error:
-        raise ConfigError(source, [_add_path(error)]) from None
+        raise ConfigError(source, [_add_section(error)]) from None
 
 
-def hash_settings(programme: PlanConfig) -> str:
-    """SHA-256 of the programme as stated."""
-    unsaid = {name for name in ("audit", "tuning", "counts") if getattr(programme, name) is None}
-    return codec.hash_canonical(programme.model_dump(mode="json", exclude=unsaid))
+def hash_settings(config: PlanConfig) -> str:
+    """Return the SHA-256 of a config as stated."""
+    absent = {name for name in ("audit", "tuning", "counts") if getattr(config, name) is None}
+    return codec.hash_canonical(config.model_dump(mode="json", by_alias=True, exclude=absent))
 
 
 def require_same_inputs(plan: RegisteredPlan, task: Task, folder: Path) -> None:
-    """Refuses to go on with a stored plan whose data or model are no longer what it says.
+    """Refuse to resume a stored plan if the data or the model have changed.
 
     Raises:
         ConfigError: the code of a model, or a file of data, has changed since the plan was registered.
@@ -196,73 +176,77 @@ def require_same_inputs(plan: RegisteredPlan, task: Task, folder: Path) -> None:
 
 
 def make_plan(prepared: PreparedRun, *, audit: Mapping[str, Any] = MappingProxyType({})) -> RegisteredPlan:
-    """Prices a programme.
+    """Make the plan of a prepared run, with its cost.
 
     Args:
-        prepared: with its canaries among its units, where it has any.
-        audit: what the plan says of those besides, by name.
+        prepared: with its canaries among the units, if it has any.
+        audit: the entry of the audit in the details of the plan.
 
     Raises:
         CalibrationError: the budget cannot be met.
-        ConfigError: a reference that is not there.
+        ConfigError: a referenced file is missing.
     """
-    programme = prepared.programme
+    config = prepared.config
     details = {
         "settings": prepared.settings,
-        "programme": programme.programme.model_dump(mode="json"),
+        "programme": config.identity.model_dump(mode="json"),
         **prepared.learning,
         "data": prepared.task.describe(),
-        "boundary": programme.boundary.model_dump(mode="json", exclude_none=True),
-        "reporting": programme.reporting.model_dump(mode="json"),
-        "references": _hash_files(programme, prepared.base),
+        "boundary": config.boundary.model_dump(mode="json", exclude_none=True),
+        "reporting": config.reporting.model_dump(mode="json"),
+        "references": _hash_files(config, prepared.base),
         **audit,
-        **({} if programme.tuning is None else {TUNING: {"candidates": list(programme.tuning.candidates)}}),
-        **({} if programme.counts is None else {COUNTS: programme.counts.to_json()}),
+        **({} if config.tuning is None else {TUNING: {"candidates": list(config.tuning.candidates)}}),
+        **({} if config.counts is None else {COUNTS: config.counts.to_json()}),
     }
-    return compute_plan_interval(programme, programme.population, details)
+    return compute_plan_interval(config, config.population, details)
 
 
-def compute_plan_interval(programme: PlanConfig, population: int, details: dict[str, Any]) -> RegisteredPlan:
-    """What a programme promises and costs: the same before its data is read and after.
+def compute_plan_interval(
+    config: PlanConfig, population: int, details: dict[str, Any], *, epsilon: Decimal | None = None
+) -> RegisteredPlan:
+    """Make the plan of a config for a population; the data change nothing about its cost.
 
     Args:
-        programme: what promises.
-        population: how many units there are.
-        details: what the plan says besides, by name.
+        config: what is claimed.
+        population: number of privacy units.
+        details: further entries of the plan.
+        epsilon: calibrates the noise to this epsilon; None for the budget and noise of the config.
 
     Raises:
         CalibrationError: the budget cannot be met.
     """
-    scheme, guarantee, budget = programme.scheme, programme.guarantee, programme.budget
+    scheme, guarantee, budget = config.scheme, config.guarantee, config.budget
+    calibrated = epsilon is not None or scheme.noise_multiplier == "calibrate"
     return build_registered_plan(
-        lambda z: scheme.term(population, z),
-        name=programme.programme.name,
-        noise_multiplier=None if scheme.noise_multiplier == "calibrate" else scheme.noise_multiplier,
-        budget_epsilon=programme.for_training,
-        delta=programme.delta,
+        lambda z: scheme.build_scheme(population, z),
+        name=config.identity.name,
+        noise_multiplier=None if calibrated else scheme.noise_multiplier,  # type: ignore[arg-type]
+        budget_epsilon=config.training_epsilon if epsilon is None else epsilon,
+        delta=config.delta,
         relation=guarantee.relation,
         privacy_unit=guarantee.privacy_unit,
         population=population,
         budget={
             "scope": budget.scope,
             "epsilon": str(budget.epsilon),
-            "delta": str(programme.delta),
+            "delta": str(config.delta),
             "delta_rationale": budget.delta_rationale,
         },
-        simulation=programme.run.simulation,
-        trials=None if programme.tuning is None else programme.tuning.law,
+        simulation=config.run.simulation,
+        trials=None if config.tuning is None else config.tuning.trial_distribution,
         details=details,
     )
 
 
-def _hash_files(programme: PlanConfig, base: Path) -> dict[str, Public]:
-    """SHA-256 of each file that the plan refers to; never of the data, since whoever guesses them could check it."""
-    hashes, private = {}, _private_files(programme, base)
-    for name, file in programme.references.items():
+def _hash_files(config: PlanConfig, base: Path) -> dict[str, Public]:
+    """Return the SHA-256 of each referenced file; never of private data, since a hash confirms a guess."""
+    hashes, private = {}, _list_private_files(config, base)
+    for name, file in config.references.items():
         try:
             if any(_lies_in(base / file, one) for one in private):
                 bound = "another file than the data and the withdrawals: a plan publishes its hash"
-                raise ConfigError(programme.programme.name, [CheckError(f"references.{name}", bound, file)])
+                raise ConfigError(config.identity.name, [CheckError(f"references.{name}", bound, file)])
             hashes[name] = Public.of((base / file).read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
@@ -270,11 +254,11 @@ def _hash_files(programme: PlanConfig, base: Path) -> dict[str, Public]:
     return hashes
 
 
-def _private_files(programme: PlanConfig, base: Path) -> list[Path]:
-    """The files of a programme that are not public, as far as they are there."""
-    if not isinstance(programme, RunConfig):
+def _list_private_files(config: PlanConfig, base: Path) -> list[Path]:
+    """Return the existing files of a config that are not public."""
+    if not isinstance(config, RunConfig):
         return []
-    data = programme.data
+    data = config.data
     named = (data.withdrawn, data.path if isinstance(data, CustomDataSection) and not data.public else None)
     return [base / one for one in named if one is not None and (base / one).exists()]
 
@@ -284,7 +268,7 @@ def _lies_in(file: Path, private: Path) -> bool:
 
 
 def read_stored_plan(file: Path) -> RegisteredPlan | None:
-    """The plan that an earlier call registered, if any: a resumed run keeps to it, whatever has been upgraded since."""
+    """Return the plan of an earlier call, if any; a resumed run keeps it after every upgrade."""
     if not file.exists():
         return None
     try:
@@ -294,5 +278,5 @@ def read_stored_plan(file: Path) -> RegisteredPlan | None:
 
 
 def write_json(file: Path, document: Any) -> None:
-    """Writes plain JSON values as canonical JSON, atomically."""
+    """Write plain JSON values as canonical JSON, atomically."""
     durable_io.write_atomically(file, codec.encode_canonical(document) + b"\n")

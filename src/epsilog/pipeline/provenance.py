@@ -1,6 +1,6 @@
-"""What made a run, for the owner's word: its date, the source's commit, the engine and the noise generator.
+"""The provenance of a run for the owner attestation: date, source commit, engine and noise generator.
 
-Nobody else can recompute these. They are noted when training begins, and stand in the owner's word before the commit.
+Others cannot recompute these. They are noted when training begins, and attested before the commit.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from epsilog.terms import RunArtifact, codec
 
 BASE = ("epsilog", "numpy", "scipy")
 FRAMEWORKS = {"jax": ("jax", "jaxlib"), "torch": ("torch",)}
-TRANSPORTS = ("flwr",)  # what reaches clients elsewhere
+TRANSPORTS = ("flwr",)  # packages that reach remote clients
 UNKNOWN = "unknown"
 AES, PHILOX = "AES-128 in counter mode, keyed by the operating system", "Philox, seeded"
 
 
 def note_engine(folder: Path, framework: str, *, elsewhere: bool, seeded: bool) -> None:
-    """Notes what is about to train, beside what an earlier process of the same run noted.
+    """Note the engine of this process, beside those of earlier processes of the same run.
 
     Args:
-        folder: of the run.
-        framework: of the model, as ``Task.model`` names it.
-        elsewhere: whether clients compute elsewhere, over a framework that is loaded.
+        folder: the folder of the run.
+        framework: of the model, as in ``Task.model``.
+        elsewhere: whether clients compute remotely, through a framework that is loaded.
         seeded: whether the noise comes from a seed.
     """
     reached = [name for name in TRANSPORTS if elsewhere and name in sys.modules]
@@ -44,13 +44,13 @@ def note_engine(folder: Path, framework: str, *, elsewhere: bool, seeded: bool) 
 
 
 def software(folder: Path) -> dict[str, str]:
-    """Versions by name of what ran; of a run that went on with another version, each."""
+    """Return the versions of the software by name; all of them if a run was resumed with another version."""
     noted = _read_notes(folder).get("software", {})
     return {name: _version(name) for name in BASE} | {name: ", ".join(each) for name, each in noted.items()}
 
 
 def describe_provenance(folder: Path) -> dict[str, str]:
-    """When the run was closed (a day, UTC), from which commit of the source, and what trained and drew its noise."""
+    """Return the day of the commit (UTC), the source commit, the engine and the noise generator of a run."""
     noted = _read_notes(folder)
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -61,10 +61,10 @@ def describe_provenance(folder: Path) -> dict[str, str]:
 
 
 def source_commit() -> str:
-    """The commit that epsilog was installed from, or that its checkout is at; "unknown" where nothing says."""
+    """Return the commit that epsilog was installed from or is checked out at; "unknown" if there is none."""
     try:
-        told = json.loads(metadata.distribution("epsilog").read_text("direct_url.json") or "{}")
-        if commit := told.get("vcs_info", {}).get("commit_id"):
+        origin = json.loads(metadata.distribution("epsilog").read_text("direct_url.json") or "{}")
+        if commit := origin.get("vcs_info", {}).get("commit_id"):
             return str(commit)
     except (ValueError, AttributeError, metadata.PackageNotFoundError):
         return UNKNOWN
@@ -78,7 +78,7 @@ def source_commit() -> str:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What Git says of a folder; None where it says nothing, or is not here."""
+    """Return the output of Git in a folder; None if Git fails or is not installed."""
     command = ["git", "-C", str(folder), *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)  # noqa: S603
@@ -94,13 +94,13 @@ def _read_notes(folder: Path) -> dict[str, Any]:
 
 
 def _merge_notes(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
-    """Both notes, each value once."""
-    listed = {name: _each(one.get(name, ()), two[name]) for name in ("engine", "generator")}
+    """Return the union of two notes."""
+    listed = {name: _unique(one.get(name, ()), two[name]) for name in ("engine", "generator")}
     old, new = one.get("software", {}), two["software"]
-    return listed | {"software": {name: _each(old.get(name, ()), new.get(name, ())) for name in {**old, **new}}}
+    return listed | {"software": {name: _unique(old.get(name, ()), new.get(name, ())) for name in {**old, **new}}}
 
 
-def _each(*parts: Iterable[str]) -> list[str]:
+def _unique(*parts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(value for part in parts for value in part))
 
 

@@ -1,4 +1,4 @@
-"""The whole story: plan -> reserve -> start -> train -> commit -> verify -> prove. Killed anywhere, it resumes here."""
+"""The whole pipeline: plan, reserve, train, commit, verify, report. A run that is killed at any point resumes here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from epsilog import durable_io
 from epsilog.ledger import Charge, open_ledger, parse_address
 from epsilog.pipeline.canaries import describe_audit, insert_run_canaries, require_planned_canaries
-from epsilog.pipeline.config import PlanConfig
-from epsilog.pipeline.counts import Counting, give_back, released_vector
+from epsilog.pipeline.config import SOURCE, PlanConfig
+from epsilog.pipeline.counts import RunCounts, give_back, read_released_vector
 from epsilog.pipeline.preparation import (
     PreparedRun,
     make_plan,
@@ -23,7 +23,7 @@ from epsilog.pipeline.preparation import (
     write_json,
 )
 from epsilog.pipeline.provenance import note_engine
-from epsilog.pipeline.simulation import Studied, measure_utility, plan_comparison_runs
+from epsilog.pipeline.simulation import StudySchemes, measure_utility, plan_comparison_runs
 from epsilog.pipeline.steps import (
     commit_charge,
     is_charge_closed,
@@ -46,19 +46,29 @@ from epsilog.training.models import ReleasedModel
 from epsilog.verification import Reconciliation, SimulatedUtility, read_evidence, reconcile
 
 EngineOf = Callable[[Scheme, str, Task], Callable[[Task], Engine]]
-"""(scheme, the charge's key, the task) -> what ``run_rounds`` takes as its engine."""
+"""(scheme, the key of the charge, the task) -> the ``engine`` of ``run_rounds``."""
 OnRound = Callable[[RoundRecord], object]
-"""Takes the public record of a round that was released."""
+"""Receives the public record of a released round."""
 
 
 class RunObserver(Protocol):
-    """Who watches a run."""
+    """Receives the progress of a run."""
 
-    def stage(self, says: str) -> None:
-        """A new stage begins."""
+    def stage(self, message: str) -> None:
+        """Receive the start of a stage."""
 
     def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
-        """A round was released."""
+        """Receive a released round."""
+
+
+class NullObserver:
+    """An observer that ignores everything."""
+
+    def stage(self, message: str) -> None:
+        """Ignore a stage."""
+
+    def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
+        """Ignore a round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +77,10 @@ class RunResult:
 
     Attributes:
         plan: as registered.
-        reconciliation: the verdict on its records, with figures that are the curator's: what is shown is the report's.
+        reconciliation: the findings on its records, with figures for the curator alone; the report has the public ones.
         report: as JSON values.
-        model: as released last; None where its file was taken away.
-        folder: where all of it lies.
+        model: the released model; None if its file was removed.
+        folder: the folder of the run.
     """
 
     plan: RegisteredPlan
@@ -81,18 +91,18 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         claim = render_html_table(self.plan.name, [("claim", self.report["claim"]["statement"])])
-        return claim + self.plan._repr_html_() + self._curve() + self._verdicts()
+        return claim + self.plan._repr_html_() + self._draw_curve() + self._render_findings()
 
-    def _verdicts(self) -> str:
-        """What the report says of each check: notebooks travel, and figures of who took part are not for them."""
-        told = self.report["verification"]
-        rows = [(one["check"], one["verdict"], one["says"]) for one in told["findings"]]
+    def _render_findings(self) -> str:
+        """Render the public findings: notebooks are shared, and figures about participation are not public."""
+        found = self.report["verification"]
+        rows = [(one["check"], one["verdict"], one["says"]) for one in found["findings"]]
         return render_html_table(
-            f"Records against plan and ledger: {told['verdict']}", rows, ["check", "verdict", "what was found"]
+            f"Records against plan and ledger: {found['verdict']}", rows, ["check", "verdict", "what was found"]
         )
 
-    def _curve(self) -> str:
-        """How the loss grew from round to round, under the budget."""
+    def _draw_curve(self) -> str:
+        """Draw epsilon by round, with the budget."""
         points = self.report.get("accounting", {}).get("curve", [])
         return draw_band_plot(
             [("certified", [(one["round"], float(one["lower"]), float(one["upper"])) for one in points])],
@@ -103,18 +113,8 @@ class RunResult:
         )
 
 
-class NullObserver:
-    """Nobody watches."""
-
-    def stage(self, says: str) -> None:
-        """As ``RunObserver`` says."""
-
-    def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
-        """As ``RunObserver`` says."""
-
-
 def run(
-    programme: Path | str | PlanConfig,
+    config: Path | str | PlanConfig,
     task: Task | None = None,
     *,
     runs: Path | str = "runs",
@@ -122,39 +122,40 @@ def run(
     observer: RunObserver | None = None,
     on_round: OnRound | None = None,
 ) -> RunResult:
-    """Takes one programme from plan to proof, or goes on where a killed run stopped.
+    """Run a config from plan to report, or resume a killed run.
 
     Args:
-        programme: the programme file; or what it would promise, for a task that was made in Python.
-        task: what is trained on what, where the programme does not say.
-        runs: where run folders live.
-        ledger: what is charged, as ``open_ledger`` takes it; made if there is none. None for ``ledger.db`` in ``runs``.
-        observer: told of stages and rounds.
-        on_round: called with the public record of each round of the model, as in ``run_rounds``.
+        config: the path of a run config; or a ``PlanConfig``, for a task that was made in Python.
+        task: what is trained on which data, for a ``PlanConfig``.
+        runs: the folder of run folders.
+        ledger: the ledger that is charged, as for ``open_ledger``; created if absent. None for ``ledger.db`` in
+            ``runs``.
+        observer: receives stages and rounds.
+        on_round: receives the public record of each round of the model, as in ``run_rounds``.
 
     Raises:
-        ConfigError: the file, or the data against it, is wrong, or a rehearsal fails (engine, settings, disk);
+        ConfigError: the file is wrong or does not match the data, or a smoke test fails (engine, settings, disk);
             nothing was written.
         CalibrationError: the plan cannot meet its budget; nothing was written.
         BudgetExceededError: the ledger refuses the plan; nothing of it was written.
-        LedgerIntegrityError: the ledger was edited.
-        ConflictError: another process is running this programme, or the ledger's budget is of another kind.
+        LedgerIntegrityError: the ledger was altered.
+        ConflictError: another process runs this config, or the budget of the ledger is of another kind.
     """
-    start = _plan_run(programme, task, Path(runs), ledger, observer=observer or NullObserver(), on_round=on_round)
-    if is_charge_closed(start.plan, start.ledger):
-        with lock_exclusively(start.folder / "lock", start.folder.name):
-            return _verify_and_report(start)
-    _require_same(start)
-    studied = plan_comparison_runs(start.programme, start.plan, start.task)
-    with _reserve_charge(start) as charge:
-        if charge.state != "committed":  # another process may have been faster
-            _train(start, charge)
-            commit_charge(charge, start.folder, _utility(start, studied), _draw_counts(start))
-        return _verify_and_report(start)
+    planned = _plan_run(config, task, Path(runs), ledger, observer=observer or NullObserver(), on_round=on_round)
+    if is_charge_closed(planned.plan, planned.ledger):
+        with lock_exclusively(planned.folder / "lock", planned.folder.name):
+            return _verify_and_report(planned)
+    _require_same_run(planned)
+    schemes = plan_comparison_runs(planned.config, planned.plan, planned.task)
+    with _reserve_charge(planned) as charge:
+        if charge.state != "committed":  # another process may have finished meanwhile
+            _train(planned, charge)
+            commit_charge(charge, planned.folder, _measure_utility(planned, schemes), _draw_counts(planned))
+        return _verify_and_report(planned)
 
 
 def train_only(
-    programme: Path | str | PlanConfig,
+    config: Path | str | PlanConfig,
     task: Task | None = None,
     *,
     runs: Path | str = "runs",
@@ -163,41 +164,41 @@ def train_only(
     on_round: OnRound | None = None,
     engine: EngineOf | None = None,
 ) -> tuple[ReleasedModel, Path]:
-    """Takes one programme from plan to model, booked as ever; ``run`` goes on from there to the proof.
+    """Run a config from plan to model, under the same charge; ``run`` continues from there to the report.
 
-    The charge stays started: nothing is compared, checked or reported yet.
+    The charge stays started: nothing is compared, verified or reported yet.
 
     Args:
-        programme: as in ``run``.
+        config: as in ``run``.
         task: as in ``run``.
         runs: as in ``run``.
         ledger: as in ``run``.
         observer: as in ``run``.
         on_round: as in ``run``.
-        engine: makes what computes the rounds; None for the model's own.
+        engine: makes the engine of the rounds; None for the engine of the model.
 
     Returns:
-        The model, and the run's folder.
+        The model, and the folder of the run.
 
     Raises:
         EpsilogError: as in ``run``.
     """
-    start = _plan_run(programme, task, Path(runs), ledger, observer=observer or NullObserver(), on_round=on_round)
-    if engine is not None and start.task.canaries is not None:
+    planned = _plan_run(config, task, Path(runs), ledger, observer=observer or NullObserver(), on_round=on_round)
+    if engine is not None and planned.task.canaries is not None:
         bound = "absent where clients compute elsewhere"
-        raise ConfigError(start.plan.name, [CheckError("audit", bound, f"{start.task.canaries.count} canaries")])
-    if not is_charge_closed(start.plan, start.ledger):
-        _require_same(start)
-        with _reserve_charge(start) as charge:
+        raise ConfigError(planned.plan.name, [CheckError("audit", bound, f"{planned.task.canaries.count} canaries")])
+    if not is_charge_closed(planned.plan, planned.ledger):
+        _require_same_run(planned)
+        with _reserve_charge(planned) as charge:
             if charge.state != "committed":
-                _train(start, charge, engine)
-                durable_io.level_times(start.folder, to=start.folder / RunArtifact.PLAN)
-    return ReleasedModel.read(start.folder / RunArtifact.MODEL, start.task.model), start.folder
+                _train(planned, charge, engine)
+                durable_io.level_times(planned.folder, to=planned.folder / RunArtifact.PLAN)
+    return ReleasedModel.read(planned.folder / RunArtifact.MODEL, planned.task.model), planned.folder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Start:
-    """A programme that is planned: everything that a run goes on from."""
+class PlannedRun:
+    """A run with its plan: everything that the later steps need."""
 
     prepared: PreparedRun
     plan: RegisteredPlan
@@ -207,152 +208,155 @@ class _Start:
     on_round: OnRound | None
 
     @property
-    def programme(self) -> PlanConfig:
-        return self.prepared.programme
+    def config(self) -> PlanConfig:
+        """The run config."""
+        return self.prepared.config
 
     @property
     def task(self) -> Task:
+        """What is trained on which data."""
         return self.prepared.task
 
     @property
-    def counting(self) -> Counting:
-        return Counting(self.plan, self.task, self.folder, self.programme.run.seed, make_charge_key(self.plan))
+    def counts(self) -> RunCounts:
+        """The noisy counts beside the model."""
+        return RunCounts(self.plan, self.task, self.folder, self.config.run.seed, make_charge_key(self.plan))
 
-    def show(self, record: RoundRecord) -> None:
-        """Hands on a round that was released."""
+    def report_round(self, record: RoundRecord) -> None:
+        """Pass a released round to the observer and the callback."""
         self.observer.round(record, self.plan)
         if self.on_round is not None:
             self.on_round(record)
 
-    def over(self, engine: Callable[[Task], Engine] | None) -> Callable[[Task], Engine] | None:
-        """The engine, None for the task's own; with clients who do not reply, where the programme simulates them."""
-        dropout = self.programme.run.dropout
+    def add_dropout(self, engine: Callable[[Task], Engine] | None) -> Callable[[Task], Engine] | None:
+        """Return the engine, None for the task's own, with non-responders if the config simulates them."""
+        dropout = self.config.run.dropout
         return engine if dropout is None else add_dropout(dropout, engine)
 
 
 def _plan_run(
-    programme: Path | str | PlanConfig,
+    config: Path | str | PlanConfig,
     task: Task | None,
     runs: Path,
     ledger: Path | str | None,
     *,
     observer: RunObserver,
     on_round: OnRound | None,
-) -> _Start:
+) -> PlannedRun:
+    """Read the config and the data, insert the canaries, and make the plan or read the stored one."""
     observer.stage("reading the data")
-    prepared = _prepare(programme, task)
+    prepared = _prepare(config, task)
     for note in prepared.notes:
         observer.stage(note)
-    folder = runs / f"{prepared.programme.programme.name}-{prepared.settings[:8]}"
+    folder = runs / f"{prepared.config.identity.name}-{prepared.settings[:8]}"
     prepared = insert_run_canaries(prepared, folder)
     observer.stage("planning")
-    audit = describe_audit(prepared.programme, prepared.task)
+    audit = describe_audit(prepared.config, prepared.task)
     plan = read_stored_plan(folder / RunArtifact.PLAN) or make_plan(prepared, audit=audit)
-    return _Start(prepared, plan, folder, runs / "ledger.db" if ledger is None else _where(ledger), observer, on_round)
+    if ledger is None:
+        ledger = runs / "ledger.db"
+    address = parse_address(ledger) if isinstance(ledger, str) else ledger
+    return PlannedRun(prepared, plan, folder, address, observer, on_round)
 
 
-def _where(ledger: str | Path) -> str | Path:
-    return parse_address(ledger) if isinstance(ledger, str) else ledger
+def _prepare(config: Path | str | PlanConfig, task: Task | None) -> PreparedRun:
+    if not isinstance(config, PlanConfig):
+        if task is not None:
+            raise ConfigError(str(config), [CheckError("task", "absent for a file, which brings its data", task.name)])
+        return prepare_config(Path(config))
+    if task is None:
+        raise ConfigError(SOURCE, [CheckError("task", "given for a run config without [data]", "nothing")])
+    return prepare_task(config, task)
 
 
-def _require_same(start: _Start) -> None:
-    """Refuses a stored plan of other data, another model or other canaries."""
-    require_same_inputs(start.plan, start.task, start.folder)
-    require_planned_canaries(start.plan, start.task, start.folder)
+def _require_same_run(planned: PlannedRun) -> None:
+    """Refuse a stored plan of other data, another model or other canaries."""
+    require_same_inputs(planned.plan, planned.task, planned.folder)
+    require_planned_canaries(planned.plan, planned.task, planned.folder)
 
 
 @contextlib.contextmanager
-def _reserve_charge(start: _Start) -> Iterator[Charge]:
-    """The plan's charge, reserved once everything that can fail has been tried, in a folder that is ours alone."""
-    start.observer.stage("rehearsing")
-    run_smoke_tests(start.plan, start.task, start.folder)
-    with open_ledger(start.ledger) as books:
-        books.verify()  # nothing is booked on top of a ledger that does not hold
-        require_budget(books, start.plan)
-        beside = start.counting.reserve(books)
+def _reserve_charge(planned: PlannedRun) -> Iterator[Charge]:
+    """Reserve the charges after the smoke tests, and lock the folder while the charge is used."""
+    planned.observer.stage("smoke test")
+    run_smoke_tests(planned.plan, planned.task, planned.folder)
+    with open_ledger(planned.ledger) as ledger:
+        ledger.verify()  # an invalid ledger is not charged
+        require_budget(ledger, planned.plan)
+        counts = planned.counts.reserve(ledger)
         try:
-            charge = reserve_plan(books, start.plan, start.folder, start.task.canaries)
+            charge = reserve_plan(ledger, planned.plan, planned.folder, planned.task.canaries)
         except EpsilogError as refusal:
-            give_back(beside, f"another charge of the run was refused: {refusal}"[:1000])
+            give_back(counts, f"another charge of the run was refused: {refusal}"[:1000])
             raise
-        with lock_exclusively(start.folder / "lock", start.folder.name):
+        with lock_exclusively(planned.folder / "lock", planned.folder.name):
             if charge.state == "reserved":
-                start.counting.require_enough(books, [charge, *beside])
+                planned.counts.require_enough(ledger, [charge, *counts])
             yield charge
 
 
-def _draw_counts(start: _Start) -> tuple[dict[str, Any], ...]:
-    """The noisy counts beside the model, each drawn once under its own charge."""
-    if start.counting.stated is None:
-        return ()
-    start.observer.stage("counting, charged")
-    with open_ledger(start.ledger) as books:
-        return start.counting.told(books, released_vector(start.folder, start.task))
-
-
-def _train(start: _Start, charge: Charge, engine: EngineOf | None = None) -> None:
-    seeded = start.programme.run.seed is not None
-    note_engine(start.folder, start.task.model.framework, elsewhere=engine is not None, seeded=seeded)
-    if start.plan.trials is not None:
+def _train(planned: PlannedRun, charge: Charge, engine: EngineOf | None = None) -> None:
+    """Train the model, or the trials of [tuning], under the charge."""
+    plan, task, folder, seed = planned.plan, planned.task, planned.folder, planned.config.run.seed
+    note_engine(folder, task.model.framework, elsewhere=engine is not None, seeded=seed is not None)
+    withdrawn = planned.prepared.withdrawn
+    if plan.trials is not None:
         if engine is not None:
             bound = "absent where clients compute elsewhere: they would see every trial"
-            raise ConfigError(start.plan.name, [CheckError("tuning", bound, "given")])
-        folder, seed, stage = start.folder, start.programme.run.seed, start.observer.stage
-        TrialRunner(start.plan, start.task, folder, seed, start.over(None), start.prepared.withdrawn, stage).run(charge)
+            raise ConfigError(plan.name, [CheckError("tuning", bound, "given")])
+        own = planned.add_dropout(None)
+        TrialRunner(plan, task, folder, seed, own, withdrawn, planned.observer.stage).run(charge)
         return
-    start.observer.stage("training")
+    planned.observer.stage("training")
     train_under_charge(
-        start.plan,
-        start.task,
-        seed=start.programme.run.seed,
+        plan,
+        task,
+        seed=seed,
         charge=charge,
-        folder=start.folder,
-        on_round=start.show,
-        engine=start.over(None if engine is None else engine(start.plan.scheme, charge.key, start.task)),
-        withdrawn=start.prepared.withdrawn,
+        folder=folder,
+        on_round=planned.report_round,
+        engine=planned.add_dropout(None if engine is None else engine(plan.scheme, charge.key, task)),
+        withdrawn=withdrawn,
     )
 
 
-def _utility(start: _Start, studied: Studied) -> SimulatedUtility | None:
-    """What a simulation compares itself with, on who has not withdrawn by now; None of training for people."""
-    seed, withdrawn = start.programme.run.seed, start.prepared.withdrawn
+def _measure_utility(planned: PlannedRun, schemes: StudySchemes) -> SimulatedUtility | None:
+    """Measure the comparisons of a simulation, without withdrawn clients; return None for real data."""
+    seed, withdrawn = planned.config.run.seed, planned.prepared.withdrawn
     if seed is None:
         return None
     return measure_utility(
-        studied,
-        start.plan,
-        start.task,
+        schemes,
+        planned.plan,
+        planned.task,
         seed,
-        start.observer.stage,
-        engine=start.over(None),
+        planned.observer.stage,
+        engine=planned.add_dropout(None),
         withdrawn=() if withdrawn is None else withdrawn(),
     )
 
 
-def _prepare(programme: Path | str | PlanConfig, task: Task | None) -> PreparedRun:
-    if not isinstance(programme, PlanConfig):
-        if task is not None:
-            raise ConfigError(
-                str(programme), [CheckError("task", "absent for a file, which brings its data", task.name)]
-            )
-        return prepare_config(Path(programme))
-    if task is None:
-        raise ConfigError("programme", [CheckError("task", "given for a programme without data", "nothing")])
-    return prepare_task(programme, task)
+def _draw_counts(planned: PlannedRun) -> tuple[dict[str, Any], ...]:
+    """Return the noisy counts beside the model, each drawn once under its own charge."""
+    if planned.counts.section is None:
+        return ()
+    planned.observer.stage("counting, charged")
+    with open_ledger(planned.ledger) as ledger:
+        return planned.counts.draw(ledger, read_released_vector(planned.folder, planned.task))
 
 
-def _verify_and_report(start: _Start) -> RunResult:
-    """Verifies a finished run and writes its report."""
-    if start.programme.run.checkpoints == "remove":
-        delete_run_state(start.folder)
-    start.observer.stage("verifying")
-    folder, stored = start.folder, start.folder / RunArtifact.MODEL
-    evidence = read_evidence(folder, start.ledger)
+def _verify_and_report(planned: PlannedRun) -> RunResult:
+    """Verify a finished run and write its report."""
+    if planned.config.run.checkpoints == "remove":
+        delete_run_state(planned.folder)
+    planned.observer.stage("verifying")
+    folder, stored = planned.folder, planned.folder / RunArtifact.MODEL
+    evidence = read_evidence(folder, planned.ledger)
     outcome = reconcile(evidence)
     report = build_report(evidence, outcome)
     check_schema(report)
     write_json(folder / RunArtifact.REPORT, report)
     durable_io.write_atomically(folder / RunArtifact.PAGE, render_html(report).encode())
-    model = ReleasedModel.read(stored, start.task.model) if stored.exists() else None
-    durable_io.level_times(folder, to=folder / RunArtifact.PLAN)  # how long training took depends on the data
-    return RunResult(start.plan, outcome, report, model, folder)
+    model = ReleasedModel.read(stored, planned.task.model) if stored.exists() else None
+    durable_io.level_times(folder, to=folder / RunArtifact.PLAN)  # training time depends on the data
+    return RunResult(planned.plan, outcome, report, model, folder)

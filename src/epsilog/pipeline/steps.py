@@ -1,4 +1,4 @@
-"""The steps of a run that touch the ledger: reserving a plan, training under its started charge, and closing it."""
+"""The steps of a run under its charge: reserve the plan, train, and commit."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
 
 
 def make_charge_key(plan: RegisteredPlan) -> str:
-    """The idempotency key of a plan's first charge; ``live_key`` numbers the later ones."""
+    """Return the idempotency key of a plan's first charge; ``live_key`` numbers later ones."""
     return f"{plan.name}-{plan.details['settings'][:16]}"
 
 
 def is_charge_closed(plan: RegisteredPlan, ledger: str | Path) -> bool:
-    """Whether the plan's charge is committed, in a ledger that holds: then nothing is left but to read."""
+    """Return whether the plan's charge is committed in a valid ledger, so that only reading is left."""
     if not ledger_exists(ledger):
         return False
-    with read_ledger(ledger) as books:
+    with read_ledger(ledger) as reader:
         scope = plan.budget["scope"]
-        charge = books.find(live_key(books, make_charge_key(plan), scope=scope), scope=scope)
+        charge = reader.find(live_key(reader, make_charge_key(plan), scope=scope), scope=scope)
         if charge is None or charge.state != "committed" or charge.request.plan_hash != plan.hash:
             return False
-        books.verify()
+        reader.verify()
         return True
 
 
 def run_smoke_tests(plan: RegisteredPlan, task: Task, folder: Path) -> None:
-    """Tries everything that can fail before money moves."""
+    """Try everything that can fail before anything is charged."""
     from epsilog.training import run_smoke_test
 
     try:
@@ -72,27 +72,28 @@ def run_smoke_tests(plan: RegisteredPlan, task: Task, folder: Path) -> None:
         raise ConfigError(plan.name, [str(error)]) from error
 
 
-def reserve_plan(books: Ledger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
-    """Stores the plan and reserves its price, once: the same plan again finds the same charge, unless it is cancelled.
+def reserve_plan(ledger: Ledger, plan: RegisteredPlan, folder: Path, canaries: Canaries | None = None) -> Charge:
+    """Store the plan and reserve its cost once; the same plan finds the same charge, unless that is cancelled.
 
-    The secret of its canaries, where it has any, is kept before.
+    The secret of the canaries is stored first.
 
     Raises:
-        BudgetExceededError: a budget, or the cap that the plan states for its scope, cannot bear it.
-        ConfigError: the ledger has no budget at or above the scope; making one is its owner's act.
+        BudgetExceededError: a budget, or the cap that the plan states for its scope, cannot bear the plan.
+        ConfigError: the ledger has no budget for the scope; only its owner creates one.
     """
     budget, guarantee, new = plan.budget, plan.guarantee, not (folder / RunArtifact.PLAN).exists()
-    require_budget(books, plan)
-    if new and canaries is not None:
-        store_secret(canaries, folder)
+    require_budget(ledger, plan)
     if new:
+        if canaries is not None:
+            store_secret(canaries, folder)
         write_json(folder / RunArtifact.PLAN, plan.to_json())
     try:
-        kept, key = _is_kept_by_ledger(books, plan), live_key(books, make_charge_key(plan), scope=budget["scope"])
-        if not kept and books.find(key, scope=budget["scope"]) is None:
-            price = Amounts.from_charge({"epsilon": guarantee.epsilon, "delta": budget["delta"]})
-            _require_stated(plan, _sum_reserved(books, budget["scope"]), price)
-        charge = books.reserve(
+        enforced = _is_cap_enforced(ledger, plan)
+        key = live_key(ledger, make_charge_key(plan), scope=budget["scope"])
+        if not enforced and ledger.find(key, scope=budget["scope"]) is None:
+            cost = Amounts.from_charge({"epsilon": guarantee.epsilon, "delta": budget["delta"]})
+            _require_stated_cap(plan, _sum_reserved(ledger, budget["scope"]), cost)
+        charge = ledger.reserve(
             budget["scope"],
             plan.release,
             key=key,
@@ -103,103 +104,95 @@ def reserve_plan(books: Ledger, plan: RegisteredPlan, folder: Path, canaries: Ca
             rounds=plan.scheme.rounds,
             simulation=plan.simulation,
         )
-        if charge.state == "reserved":  # another process may have reserved since, or an owner raised the cap
-            _require_available(books, plan, charge)
+        if charge.state == "reserved":  # meanwhile, another process may have reserved, or an owner raised the cap
+            _require_available(ledger, plan, charge)
         return charge
-    except EpsilogError:  # refused, whatever the reason: nothing of the plan stays behind
+    except EpsilogError:  # a refused plan leaves nothing behind
         if new:
             for name in (RunArtifact.PLAN, RunArtifact.SECRET):
                 (folder / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # another process is at work in it
+            with contextlib.suppress(OSError):  # another process works in it
                 folder.rmdir()
         raise
 
 
-def require_budget(books: Ledger, plan: RegisteredPlan) -> None:
-    """Requires a budget for the plan; a simulation makes itself one.
+def require_budget(ledger: Ledger, plan: RegisteredPlan) -> None:
+    """Require a budget for the plan; create one for a simulation, which takes simulations only.
 
     Raises:
         ConfigError: as ``reserve_plan``.
     """
-    if not books.budgets_above(plan.budget["scope"]):
-        _make_simulated_budget(books, plan)
+    budget, guarantee = plan.budget, plan.guarantee
+    if ledger.budgets_above(budget["scope"]):
+        return
+    if plan.simulation:
+        ledger.create_budget(
+            budget["scope"],
+            kind="approximate",
+            relation=guarantee.relation,
+            privacy_unit=guarantee.privacy_unit,
+            simulation=True,
+            epsilon=budget["epsilon"],
+            delta=budget["delta"],
+        )
+        return
+    command = [
+        *("epsilog", "ledger", "create", budget["scope"], "--ledger", ledger.address, "--kind", "approximate"),
+        *("--epsilon", budget["epsilon"], "--delta", budget["delta"], "--relation", guarantee.relation.value),
+        *("--privacy-unit", guarantee.privacy_unit),
+    ]
+    problem = f"budget.scope: ledger {ledger.address} has no budget for {budget['scope']}; ask its owner to run: "
+    raise ConfigError(plan.name, [problem + shlex.join(command)])
 
 
-def _sum_reserved(books: Ledger, scope: str, *, before: int | None = None) -> Amounts:
-    """What is spent or reserved at and under a scope: by all entries, or by those before an index."""
-    entries = books.history(scope)
+def _sum_reserved(ledger: Ledger, scope: str, *, before: int | None = None) -> Amounts:
+    """Return what is spent or reserved at and below a scope, by all entries or by those before an index."""
+    entries = ledger.history(scope)
     return held_under((e for e in entries if before is None or e.index < before), scope)
 
 
-def _is_kept_by_ledger(books: Ledger, plan: RegisteredPlan) -> bool:
-    """Whether the budget of the plan's own scope has caps that are no larger than the plan's: then it refuses itself.
+def _is_cap_enforced(ledger: Ledger, plan: RegisteredPlan) -> bool:
+    """Return whether the ledger enforces the plan's cap: the budget of its scope has caps that are no larger.
 
     Raises:
-        ConfigError: no budget of epsilon and delta bears the charge, so none can keep what the plan states.
+        ConfigError: no budget of epsilon and delta bears the charge, so none can enforce the stated cap.
     """
     scope = plan.budget["scope"]
-    path = [one for one in books.budgets_above(scope) if one.kind == "approximate"]
+    path = [one for one in ledger.budgets_above(scope) if one.kind == "approximate"]
     if not path:
         bound = "under a budget of epsilon and delta: no other can keep the cap that the plan states"
         raise ConfigError(plan.name, [CheckError("budget.scope", bound, repr(scope))])
     return path[-1].scope == scope and all(Decimal(cap) <= Decimal(plan.budget[q]) for q, cap in path[-1].caps.items())
 
 
-def _require_available(books: Ledger, plan: RegisteredPlan, charge: Charge) -> None:
-    """Gives a reservation back that the stated budget cannot bear beside those before it."""
+def _require_available(ledger: Ledger, plan: RegisteredPlan, charge: Charge) -> None:
+    """Cancel a reservation that exceeds the stated cap, together with those before it."""
     try:
-        held = _sum_reserved(books, charge.scope, before=charge.entry.index)
-        _require_stated(plan, held, charge.amounts["approximate"])
+        reserved = _sum_reserved(ledger, charge.scope, before=charge.entry.index)
+        _require_stated_cap(plan, reserved, charge.amounts["approximate"])
     except BudgetExceededError as refusal:
         charge.cancel(f"the plan's stated budget cannot bear it: {refusal}"[:1000])
         raise
 
 
-def _require_stated(plan: RegisteredPlan, held: Amounts, price: Amounts) -> None:
-    """Refuses a plan where what stands against its scope leaves its stated budget no room, whatever the ledger's caps.
+def _require_stated_cap(plan: RegisteredPlan, reserved: Amounts, cost: Amounts) -> None:
+    """Refuse a plan if its stated cap cannot bear it beside what is reserved, whatever the ledger's caps.
 
     Raises:
-        BudgetExceededError: of the plan's own scope, with the stated cap.
+        BudgetExceededError: of the plan's scope, with the stated cap.
     """
-    scope, caps = plan.budget["scope"], Amounts.from_cap({name: plan.budget[name] for name in price})
-    if (over := (held + price).left_after(caps)) == Amounts.zero(caps):
+    scope, caps = plan.budget["scope"], Amounts.from_cap({name: plan.budget[name] for name in cost})
+    if (excess := (reserved + cost).left_after(caps)) == Amounts.zero(caps):
         return
     raise BudgetExceededError(
         scope=scope,
-        requested=dict(price),
-        available=dict(caps.left_after(held)),
+        requested=dict(cost),
+        available=dict(caps.left_after(reserved)),
         caps=dict(caps),
-        shortfall={name: amount for name, amount in over.items() if amount != "0"},
-        reason=f"the programme {plan.name} states this cap, whatever the ledger allows; "
-        f"epsilon {held['epsilon']}, delta {held['delta']} is spent or reserved",
+        shortfall={name: amount for name, amount in excess.items() if amount != "0"},
+        reason=f"the run config {plan.name} states this cap, whatever the ledger allows; "
+        f"epsilon {reserved['epsilon']}, delta {reserved['delta']} is spent or reserved",
         owners=(),
-    )
-
-
-def _make_simulated_budget(books: Ledger, plan: RegisteredPlan) -> None:
-    """A simulation spends nobody's privacy and makes itself a budget, which takes simulations only."""
-    budget, guarantee = plan.budget, plan.guarantee
-    if not plan.simulation:
-        command = [
-            *("epsilog", "ledger", "create", budget["scope"], "--ledger", books.address, "--kind", "approximate"),
-            *("--epsilon", budget["epsilon"], "--delta", budget["delta"], "--relation", guarantee.relation.value),
-            *("--privacy-unit", guarantee.privacy_unit),
-        ]
-        raise ConfigError(
-            plan.name,
-            [
-                f"budget.scope: {budget['scope']} has no budget in {books.address}, and a programme makes none; "
-                f"its owner does: {shlex.join(command)}"
-            ],
-        )
-    books.create_budget(
-        budget["scope"],
-        kind="approximate",
-        relation=guarantee.relation,
-        privacy_unit=guarantee.privacy_unit,
-        simulation=True,
-        epsilon=budget["epsilon"],
-        delta=budget["delta"],
     )
 
 
@@ -214,7 +207,7 @@ def train_under_charge(
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Callable[[], Collection[int]] | None = None,
 ) -> None:
-    """Starts a reserved charge, runs the rounds that are still due, and leaves the model that was released last.
+    """Start a reserved charge, run the rounds that are still due, and write the released model.
 
     Without a ``seed`` the noise comes from the operating system; with one, the run is a simulation.
     """
@@ -239,22 +232,22 @@ def train_under_charge(
 def commit_charge(
     charge: Charge, folder: Path, utility: SimulatedUtility | None, counts: tuple[Mapping[str, Any], ...] = ()
 ) -> None:
-    """Writes the owner's word beside the records, and commits the charge with the digests of all of them.
+    """Write the owner's attestation beside the records, and commit the charge with the hashes of all of them.
 
-    The curator's records are bound by a commitment, whose key is kept beside them: a hash could be guessed against.
+    A commitment with a secret key binds the curator's records, since a plain hash would confirm a guess.
     """
     trained = parse_evidence({n: c for n, c in read_run_folder(folder).items() if n != RunArtifact.OWNER}, None)
     private = {finding.check: get_published_verdict(finding) for finding in check_private(trained)}
-    word = OwnerAttestation(
+    attestation = OwnerAttestation(
         software(folder), private, utility, get_selected_settings(folder), counts, describe_provenance(folder)
     )
-    write_json(folder / RunArtifact.OWNER, word.to_json())
-    _keep_key(folder)
+    write_json(folder / RunArtifact.OWNER, attestation.to_json())
+    _store_commitment_key(folder)
     charge.commit(evidence=disclose(read_evidence(folder, None).hashes))
 
 
-def _keep_key(folder: Path) -> None:
-    """Draws the key of the commitment to the curator's records, once: a run that goes on keeps it."""
+def _store_commitment_key(folder: Path) -> None:
+    """Draw the key of the commitment to the curator's records once; a resumed run keeps it."""
     file = folder / RunArtifact.KEY
     if not file.exists():
         durable_io.write_atomically(file, CommitmentKey(secrets.token_bytes(KEY_BYTES)).content, private=True)

@@ -1,8 +1,8 @@
-"""A sweep: a secret number of trials, each a whole run of the scheme, of which the best alone is released.
+"""Tuning: a secret number of trials, each a whole run of the scheme; only the best one is released.
 
-The price of the tuned release is spent before the first trial. Trials are booked in a ledger of their own, which stays
-with the curator as the data do: their number, scores, records and times tell of the data. What the ledger of the budget
-learns is the winner's rounds, once it is chosen.
+The cost of the best of trials is spent before the first trial. A ledger of the curator charges the trials, since their
+number, scores, records and times depend on the data. The ledger of the budget receives the rounds of the winner, after
+it is chosen.
 """
 
 from __future__ import annotations
@@ -31,35 +31,38 @@ if TYPE_CHECKING:
 
 __all__ = ["TUNING", "TrialRunner", "TuningSection", "get_selected_settings", "require_trial_distribution"]
 
-TUNING = "tuning"  # in a plan's details
-FOLDER, DRAWN, CHOSEN, BOOKS = "trials", "drawn.json", "chosen.json", "ledger.db"  # within a run's own folder
-MOST = 1000  # runs: on average, or at most where there is a most
-VARIED = ("learning_rate", "local_steps", "schedule")  # settings that no price depends on
+TUNING = "tuning"  # in the details of a plan
+FOLDER, DRAWN, CHOSEN, LEDGER = "trials", "drawn.json", "chosen.json", "ledger.db"  # inside the folder of a run
+MAX_TRIALS = 1000  # on average, or at most if the distribution has a maximum
+VARIED = ("learning_rate", "local_steps", "schedule")  # settings that change no cost
 
 
 class TuningSection(ConfigSection):
-    """[tuning]: the run is the best of a random number of trials, whose law is stated beforehand."""
+    """[tuning]: the run is the best of a random number of trials, whose distribution is stated beforehand."""
 
     trials: Text
     candidates: tuple[dict[str, Any], ...] = ()
 
     @property
-    def law(self) -> TrialDistribution:
-        """The law of the number of trials."""
+    def trial_distribution(self) -> TrialDistribution:
+        """The distribution of the number of trials."""
         return parse_trials(self.trials)
 
 
 def require_trial_distribution(tuning: TuningSection, *, simulation: bool) -> None:
-    """Refuses laws that are none, too many trials, settings that are no candidates, and a number that a clock tells.
+    """Refuse an invalid distribution, too many trials, other settings, and a number that the duration reveals.
 
     Raises:
-        CheckError: named within [tuning].
+        CheckError: a field of [tuning] is wrong.
     """
-    law = tuning.law
-    expected = float(law.most) if isinstance(law, BinomialTrialCount) else expected_trials(law)
-    if not expected <= MOST:
-        raise CheckError("trials", f"of at most {MOST} runs", repr(tuning.trials))
-    if not simulation and not isinstance(law, BinomialTrialCount):
+    distribution = tuning.trial_distribution
+    fixed = isinstance(distribution, BinomialTrialCount)
+    expected = (
+        float(distribution.most) if isinstance(distribution, BinomialTrialCount) else expected_trials(distribution)
+    )
+    if not expected <= MAX_TRIALS:
+        raise CheckError("trials", f"of at most {MAX_TRIALS} runs", repr(tuning.trials))
+    if not simulation and not fixed:
         bound = "fixed or binomial when simulation = false: any other number is told by how long the run takes"
         raise CheckError("trials", bound, repr(tuning.trials))
     for candidate in tuning.candidates:
@@ -68,17 +71,17 @@ def require_trial_distribution(tuning: TuningSection, *, simulation: bool) -> No
 
 
 def list_candidate_tasks(plan: RegisteredPlan, task: Task) -> list[Task]:
-    """The task with each candidate's settings, or as it is where there are none.
+    """Return the task with the settings of each candidate; the task itself if there are none.
 
     Raises:
-        CheckError: a setting that is none.
+        CheckError: a setting is invalid.
     """
-    stated = plan.details[TUNING]["candidates"]
-    return [replace(task, training=replace(task.training, **one)) for one in stated] or [task]
+    candidates = plan.details[TUNING]["candidates"]
+    return [replace(task, training=replace(task.training, **one)) for one in candidates] or [task]
 
 
 def get_selected_settings(folder: Path) -> dict[str, Any] | None:
-    """The winner's settings, as the owner tells them; None where no trial was chosen."""
+    """Return the settings of the winner, which the owner attests; None if no trial was chosen."""
     file = folder / FOLDER / CHOSEN
     found = codec.parse_json(file.read_bytes()) if file.exists() else None
     return found if isinstance(found, dict) else None
@@ -86,16 +89,16 @@ def get_selected_settings(folder: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrialRunner:
-    """A sweep under its started charge; whatever of it was done before is not done again.
+    """Runs the trials under a started charge, and resumes after those that are done.
 
     Attributes:
-        plan: with its law.
-        task: what is trained on what.
-        folder: the run's own.
-        seed: of a simulation; None for the operating system's randomness.
+        plan: with the distribution of the number of trials.
+        task: what is trained on which data.
+        folder: the folder of the run.
+        seed: of a simulation; None for the randomness of the operating system.
         engine: as in ``run_rounds``.
         withdrawn: as in ``run_rounds``.
-        stage: told when a trial begins.
+        report_stage: receives the start of each trial.
     """
 
     plan: RegisteredPlan
@@ -104,131 +107,116 @@ class TrialRunner:
     seed: int | None
     engine: Callable[[Task], Engine] | None
     withdrawn: Callable[[], Collection[int]] | None
-    stage: Callable[[str], None]
-
-    @property
-    def _place(self) -> Path:
-        return self.folder / FOLDER
+    report_stage: Callable[[str], None]
 
     def run(self, charge: Charge) -> None:
-        """Trains what is left to train, chooses, and releases the winner under the charge.
+        """Train the remaining trials, choose the best, and release it under the charge.
 
         Raises:
-            RecordError: what was drawn is no draw.
+            RecordError: the stored number of trials is invalid.
         """
-        self._place.mkdir(mode=0o700, exist_ok=True)
+        own = self.folder / FOLDER
+        own.mkdir(mode=0o700, exist_ok=True)
         if charge.state == "reserved":
             charge.start()  # before the first trial
-        looked_at, settings = self._draw_trials()
+        eligible, settings = self._draw_trials()
         tasks = list_candidate_tasks(self.plan, self.task)
         best: tuple[float, int, TrainingResult, Mapping[int, int]] | None = None
-        with open_ledger(self._place / BOOKS) as books:
-            for number, which in enumerate(settings, start=1):
-                self.stage(f"training trial {number}")
-                trained, attempts = self._trial(books, number, tasks[which])
-                rank = _score(trained)
-                if number <= looked_at and (best is None or rank > best[0]):
-                    best = rank, number, trained, attempts
-        if best is None:  # the law drew none: nothing is released but that
-            self._put(b"", b"")
+        with open_ledger(own / LEDGER) as ledger:
+            for number, candidate in enumerate(settings, start=1):
+                self.report_stage(f"training trial {number}")
+                trained, attempts = self._run_trial(ledger, number, tasks[candidate])
+                score = _get_score(trained)
+                if number <= eligible and (best is None or score > best[0]):
+                    best = score, number, trained, attempts
+        if best is None:  # no trial was drawn, and only that is released
+            self._write_records(b"", b"")
             return
         _, number, trained, attempts = best
-        own, task = self._of(number), tasks[settings[number - 1]]
-        stated = self.plan.details[TUNING]["candidates"]
-        durable_io.write_atomically(
-            self._place / CHOSEN,
-            codec.encode_canonical(dict(stated[settings[number - 1]]) if stated else {}) + b"\n",
-            private=True,
-        )
-        _release(charge, trained, attempts)
-        self._put((own / RunArtifact.ROUNDS).read_bytes(), (own / RunArtifact.CUSTODY).read_bytes())
+        candidate, candidates = settings[number - 1], self.plan.details[TUNING]["candidates"]
+        _write_private(own / CHOSEN, dict(candidates[candidate]) if candidates else {})
+        _release_rounds(charge, trained, attempts)
+        records = (self._trial_folder(number) / name for name in (RunArtifact.ROUNDS, RunArtifact.CUSTODY))
+        self._write_records(*(file.read_bytes() for file in records))
         from epsilog.training.models import ReleasedModel
 
-        arrays = ReleasedModel(task.model, trained.model).arrays
+        arrays = ReleasedModel(tasks[candidate].model, trained.model).arrays
         durable_io.write_atomically(self.folder / RunArtifact.MODEL, npz.encode_npz(arrays))
 
-    def _of(self, number: int) -> Path:
-        return self._place / f"{number:04d}"
+    def _trial_folder(self, number: int) -> Path:
+        return self.folder / FOLDER / f"{number:04d}"
 
     def _draw_trials(self) -> tuple[int, list[int]]:
-        """How many trials are looked at, and each one's settings, by place: drawn once, for the curator alone.
+        """Draw once how many trials are eligible, and the candidate of each trial.
 
-        Where a law has a most, so many are trained in any case, and as many of them looked at as the law drew: how long
-        it takes tells nothing.
+        If the distribution has a maximum, so many trials are trained in any case, so that the duration reveals nothing.
         """
-        file, law = self._place / DRAWN, self.plan.trials
-        assert law is not None
+        file, distribution = self.folder / FOLDER / DRAWN, self.plan.trials
+        assert distribution is not None
         if not file.exists():
-            below = secrets.randbelow if self.seed is None else random.Random(self._seed("drawn")).randrange  # noqa: S311
-            count = law.draw(below)
-            trained = law.most if isinstance(law, BinomialTrialCount) else count
-            among = max(len(self.plan.details[TUNING]["candidates"]), 1)
-            drawn = {"looked_at": count, "settings": [below(among) for _ in range(trained)]}
-            durable_io.write_atomically(file, codec.encode_canonical(drawn) + b"\n", private=True)
+            below = secrets.randbelow if self.seed is None else random.Random(self._derive_seed("drawn")).randrange  # noqa: S311
+            count = distribution.draw(below)
+            trained = distribution.most if isinstance(distribution, BinomialTrialCount) else count
+            candidates = max(len(self.plan.details[TUNING]["candidates"]), 1)
+            _write_private(file, {"looked_at": count, "settings": [below(candidates) for _ in range(trained)]})
         try:
             found = codec.parse_json(file.read_bytes())
             return check.integer(0)(looked_at=found["looked_at"]), [check.integer(0)(one=n) for n in found["settings"]]
         except codec.UNREADABLE as error:
             raise RecordError(f"{file} does not hold what was drawn: {error!r}") from error
 
-    def _seed(self, purpose: str) -> int:
+    def _derive_seed(self, purpose: str) -> int:
         return int.from_bytes(hashlib.sha256(f"epsilog/trials/{self.seed}/{purpose}".encode()).digest()[:6], "big")
 
-    def _trial(self, books: Ledger, number: int, task: Task) -> tuple[TrainingResult, Mapping[int, int]]:
-        """One whole run, in a folder and under a charge of its own; and how often each of its rounds was begun."""
+    def _run_trial(self, ledger: Ledger, number: int, task: Task) -> tuple[TrainingResult, Mapping[int, int]]:
+        """Run one trial in its own folder under its own charge; return it with the attempts of each round."""
         from epsilog.training import AuthorizedRun, Randomness, run_rounds
 
         plan, guarantee, scope = self.plan, self.plan.guarantee, f"trials/{number:04d}"
-        release, relation = plan.scheme.release(), guarantee.relation
-        cap = Decimal(epsilon(release, delta=guarantee.delta, relation=relation).upper) + 1
-        books.create_budget(
-            scope,
-            kind="approximate",
-            relation=relation,
-            privacy_unit=guarantee.privacy_unit,
-            simulation=plan.simulation,
-            epsilon=str(round(cap, 6)),
-            delta=plan.budget["delta"],
+        release, delta = plan.scheme.release(), plan.budget["delta"]
+        shared: dict[str, Any] = {
+            "delta": delta,
+            "relation": guarantee.relation,
+            "privacy_unit": guarantee.privacy_unit,
+            "simulation": plan.simulation,
+        }
+        cap = Decimal(epsilon(release, delta=guarantee.delta, relation=guarantee.relation).upper) + 1
+        ledger.create_budget(scope, kind="approximate", epsilon=str(round(cap, 6)), **shared)
+        charge = ledger.reserve(
+            scope, release, key=f"trial-{number}", plan_hash=plan.hash, rounds=plan.scheme.rounds, **shared
         )
-        paid = books.reserve(
-            scope,
-            release,
-            key=f"trial-{number}",
-            delta=plan.budget["delta"],
-            relation=relation,
-            privacy_unit=guarantee.privacy_unit,
-            plan_hash=plan.hash,
-            rounds=plan.scheme.rounds,
-            simulation=plan.simulation,
-        )
-        fresh = Randomness.from_os() if self.seed is None else Randomness.simulated(self._seed(f"{number}"))
+        randomness = Randomness.from_os() if self.seed is None else Randomness.simulated(self._derive_seed(f"{number}"))
         trained = run_rounds(
-            AuthorizedRun(plan.scheme, paid, fresh),
+            AuthorizedRun(plan.scheme, charge, randomness),
             task,
-            folder=self._of(number),
+            folder=self._trial_folder(number),
             engine=self.engine,
             withdrawn=self.withdrawn,
         )
-        paid.commit()
-        return trained, paid.rounds_started
+        charge.commit()
+        return trained, charge.rounds_started
 
-    def _put(self, rounds: bytes, custody: bytes) -> None:
-        """The winner's records, where everybody finds them."""
+    def _write_records(self, rounds: bytes, custody: bytes) -> None:
+        """Write the records of the winner to the folder of the run."""
         durable_io.write_atomically(self.folder / RunArtifact.CUSTODY, custody, private=True)
         durable_io.write_atomically(self.folder / RunArtifact.ROUNDS, rounds)
 
 
-def _release(charge: Charge, trained: TrainingResult, attempts: Mapping[int, int]) -> None:
-    """Tells the ledger of the winner's rounds, each begun as often as it was."""
-    begun, told = charge.rounds_started, charge.rounds_released
+def _write_private(file: Path, document: Mapping[str, Any]) -> None:
+    durable_io.write_atomically(file, codec.encode_canonical(document) + b"\n", private=True)
+
+
+def _release_rounds(charge: Charge, trained: TrainingResult, attempts: Mapping[int, int]) -> None:
+    """Release the rounds of the winner in the ledger, each after as many starts as it took."""
+    started, released = charge.rounds_started, charge.rounds_released
     for record in trained.records:
-        if record.round not in told:
-            for _ in range(begun.get(record.round, 0), attempts[record.round]):
+        if record.round not in released:
+            for _ in range(started.get(record.round, 0), attempts[record.round]):
                 charge.round_started(record.round)
             charge.round_released(record.round, output_hash=record.output_hash)
 
 
-def _score(trained: TrainingResult) -> float:
-    """By which trials are compared: the last score on the public test set; where training diverged, the lowest."""
+def _get_score(trained: TrainingResult) -> float:
+    """Return the last score on the public test set; the lowest number if training diverged."""
     score = trained.records[-1].test_score if trained.records else None
     return -math.inf if score is None else score

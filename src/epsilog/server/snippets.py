@@ -106,11 +106,11 @@ def _write_config(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str
     try:
         text = export_config(found, cap=ask.cap, rounds_per_release=ask.rounds_per_release)
     except CheckError as error:
-        return None, f"No scheme of a programme keeps this promise: {error}."
+        return None, f"No scheme of a run config matches this plan: {error}."
     try:
         PlanConfig.of(**tomllib.loads(text))
     except (EpsilogError, ValueError) as error:
-        return text, f"It is refused as it is: {str(error).removeprefix('programme: ')}."
+        return text, f"It is refused as it is: {str(error).removeprefix('run config: ')}."
     own = found.epsilon.upper
     if ask.cap is not None and own > ask.cap:
         return text, f"It is refused as it is: its epsilon of {format_upper(own)} is above the cap of {ask.cap!r}."

@@ -163,15 +163,15 @@ def load_study(path: Path) -> Study:
 
 def _subject(path: Path) -> Subject:
     prepared = prepare_config(path)
-    programme, task = prepared.programme, prepared.task
-    if not programme.run.simulation:
+    config, task = prepared.config, prepared.task
+    if not config.run.simulation:
         raise ConfigError(str(path), ["run.simulation: must be true in a study"])
     return Subject(
-        programme.programme.name,
+        config.identity.name,
         task,
-        lambda z: programme.scheme.term(programme.population, z),
-        float(programme.delta),
-        programme.guarantee.relation,
+        lambda z: config.scheme.build_scheme(config.population, z),
+        float(config.delta),
+        config.guarantee.relation,
     )
 
 
