@@ -19,12 +19,8 @@ from epsilog.study import (
     compute_unit_losses,
     evaluate_attack,
 )
-from epsilog.study.canaries import measure_canaries
-from epsilog.study.membership import measure_membership
-from epsilog.study.properties import measure_property
-from epsilog.study.result_cells import ResultCells
+from epsilog.study.experiment import ResultCells, StudyRun
 from epsilog.study.results import pool_z_score
-from epsilog.study.study_run import StudyRun
 from epsilog.training.engines import CanaryClients, RawUpdate, RoundInputs, SplitEngine
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.verification.audits import estimate_epsilon
@@ -89,10 +85,10 @@ def test_confidence_is_the_log_odds_of_the_right_class(task):
 def test_lira_wins_against_a_model_that_remembers_and_not_under_noise(make_task, central):
     task = make_task(width=400)
     question = MembershipExperiment((0.05,), shadows=6)
-    bare = measure_membership(question, trial(task, central, private=False))["LiRA"]
+    bare = question.measure(trial(task, central, private=False))["LiRA"]
     assert bare["auc"] > 0.9
     assert bare["auc_beyond_chance"]
-    noisy = measure_membership(question, trial(task, central, noise=20.0))["LiRA"]
+    noisy = question.measure(trial(task, central, noise=20.0))["LiRA"]
     assert not noisy["auc_beyond_chance"]
 
 
@@ -103,12 +99,12 @@ def test_updates_tell_a_mark_and_nothing_where_nobody_carries_it(task):
     features[:, 3] = test[:, 3] = 0.0
     task = replace(task, clients=replace(task.clients, features=features), test_features=test)
     long, mark = partial(central, rounds=40), PropertyExperiment(features=(3,), value=4.0)
-    bare = measure_property(mark, trial(task, long, private=False))
+    bare = mark.measure(trial(task, long, private=False))["property"]
     assert bare["auc"] > 0.9
     assert bare["auc_beyond_chance"]
-    nobody = measure_property(replace(mark, share=0.0), trial(task, long, private=False))
+    nobody = replace(mark, share=0.0).measure(trial(task, long, private=False))["property"]
     assert nobody["auc"] == 0.5  # without a mark both of the attacker's models are the same
-    noisy = measure_property(mark, trial(task, long, noise=50.0))
+    noisy = mark.measure(trial(task, long, noise=50.0))["property"]
     assert not noisy["auc_beyond_chance"]
     assert abs(noisy["auc"] - 0.5) < 0.28  # three standard errors of 20 and 20 rounds
 
@@ -170,7 +166,7 @@ def test_laws_that_are_the_same_have_no_epsilon_and_laws_that_never_meet_the_mos
 def test_canaries_are_found_without_noise_and_less_with_more_of_it(make_task):
     task = make_task(width=200)
     told = {
-        z: measure_canaries(CanaryExperiment(30), replace(trial(task, central, noise=z), delta=0.05))
+        z: CanaryExperiment(30).measure(replace(trial(task, central, noise=z), delta=0.05))["canaries"]
         for z in (0.05, 1.0, 50.0)
     }
     found = [each["all_models"] for each in told.values()]

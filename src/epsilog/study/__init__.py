@@ -8,6 +8,7 @@ that found nothing.
 
 from epsilog.study.backdoor import Backdoor, compute_attack_success, make_backdoored_engine
 from epsilog.study.canaries import CanaryExperiment
+from epsilog.study.experiment import Experiment, ResultCells
 from epsilog.study.membership import (
     AttackResult,
     MembershipExperiment,
@@ -19,7 +20,6 @@ from epsilog.study.membership import (
 )
 from epsilog.study.properties import PropertyExperiment
 from epsilog.study.protocol import Condition, StudyProtocol, Subject, measure_subject
-from epsilog.study.result_cells import ResultCells
 from epsilog.study.results import ResultTable, build_tables, draw_study_plots, write_conclusions
 from epsilog.study.study import Study, load_study, read_tables, run_study
 
@@ -28,6 +28,7 @@ __all__ = [
     "Backdoor",
     "CanaryExperiment",
     "Condition",
+    "Experiment",
     "MembershipExperiment",
     "PropertyExperiment",
     "ResultCells",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.schemes import LocalDPSGD, RawUpdate, Upload, remove_protection
-from epsilog.study.study_run import StudyRun, drop_test_set, get_engine, reuse_engine, score_model
+from epsilog.schemes import LocalDPSGD, RawUpdate, Scheme, Upload, remove_protection
+from epsilog.study.experiment import Numbers, StudyRun, drop_test_set, get_engine, reuse_engine, score_model
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Task
 from epsilog.training.engines import ClippedSum, Engine, RoundInputs, SplitEngine, combine_sums
@@ -46,6 +46,7 @@ class Backdoor:
     boost: Annotated[float, check.positive()] = 1.0
     complies: Annotated[bool, check.boolean()] = True
     name: Annotated[str, check.text()] = "backdoor"
+    kind: ClassVar[str] = "backdoor"
 
     def __post_init__(self) -> None:
         check.check_fields(self)
@@ -65,6 +66,21 @@ class Backdoor:
         check.integer(0, task.model.classes - 1)(target=self.target)
         check.integer(0, task.clients.features.shape[1] - 1)(features=max(self.features))
         check.integer(0, int((task.clients.sizes > 0).sum()))(attackers=self.attackers)
+
+    def applies(self, scheme: Scheme) -> bool:
+        """As ``Experiment`` says: a clip and noise at the server cannot be skipped."""
+        return self.complies or not isinstance(scheme.upload, RawUpdate)
+
+    def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
+        """Return the score of a model that was trained with attackers, and how often the trigger works."""
+        plain = drop_test_set(run.task)
+        rows = replace(self, boost=1.0, complies=True, name="backdoor")  # the fields that rows depend on: one engine
+        engine = make_backdoored_engine(get_engine(plain), get_engine(poison_task(plain, rows)), self)
+        model = run.train(engines=reuse_engine(engine))
+        if model is None:
+            return {self.name: None}
+        success = compute_attack_success(run.task, model, self)
+        return {self.name: {"score": score_model(run.task, model), "success": success}}
 
 
 class BackdoorClients:
@@ -132,17 +148,6 @@ def compute_attack_success(task: Task, model: Vector, backdoor: Backdoor) -> flo
         task.model.unflatten(model.astype(features.dtype)), backdoor.add_trigger(features[others])
     )
     return float((np.asarray(outputs).argmax(axis=1) == backdoor.target).mean())
-
-
-def measure_backdoor(question: Backdoor, trial: StudyRun) -> dict[str, float | None] | None:
-    """The score of a model that was trained with attackers, and how often the trigger works; None if it diverged."""
-    plain = drop_test_set(trial.task)
-    rows = replace(question, boost=1.0, complies=True, name="backdoor")  # what rows depend on, for one engine for all
-    engine = make_backdoored_engine(get_engine(plain), get_engine(poison_task(plain, rows)), question)
-    model = trial.train(engines=reuse_engine(engine))
-    if model is None:
-        return None
-    return {"score": score_model(trial.task, model), "success": compute_attack_success(trial.task, model, question)}
 
 
 def _clip_update(update: Vector, clip_norm: float) -> ClippedSum:

@@ -15,7 +15,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.study_run import StudyRun, drop_test_set, get_engine, reuse_engine
+from epsilog.schemes import Scheme
+from epsilog.study.experiment import Numbers, StudyRun, drop_test_set, get_engine, reuse_engine
 from epsilog.terms import check
 from epsilog.training import Randomness, Task
 from epsilog.training.engines import CanaryClients, SplitEngine
@@ -35,6 +36,7 @@ class CanaryExperiment:
 
     count: Annotated[int, check.integer(3)] = 100
     name: ClassVar[str] = "canaries"
+    kind: ClassVar[str] = "canaries"
 
     def __post_init__(self) -> None:
         check.check_fields(self)
@@ -43,36 +45,41 @@ class CanaryExperiment:
         """Refuses more canaries than clients."""
         check.integer(3, task.clients.count)(canaries=self.count)
 
+    def applies(self, scheme: Scheme) -> bool:
+        """As ``Experiment`` says: canaries are clients."""
+        return scheme.unit_is_client
 
-def measure_canaries(question: CanaryExperiment, trial: StudyRun) -> dict[str, float] | None:
-    """Epsilon as estimated from the last model, and from all of them; None where training diverged.
+    def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
+        """Estimate epsilon from the last model, and from all of them.
 
-    Of all models only a direction's largest cosine is kept. The control compares directions with
-    others that nobody sent either: what it shows is what so few canaries show by chance.
-    """
-    plain = drop_test_set(trial.task)
-    size, draws = plain.model.size, Randomness.simulated(trial.seed)
-    directions = draws.stream("canaries", 0).normals((3 * question.count, size))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    order = np.argsort(draws.stream("canaries", 1).words(plain.clients.count), kind="stable")
-    ids, sent = np.sort(order[: question.count]), directions[: question.count]
-    sends = dict(zip(ids.tolist(), sent, strict=True))
-    engine = SplitEngine(get_engine(plain), sends, CanaryClients(sends.get, trial.scheme.clip_norm))
-    closest = np.full(3 * question.count, -1.0)
+        Of all models only a direction's largest cosine is kept. The control compares directions with others that no
+        client sent either: it shows what so few canaries show by chance.
+        """
+        plain = drop_test_set(run.task)
+        size, draws = plain.model.size, Randomness.simulated(run.seed)
+        directions = draws.stream("canaries", 0).normals((3 * self.count, size))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        order = np.argsort(draws.stream("canaries", 1).words(plain.clients.count), kind="stable")
+        ids, sent = np.sort(order[: self.count]), directions[: self.count]
+        sends = dict(zip(ids.tolist(), sent, strict=True))
+        engine = SplitEngine(get_engine(plain), sends, CanaryClients(sends.get, run.scheme.clip_norm))
+        closest = np.full(3 * self.count, -1.0)
 
-    def watch(before: TrainingState, after: RoundResult) -> None:
-        np.maximum(closest, _cosines(directions, after.state.model - before.model), out=closest)
+        def watch(before: TrainingState, after: RoundResult) -> None:
+            np.maximum(closest, _cosines(directions, after.state.model - before.model), out=closest)
 
-    model = trial.train(engines=reuse_engine(engine), watch=watch)
-    if model is None:
-        return None
-    last = _cosines(sent, model - plain.model.start)
-    there, absent, others = np.split(closest, 3)
-    return {
-        "last_model": estimate_epsilon((0.0, size**-0.5), fit_normal(last), delta=trial.delta),
-        "all_models": estimate_epsilon(fit_normal(absent), fit_normal(there), delta=trial.delta),
-        "control": estimate_epsilon(fit_normal(absent), fit_normal(others), delta=trial.delta),
-    }
+        model = run.train(engines=reuse_engine(engine), watch=watch)
+        if model is None:
+            return {self.name: None}
+        last = _cosines(sent, model - plain.model.start)
+        there, absent, others = np.split(closest, 3)
+        return {
+            self.name: {
+                "last_model": estimate_epsilon((0.0, size**-0.5), fit_normal(last), delta=run.delta),
+                "all_models": estimate_epsilon(fit_normal(absent), fit_normal(there), delta=run.delta),
+                "control": estimate_epsilon(fit_normal(absent), fit_normal(others), delta=run.delta),
+            }
+        }
 
 
 def _cosines(directions: Vector, moved: Vector) -> Vector:

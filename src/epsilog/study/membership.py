@@ -15,7 +15,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.study.study_run import StudyRun, drop_test_set
+from epsilog.schemes import Scheme
+from epsilog.study.experiment import Numbers, StudyRun, drop_test_set
 from epsilog.terms import CheckError, arrays, check
 from epsilog.training import Federation, Randomness, Task
 
@@ -43,6 +44,7 @@ class MembershipExperiment:
     shadows: Annotated[int, check.integer(0)] = 0
     units: Annotated[int, check.integer(100)] = 4000
     name: ClassVar[str] = "membership"
+    kind: ClassVar[str] = "membership"
 
     def __post_init__(self) -> None:
         check.check_fields(self)
@@ -50,6 +52,32 @@ class MembershipExperiment:
             raise CheckError("fprs", "some, each once", repr(self.fprs), verb="name")
         if 0 < self.shadows < FEWEST:
             raise CheckError("shadows", f"0 or at least {FEWEST}", f"{self.shadows}")
+
+    def require_fit(self, task: Task) -> None:
+        """Refuse nothing: every task has units."""
+
+    def applies(self, scheme: Scheme) -> bool:  # noqa: ARG002 - as every experiment
+        """As ``Experiment`` says: always."""
+        return True
+
+    def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
+        """Attack the last model by losses and by LiRA; return what ``summarize_attack`` gives of each."""
+        half, members = hold_out_half(drop_test_set(run.task), run.seed)
+        model = run.train(half)
+        if model is None:
+            return dict.fromkeys(ATTACKS if self.shadows else ATTACKS[:1])
+        asked = _draw_units(members.size, self.units)
+        found: dict[str, Numbers | None] = {}
+        found["losses"] = summarize_attack(-compute_unit_losses(run.task, model)[asked], members[asked], self.fprs)
+        if not self.shadows:
+            return found
+        shadows = [_train_shadow(self, run, place) for place in range(self.shadows)]
+        kept = [one for one in shadows if one is not None]
+        if len(kept) < FEWEST:
+            return found | {"LiRA": None}
+        told, inside = (np.stack(parts) for parts in zip(*kept, strict=True))
+        scores = compute_lira_scores(compute_unit_confidences(run.task, model)[asked], told, inside)
+        return found | {"LiRA": summarize_attack(scores, members[asked], self.fprs)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,29 +232,10 @@ def compute_lira_scores(confidences: Vector, shadows: Vector, inside: NDArray[np
     return np.asarray(found[0] - found[1])
 
 
-def measure_membership(question: MembershipExperiment, trial: StudyRun) -> dict[str, dict[str, float] | None]:
-    """Both attacks on one run: what ``summarize_attack`` gives of each; None where training diverged."""
-    half, members = hold_out_half(drop_test_set(trial.task), trial.seed)
-    model = trial.train(half)
-    names = ATTACKS if question.shadows else ATTACKS[:1]
-    if model is None:
-        return dict.fromkeys(names)
-    asked = _draw_units(members.size, question.units)
-    scores = {"losses": -compute_unit_losses(trial.task, model)[asked]}
-    if question.shadows:
-        shadows = [_shadow(question, trial, place) for place in range(question.shadows)]
-        kept = [one for one in shadows if one is not None]
-        if len(kept) < FEWEST:
-            return {"losses": summarize_attack(scores["losses"], members[asked], question.fprs), "LiRA": None}
-        told, inside = (np.stack(parts) for parts in zip(*kept, strict=True))
-        scores["LiRA"] = compute_lira_scores(compute_unit_confidences(trial.task, model)[asked], told, inside)
-    return {name: summarize_attack(score, members[asked], question.fprs) for name, score in scores.items()}
-
-
-def summarize_attack(scores: Vector, members: NDArray[np.bool_], fprs: tuple[float, ...]) -> dict[str, float]:
+def summarize_attack(scores: Vector, members: NDArray[np.bool_], fprs: tuple[float, ...]) -> Numbers:
     """What a table shows of an attack: the area, and at each rate the share of true positives; both beside chance."""
     found = [evaluate_attack(scores, members, fpr=fpr) for fpr in fprs]
-    told = {"auc": found[0].auc, "auc_beyond_chance": float(found[0].beyond_chance)}
+    told: Numbers = {"auc": found[0].auc, "auc_beyond_chance": float(found[0].beyond_chance)}
     for one in found:
         told |= {f"tpr_at_{one.fpr:g}": one.tpr, f"tpr_at_{one.fpr:g}_beyond_chance": float(one.tpr_beyond_chance)}
     return told
@@ -238,19 +247,21 @@ def _draw_units(units: int, most: int) -> NDArray[np.int64]:
     return np.sort(order[:most])
 
 
-def _shadow(question: MembershipExperiment, trial: StudyRun, place: int) -> tuple[Vector, NDArray[np.bool_]] | None:
+def _train_shadow(
+    experiment: MembershipExperiment, run: StudyRun, place: int
+) -> tuple[Vector, NDArray[np.bool_]] | None:
     """A shadow model's confidences, and which units it saw; None where its training diverged."""
     seed = SHADOWS + place
-    shadow = replace(trial, seed=seed)
-    half, members = hold_out_half(drop_test_set(trial.task), seed)
-    asked = _draw_units(members.size, question.units)
+    shadow = replace(run, seed=seed)
+    half, members = hold_out_half(drop_test_set(run.task), seed)
+    asked = _draw_units(members.size, experiment.units)
 
     def compute() -> list[float | None] | None:
         model = shadow.train(half)
         if model is None:
             return None
-        told = compute_unit_confidences(trial.task, model)[asked]
+        told = compute_unit_confidences(run.task, model)[asked]
         return [None if np.isnan(one) else float(one) for one in told]
 
-    told = trial.shared(f"shadow model {place}", compute)
+    told = run.shared(f"shadow model {place}", compute)
     return None if told is None else (np.array(told, dtype=np.float64), members[asked])

@@ -19,8 +19,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilog.schemes import Scheme
+from epsilog.study.experiment import Numbers, StudyRun, drop_test_set, get_engine
 from epsilog.study.membership import evaluate_attack
-from epsilog.study.study_run import StudyRun, drop_test_set, get_engine
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Randomness, Task, compute_learning_rate_factor, sampling
 from epsilog.training.engines import Engine
@@ -46,6 +47,7 @@ class PropertyExperiment:
     share: Annotated[float, check.in_closed_interval(0, 1)] = 0.5
     every: Annotated[int, check.integer(1)] = 1
     name: ClassVar[str] = "property"
+    kind: ClassVar[str] = "property"
 
     def __post_init__(self) -> None:
         check.check_fields(self)
@@ -58,33 +60,35 @@ class PropertyExperiment:
         if not task.is_scored:
             raise CheckError("property", "for a task with a test set, from which the attacker learns", task.name)
 
+    def applies(self, scheme: Scheme) -> bool:  # noqa: ARG002 - as every experiment
+        """As ``Experiment`` says: always."""
+        return True
 
-def measure_property(question: PropertyExperiment, trial: StudyRun) -> dict[str, float] | None:
-    """How well the attacker tells rounds with the mark: the area under the curve over rounds; None if diverged."""
-    plain = drop_test_set(trial.task)
-    coins = Randomness.simulated(trial.seed).stream("property", 0).coins((trial.scheme.rounds,), 0.5)
-    if coins.all() or not coins.any():
-        return None
-    marked = get_engine(_mark_clients(plain, question))
-    observer = _Observer(question, trial)
-    unmarked = get_engine(plain)
-    model = trial.train(engines=lambda done: marked if coins[done - 1] else unmarked, watch=observer.look)
-    if model is None:
-        return None
-    scores, has = observer.scores(), coins[observer.rounds]
-    if has.all() or not has.any():
-        return None
-    told = evaluate_attack(scores, has, fpr=0.5)
-    found = {"auc": told.auc, "auc_beyond_chance": float(told.beyond_chance)}
-    return found | {"rounds_with": float(told.members), "rounds_without": float(told.others)}
+    def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
+        """Measure how well the attacker recognizes rounds with the mark: the area under the curve over rounds."""
+        plain = drop_test_set(run.task)
+        coins = Randomness.simulated(run.seed).stream("property", 0).coins((run.scheme.rounds,), 0.5)
+        if coins.all() or not coins.any():
+            return {self.name: None}
+        marked, unmarked = get_engine(_mark_clients(plain, self)), get_engine(plain)
+        observer = _Observer(self, run)
+        model = run.train(engines=lambda done: marked if coins[done - 1] else unmarked, watch=observer.look)
+        if model is None:
+            return {self.name: None}
+        scores, has = observer.scores(), coins[observer.rounds]
+        if has.all() or not has.any():
+            return {self.name: None}
+        found = evaluate_attack(scores, has, fpr=0.5)
+        numbers: Numbers = {"auc": found.auc, "auc_beyond_chance": float(found.beyond_chance)}
+        return {self.name: numbers | {"rounds_with": float(found.members), "rounds_without": float(found.others)}}
 
 
 class _Observer:
     """Scores rounds by what the attacker makes of its own rows, with the mark and without it."""
 
-    def __init__(self, question: PropertyExperiment, trial: StudyRun) -> None:
-        own = _own(trial.task)
-        self._trial, self._every = trial, question.every
+    def __init__(self, question: PropertyExperiment, run: StudyRun) -> None:
+        own = _own(run.task)
+        self._run, self._every = run, question.every
         self._engines = get_engine(own), get_engine(_mark_clients(own, question))
         self._own: tuple[list[Vector], list[Vector]] = ([], [])
         self._seen: list[Vector] = []
@@ -109,15 +113,15 @@ class _Observer:
 
     def _predict_model(self, engine: Engine, before: TrainingState, done: int) -> Vector:
         """The next model, if the attacker's own clients were a cohort and nobody added noise."""
-        scheme, training = self._trial.quiet, engine.task.training
-        draws = partial(Randomness.simulated(self._trial.seed).stream, round=done)
+        scheme, training = self._run.quiet, engine.task.training
+        draws = partial(Randomness.simulated(self._run.seed).stream, round=done)
         first, sizes = sampling.SamplerHistory(1, np.zeros(scheme.clients, dtype=np.int64)), draws("observer")
         slots = sampling.draw_slots(scheme.cohorts, sizes, first)
         size = len(sampling.draw_cohort(scheme.cohorts, sizes, replace(first, slots=slots)))
         everybody = np.arange(engine.task.clients.count)
         cohort = sampling.draw_without_replacement(draws("observer's clients"), eligible=everybody, size=size)
         speed = compute_learning_rate_factor(training.schedule, done, scheme.rounds)
-        now = RoundContext(done, before.model, np.zeros(0), cohort, draws, self._trial.private, speed)
+        now = RoundContext(done, before.model, np.zeros(0), cohort, draws, self._run.private, speed)
         step = TRAINED[type(scheme)].change(scheme, engine, now).step
         return training.server.moved(before.model, step, before.server, done=done, rounds=scheme.rounds)[0]
 

@@ -9,13 +9,12 @@ from statistics import median
 from typing import Annotated, Any
 
 from epsilog.accounting import calibrate, profile, tpr_upper_bound
-from epsilog.schemes import RawUpdate, Scheme
-from epsilog.study.backdoor import Backdoor, compute_attack_success, measure_backdoor
-from epsilog.study.canaries import CanaryExperiment, measure_canaries
-from epsilog.study.membership import ATTACKS, SHADOWS, MembershipExperiment, measure_membership
-from epsilog.study.properties import PropertyExperiment, measure_property
-from epsilog.study.result_cells import ResultCells, Shelf
-from epsilog.study.study_run import StudyRun, score_model
+from epsilog.schemes import Scheme
+from epsilog.study.backdoor import Backdoor, compute_attack_success
+from epsilog.study.canaries import CanaryExperiment
+from epsilog.study.experiment import Experiment, Numbers, ResultCells, StudyRun, score_model
+from epsilog.study.membership import ATTACKS, SHADOWS, MembershipExperiment
+from epsilog.study.properties import PropertyExperiment
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.training import Task, require_matching_scheme
 
@@ -28,7 +27,6 @@ TAKEN = {
     PropertyExperiment.name,
     CanaryExperiment.name,
 }  # names that no backdoor may have
-Numbers = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +60,14 @@ class StudyProtocol:
             raise CheckError("backdoors", "each of a name of its own", repr(names), verb="be")
 
     @property
-    def questions(self) -> tuple[Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, ...]:
+    def experiments(self) -> tuple[Experiment, ...]:
         """Every attack."""
         others = (self.membership, self.mark, self.canaries)
         return (*self.backdoors, *(one for one in others if one is not None))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        attacks = [{"attack": type(one).__name__.lower(), **_describe_question(one)} for one in self.questions]
+        attacks = [{"attack": one.kind, **_describe_experiment(one)} for one in self.experiments]
         return {"budgets": list(self.budgets), "seeds": list(self.seeds), "attacks": attacks}
 
 
@@ -78,7 +76,7 @@ def is_clean_metric(name: str) -> str:
     return f"{name}, nobody attacking"
 
 
-def _describe_question(question: Any) -> dict[str, Any]:
+def _describe_experiment(question: Any) -> dict[str, Any]:
     found = {each.name: getattr(question, each.name) for each in fields(question)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
@@ -194,16 +192,15 @@ def measure_subject(
         RecordError: a finished cell that was changed.
     """
     cells = ResultCells() if cells is None else cells
-    for question in protocol.questions:
-        if not isinstance(question, MembershipExperiment):
-            question.require_fit(subject.task)
+    for one in protocol.experiments:
+        one.require_fit(subject.task)
     schemes = [(epsilon, subject.at(epsilon)) for epsilon in protocol.budgets]
     for epsilon, scheme in [(None, subject.scheme_for(1.0)), *schemes]:
         where = f"{subject.name}, {'without DP' if epsilon is None else f'epsilon {epsilon:g}'}"
         shared = cells.within(where)
         runs = []
         for place, seed in enumerate(protocol.seeds, start=1):
-            trial = StudyRun(
+            run = StudyRun(
                 task=subject.task,
                 scheme=scheme,
                 quiet=subject.scheme_for(0.0),
@@ -213,29 +210,26 @@ def measure_subject(
                 shared=shared,
             )
             says = f"{where}: seed {place} of {len(protocol.seeds)}"
-            runs.append(_run(trial, protocol, shared, partial(_report_progress, tell, says)))
+            runs.append(_measure_run(run, protocol, partial(_report_progress, tell, says)))
         noise = None if epsilon is None else scheme.noise_multiplier
         yield Condition(subject.name, epsilon, noise, _largest(subject, scheme, protocol, epsilon), tuple(runs))
 
 
-def _run(
-    trial: StudyRun, protocol: StudyProtocol, shared: Shelf, tell: Callable[[str], None]
-) -> dict[str, Numbers | None]:
-    """One seed's numbers, by attack; each attack is a cell of its own."""
+def _measure_run(run: StudyRun, protocol: StudyProtocol, report: Callable[[str], None]) -> dict[str, Numbers | None]:
+    """Return one seed's numbers, by attack; each attack is a cell of its own."""
 
     def cell(name: str, compute: Callable[[], Any]) -> Any:
         def announced() -> Any:
-            tell(name)
+            report(name)
             return compute()
 
-        return shared(f"seed {trial.seed}, {name}", announced)
+        return run.shared(f"seed {run.seed}, {name}", announced)
 
-    asked = [question for question in protocol.questions if _applies(question, trial.scheme)]
-    triggers = [question for question in asked if isinstance(question, Backdoor)]
-    found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _utility(trial, triggers))}
-    for question in asked:
-        told = cell(question.name, partial(_describe_experiment, question, trial))
-        found |= told if isinstance(question, MembershipExperiment) else {question.name: told}
+    applied = [one for one in protocol.experiments if one.applies(run.scheme)]
+    triggers = [one for one in applied if isinstance(one, Backdoor)]
+    found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _measure_utility(run, triggers))}
+    for one in applied:
+        found |= cell(one.name, partial(one.measure, run))
     return found
 
 
@@ -243,37 +237,14 @@ def _report_progress(tell: Callable[[str], None], where: str, what: str) -> None
     tell(f"{where}, {what}")
 
 
-def _utility(trial: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:
+def _measure_utility(run: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:
     """The score of a model that nobody attacks, and how often each trigger works on it all the same."""
-    model = trial.train()
+    model = run.train()
     if model is None:
         return None
-    return {"score": score_model(trial.task, model)} | {
-        is_clean_metric(each.name): compute_attack_success(trial.task, model, each) for each in triggers
+    return {"score": score_model(run.task, model)} | {
+        is_clean_metric(each.name): compute_attack_success(run.task, model, each) for each in triggers
     }
-
-
-def _describe_experiment(
-    question: Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, trial: StudyRun
-) -> Any:
-    match question:
-        case Backdoor():
-            return measure_backdoor(question, trial)
-        case MembershipExperiment():
-            return measure_membership(question, trial)
-        case PropertyExperiment():
-            return measure_property(question, trial)
-        case CanaryExperiment():
-            return measure_canaries(question, trial)
-
-
-def _applies(question: Backdoor | MembershipExperiment | PropertyExperiment | CanaryExperiment, scheme: Scheme) -> bool:
-    """Whether there is such an attack on a scheme: canaries are clients, and noise at the server cannot be skipped."""
-    if isinstance(question, CanaryExperiment):
-        return scheme.unit_is_client
-    if isinstance(question, Backdoor) and not question.complies:
-        return not isinstance(scheme.upload, RawUpdate)
-    return True
 
 
 def _largest(subject: Subject, scheme: Scheme, protocol: StudyProtocol, epsilon: float | None) -> dict[str, float]:

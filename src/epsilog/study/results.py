@@ -107,7 +107,7 @@ def write_conclusions(conditions: Sequence[Condition], protocol: StudyProtocol) 
         f"All numbers are medians of {len(protocol.seeds)} seeded runs on one set of data; in brackets the least and "
         "the greatest. They are measurements of these models and these attacks."
     )
-    if protocol.questions:
+    if protocol.experiments:
         told.append(
             "An attack that finds nothing is one attack that found nothing. The bound on true positives holds against "
             "all of them, for one unit; the measured rates share a model among all units, and may lie above it by "

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 import epsilog
 from epsilog import durable_io
@@ -22,16 +22,15 @@ from epsilog.mechanisms import Composed
 from epsilog.pipeline import prepare_config
 from epsilog.study.backdoor import Backdoor
 from epsilog.study.canaries import CanaryExperiment
+from epsilog.study.experiment import ResultCells
 from epsilog.study.membership import MembershipExperiment
 from epsilog.study.properties import PropertyExperiment
 from epsilog.study.protocol import Condition, StudyProtocol, Subject, describe_inputs, measure_subject
-from epsilog.study.result_cells import ResultCells
 from epsilog.study.results import ResultTable, build_tables, draw_study_plots, write_conclusions
 from epsilog.terms import CheckError, ConfigError, check, codec
 from epsilog.training.rounds import hash_run_inputs
 from epsilog.validation_errors import convert_validation_errors
 
-_Attack = TypeVar("_Attack")
 LEAST = "1e-18"  # delta that a ledger can book
 
 
@@ -48,69 +47,36 @@ class _Head(_StudySection):
     seeds: tuple[int, ...]
 
 
-class _Backdoor(_StudySection):
-    """[[backdoor]]: as ``Backdoor``."""
-
-    attackers: int
-    features: tuple[int, ...]
-    value: float
-    target: int
-    boost: float = 1.0
-    complies: bool = True
-    name: str = "backdoor"
+def _make_section(experiment: type) -> Any:
+    """Make a section of the fields of an experiment."""
+    hints, stated = get_type_hints(experiment), dict[str, Any]()
+    for one in fields(experiment):
+        stated[one.name] = hints[one.name], ... if one.default is MISSING else one.default
+    made: Any = create_model(experiment.__name__, __base__=_StudySection, **stated)
+    return made
 
 
-class _Membership(_StudySection):
-    """[membership]: as ``MembershipExperiment``."""
-
-    fprs: tuple[float, ...] = (0.01, 0.001)
-    shadows: int = 0
-    units: int = 4000
-
-
-class _Property(_StudySection):
-    """[property]: as ``PropertyExperiment``."""
-
-    features: tuple[int, ...]
-    value: float
-    share: float = 0.5
-    every: int = 1
+SINGLE = (MembershipExperiment, PropertyExperiment, CanaryExperiment)
+_SECTIONS: dict[str, Any] = {
+    "study": _Head,
+    "backdoor": (tuple[_make_section(Backdoor), ...], ()),  # type: ignore[misc] # made from its fields
+    **{kind.kind: (_make_section(kind) | None, None) for kind in SINGLE},
+}
+_StudyFile: Any = create_model("_StudyFile", __base__=_StudySection, **_SECTIONS)
 
 
-class _Canaries(_StudySection):
-    """[canaries]: as ``CanaryExperiment``."""
+def _build_protocol(stated: Any) -> StudyProtocol:
+    """Build the protocol that a file states; a refusal names the section."""
 
-    count: int = 100
+    def build(kind: Any, section: Any, name: str) -> Any:
+        try:
+            return None if section is None else kind(**section.model_dump())
+        except CheckError as error:
+            raise error.under(name) from None
 
-
-class _StudyFile(_StudySection):
-    study: _Head
-    backdoor: tuple[_Backdoor, ...] = ()
-    membership: _Membership | None = None
-    property: _Property | None = None
-    canaries: _Canaries | None = None
-
-    def protocol(self) -> StudyProtocol:
-        """What is measured."""
-        return StudyProtocol(
-            self.study.budgets,
-            self.study.seeds,
-            backdoors=tuple(
-                _build_experiment(Backdoor, each, f"backdoor[{place}]") for place, each in enumerate(self.backdoor)
-            ),
-            membership=None
-            if self.membership is None
-            else _build_experiment(MembershipExperiment, self.membership, "membership"),
-            mark=None if self.property is None else _build_experiment(PropertyExperiment, self.property, "property"),
-            canaries=None if self.canaries is None else _build_experiment(CanaryExperiment, self.canaries, "canaries"),
-        )
-
-
-def _build_experiment(kind: Callable[..., _Attack], section: _StudySection, name: str) -> _Attack:
-    try:
-        return kind(**section.model_dump())
-    except CheckError as error:
-        raise error.under(name) from None
+    backdoors = tuple(build(Backdoor, one, f"backdoor[{place}]") for place, one in enumerate(stated.backdoor))
+    single = (build(kind, getattr(stated, kind.kind), kind.kind) for kind in SINGLE)
+    return StudyProtocol(stated.study.budgets, stated.study.seeds, backdoors, *single)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +121,7 @@ def load_study(path: Path) -> Study:
         raise ConfigError(str(path), [f"is not TOML: {error}"]) from error
     head = stated.study
     try:
-        protocol = stated.protocol()
+        protocol = _build_protocol(stated)
         return Study(head.name, tuple(_subject(path.parent / each) for each in head.programmes), protocol)
     except CheckError as error:
         raise ConfigError(str(path), [error]) from error
