@@ -66,6 +66,11 @@ def test_each_failure_is_a_problem_document(error, status, kind, says):
     assert body["title"]
     assert "secret" not in found.body.decode()
     assert ("errors" in body) == (kind == "invalid-input")
+    assert kind != "no-answer" or body["code"] == kind
+
+
+def test_the_seconds_to_wait_are_whole_and_enough():
+    assert problems.too_many_requests(0.2).headers["retry-after"] == "1"
 
 
 def test_a_field_error_says_what_was_given_in_few_words():

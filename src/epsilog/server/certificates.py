@@ -19,6 +19,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
+from epsilog import durable_io
 from epsilog.accounting.montecarlo import (
     AdjacencyType,
     BernoulliTrial,
@@ -122,8 +123,7 @@ class CertificateService:
         release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
         news: dict[str, Any] = {"of": ask.samples, "exact": exact, "born": None, "directions": {}}
         job = Job(self._work(ask, release), ask=ask.model_dump(), **news)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        _write(self._file(job, "ask"), {"software": _SOFTWARE, "ask": ask.model_dump()})
+        self._write(job, "ask", {"software": _SOFTWARE, "ask": ask.model_dump()})
         try:
             self.registry.begin(job)
         except HTTPException:
@@ -146,6 +146,9 @@ class CertificateService:
     def _file(self, job: Job, kind: str) -> Path:
         return self.folder / f"{job.id}.{kind}.json"
 
+    def _write(self, job: Job, kind: str, document: dict[str, Any]) -> None:
+        durable_io.write_atomically(self._file(job, kind), json.dumps(document).encode())
+
     def _work(self, ask: CertificateRequest, release: Release) -> Callable[[Job], dict[str, Any]]:
         def draw(job: Job) -> dict[str, Any]:
             journal = self._file(job, "journal")
@@ -164,7 +167,7 @@ class CertificateService:
                 journal=journal,
                 progress=progress,
             )
-            _write(self._file(job, "evidence"), found.to_json())
+            self._write(job, "evidence", found.to_json())
             return {"interval": codec.encode(found.interval)}
 
         return draw
@@ -229,13 +232,6 @@ def _read_origin(journal: Path) -> dict[str, str]:
     with journal.open() as lines:
         head = json.loads(next(lines))
     return {"provenance": head["provenance"], "plan": head["run"]}
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    """Write atomically: after a crash the file is whole or absent."""
-    whole = path.with_name(f"{path.name}.new")
-    whole.write_text(json.dumps(document))
-    whole.replace(path)
 
 
 @router.post("/certificates", summary="Start a certificate", status_code=201)

@@ -12,15 +12,14 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TextIO, final
 
 import anyio
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.ledger import Balance
@@ -127,12 +126,20 @@ def metrics_route(request: Request, caller: Caller) -> Response:
     """How much was asked and refused, and the sums of the budgets at and under the caller's scope."""
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
-        registry = CollectorRegistry()
         with open_readable_ledger(request.app.state.ledger) as ledger:
-            budgets = [balance for balance in ledger.budgets() if caller.holder.covers(balance.scope)]
-        registry.register(_Budgets(budgets))
-        found += generate_latest(registry)
+            found += _write_budgets([one for one in ledger.budgets() if caller.holder.covers(one.scope)])
     return Response(found, media_type=_TEXT)
+
+
+def _write_budgets(budgets: list[Balance]) -> bytes:
+    """The sums of budgets as gauges: spent amounts rounded up, caps down."""
+    registry = CollectorRegistry()
+    for name, amounts in (("cap", "caps"), ("spent", "spent"), ("reserved", "reserved")):
+        gauge = Gauge(f"epsilog_budget_{name}", f"The {name} of a budget.", ["scope", "unit"], registry=registry)
+        for budget in budgets:
+            for unit, amount in dict(getattr(budget, amounts)).items():
+                gauge.labels(budget.scope, unit).set(_round_outward(amount, up=name != "cap"))
+    return generate_latest(registry)
 
 
 @final
@@ -160,23 +167,6 @@ class Readiness:
             _LOG.error("not ready: %s", error)
             return False
         return True
-
-
-@final
-class _Budgets:
-    """The sums of budgets as gauges: spent amounts rounded up, caps down."""
-
-    def __init__(self, budgets: list[Balance]) -> None:
-        self._budgets = budgets
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One gauge for each sum."""
-        for name in ("cap", "spent", "reserved"):
-            gauge = GaugeMetricFamily(f"epsilog_budget_{name}", f"The {name} of a budget.", labels=["scope", "unit"])
-            for budget in self._budgets:
-                for unit, amount in dict(getattr(budget, "caps" if name == "cap" else name)).items():
-                    gauge.add_metric([budget.scope, unit], _round_outward(amount, up=name != "cap"))
-            yield gauge
 
 
 def _round_outward(amount: Any, *, up: bool) -> float:

@@ -37,7 +37,8 @@ LOOKS = re.compile(r"eps_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)  # the tex
 VERSION = 0  # of the file
 LARGEST = 4 * 2**20  # bytes of a file
 LONGEST_NAME = 100  # characters
-_KEYS = ("id", "name", "role", "scope", "created", "expires", "ended", "hash")
+_TIMES = ("created", "expires", "ended")
+_KEYS = ("id", "name", "role", "scope", *_TIMES, "hash")
 RETRY = 60.0  # seconds until a server tries again to record expiries
 _LOG = logging.getLogger("uvicorn.error")
 _COST = {
@@ -97,15 +98,8 @@ class Token:
 
     def to_json(self) -> dict[str, str | None]:
         """All fields but the hash."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "role": self.role.value,
-            "scope": self.scope,
-            "created": self.created.isoformat(),
-            "expires": None if self.expires is None else self.expires.isoformat(),
-            "ended": None if self.ended is None else self.ended.isoformat(),
-        }
+        times = {name: None if (at := getattr(self, name)) is None else at.isoformat() for name in _TIMES}
+        return {"id": self.id, "name": self.name, "role": self.role.value, "scope": self.scope} | times
 
 
 def require_holder_name(name: str) -> str:
@@ -341,16 +335,8 @@ def _row(row: dict[str, Any]) -> Token:
     if tuple(row) != _KEYS or not LOOKS.fullmatch(f"eps_{check.text()(id=row['id'])}_{'x' * 43}"):
         raise ValueError
     _argon2().extract_parameters(row["hash"])  # a ValueError if it is no hash
-    return Token(
-        row["id"],
-        row["name"],
-        Role(row["role"]),
-        row["scope"],
-        _moment(row["created"]),
-        None if row["expires"] is None else _moment(row["expires"]),
-        None if row["ended"] is None else _moment(row["ended"]),
-        hash=row["hash"],
-    )
+    times = {name: None if row[name] is None and name != "created" else _moment(row[name]) for name in _TIMES}
+    return Token(**row | times | {"role": Role(row["role"])})
 
 
 def _moment(text: str) -> dt.datetime:
