@@ -117,7 +117,7 @@ def test_each_error_is_told_and_ends_with_its_code(monkeypatch, capsys, error, c
     def fails(**_):
         raise error
 
-    monkeypatch.setattr(entry, "load", lambda: fails)
+    monkeypatch.setattr(entry, "load", lambda *_: fails)
     monkeypatch.setattr(sys, "argv", ["epsilog", *(["--json"] if as_json else [])])
     with pytest.raises(SystemExit) as end:
         entry.main()
@@ -143,7 +143,7 @@ def test_an_error_that_nobody_foresaw_is_not_hidden(monkeypatch):
     def fails():
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(entry, "load", lambda: fails)
+    monkeypatch.setattr(entry, "load", lambda *_: fails)
     with pytest.raises(RuntimeError, match="ours"):
         entry.main()
 
@@ -193,7 +193,7 @@ def test_only_what_goes_on_says_that_it_goes_on(monkeypatch, capsys, tmp_path):
 
     monkeypatch.setattr("epsilog.pipeline.run", stop)
     monkeypatch.setattr("epsilog.pipeline.check_config", stop)
-    monkeypatch.setattr("epsilog.plan.questions.queries", stop)
+    monkeypatch.setattr("epsilog.plan.queries", stop)
     for words, says in (
         (["run", "p.toml"], "run the same command again to resume"),
         (["plan", "queries", "-e", "1", "-Q", "3"], "completed writes are kept"),

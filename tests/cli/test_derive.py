@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 from epsilog import accounting
 from epsilog.cli import derive
 from epsilog.cli.account import MECHANISMS
-from epsilog.cli.app import load
+from epsilog.cli.app import ENOUGH, load
 from epsilog.mechanisms import Release
 from epsilog.plan import QUESTIONS
 from epsilog.terms import CheckError, codec
@@ -174,3 +176,19 @@ def test_a_file_of_parts_holds_a_list(tmp_path, content):
 def test_an_error_within_a_part_names_the_option():
     done = CliRunner().invoke(APP, ["account", "composition", "--parts", "-"], input='[{"mechanism": "none"}]')
     assert done.exception.field.startswith("--parts[0]")
+
+
+@pytest.mark.parametrize("word", ["", *ENOUGH])
+def test_commands_are_known_without_numpy_and_by_few_modules(word):
+    lines = f"""
+import sys, typer
+from epsilog.cli.app import ENOUGH, load
+group = typer.main.get_command(load({word!r})).commands
+print(sorted(group[{word!r}].commands if {word!r} not in ("", "verify") else group))
+print([name for name in ("numpy", "scipy", "rich", "pydantic") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    names, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    if word != "verify":
+        assert names == str(sorted(COMMANDS if word == "" else COMMANDS[word].commands))

@@ -51,7 +51,7 @@ def _command():
 def epsilog(monkeypatch, capsys, tmp_path):
     """Runs the command line as a shell does; everything that it wrote, anywhere, is looked at."""
 
-    monkeypatch.setattr("epsilog.cli.app.load", _command)
+    monkeypatch.setattr("epsilog.cli.app.load", lambda *_: _command())
 
     def run(*words, written=()):
         monkeypatch.setattr(sys, "argv", ["epsilog", *map(str, words)])

@@ -21,8 +21,8 @@ from epsilog.mechanisms import (
     Repeated,
     ZeroConcentratedDP,
 )
-from epsilog.plan import QUESTIONS, Question, questions
-from epsilog.plan.composition import Part
+from epsilog.plan import QUESTIONS, Question
+from epsilog.plan.parts import Part
 from epsilog.server.routes import build_request_model
 from epsilog.server.workers import MOST_WORK, QUICK
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields
@@ -200,7 +200,7 @@ def test_what_has_no_meaning_in_the_library_has_one_for_ever():
 def test_a_question_is_handed_over_whole(monkeypatch):
     calls = {}
     for name in ("plan_federated", "calibrate_noise", "calibrate_rounds", "queries"):
-        monkeypatch.setattr(questions, name, lambda name=name, **given: calls.setdefault(name, given) and 7)
+        monkeypatch.setattr(plan, name, lambda name=name, **given: calls.setdefault(name, given) and 7)
     given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
     given |= {"releases_per_period": 3, "relation": REPLACE}
     whole = given | {"policy": DeltaPolicy(1e-8), "group": 4, "trials": BinomialTrialCount(8, 0.5), "fit": False}
@@ -332,7 +332,7 @@ def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):
     ask = {"query": "mean", "contributions": 3, "low": -2.0, "high": 1.0, "size": 50, "relation": "replace-one"}
     assert QUESTIONS["/sensitivity"].parse(ask).answer() == codec.plain_fields(plan.compute_query_sensitivity(**ask))
     monkeypatch.setattr(
-        questions,
+        plan,
         "compare_query_noise",
         lambda **given: plan.QuerySensitivity(given["epsilon"], Message.read(str(given["counts"]))),
     )

@@ -41,6 +41,13 @@ EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((OSError,), UNUSABLE),  # a folder that cannot be written, a full disk
 )
 MODULES = ("run", "account", "montecarlo", "plan", "query", "ledger", "signing", "verify", "serve")
+ENOUGH = {
+    "account": ("account", "montecarlo"),
+    "plan": ("plan",),
+    "ledger": ("ledger", "signing"),
+    "verify": ("verify",),
+}
+"""The modules that a frequent command needs; each other one needs all."""
 
 
 # ---- commands that name options in errors ----------------------------------------------------------------------------
@@ -134,9 +141,9 @@ app.add_typer(token_app, name="token")
 account_app.add_typer(montecarlo_app, name="montecarlo")
 
 
-def load() -> typer.Typer:
-    """Return the application with all commands."""
-    for module in MODULES:
+def load(command: str = "") -> typer.Typer:
+    """Return the application with all commands, or with what one of them needs."""
+    for module in ENOUGH.get(command, MODULES):
         importlib.import_module(f"epsilog.cli.{module}")
     return app
 
@@ -260,7 +267,7 @@ def main() -> None:
 
 def _run() -> None:
     """Run the application; under ``--json`` a usage error is JSON too."""
-    commands = load()
+    commands = load(*sys.argv[1:2])
     if "--json" not in sys.argv:
         commands()
         return

@@ -126,7 +126,7 @@ def _invoke(words: list[str]) -> str:
 _COMMANDS = cache(lambda: typer.main.get_command(load()))
 
 
-def _build_commands() -> Any:
+def _build_commands(*_: str) -> Any:
     """Return the command line, built once: that takes longer than a small run."""
     return _COMMANDS()
 

@@ -5,39 +5,68 @@ returns the document that the ledger refers to by its hash. ``preflight`` comput
 Pure functions: no disk, no clock, no randomness.
 """
 
-from epsilog.plan.comparison import ReleaseComparison, compare_releases
-from epsilog.plan.composition import CompositionPlan, PartCost, ProfileView, compute_profile_view, plan_composition
-from epsilog.plan.consumed_budget import ConsumedBudget
-from epsilog.plan.federated_plan import (
-    EpsilonCurvePoint,
-    FederatedPlan,
-    Schedule,
-    calibrate_noise,
-    calibrate_rounds,
-    compute_epsilon_curve,
-    plan_federated,
-)
-from epsilog.plan.interpretation import Interpretation, bound_log_odds_factor, interpret_guarantee
-from epsilog.plan.naseri_algorithm_2 import PrintedAlgorithmCost, account_algorithm_2
-from epsilog.plan.phases import PhasedPlan, plan_phases
-from epsilog.plan.preflight_checks import PreflightResult, preflight
-from epsilog.plan.pricing import bound_schedule_epsilon
-from epsilog.plan.query_plan import (
-    Crossover,
-    CrossoverRow,
-    QueryNoise,
-    QueryPlan,
-    QueryShare,
-    compare_query_noise,
-    queries,
-)
-from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
-from epsilog.plan.questions import QUESTIONS, Question
-from epsilog.plan.registered_plan import OUTCOME_SHARE, RegisteredPlan, build_registered_plan
-from epsilog.plan.risk_metrics import RISK_GAP, compute_risk_metrics, fit_gaussian_dp_quickly
-from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
-from epsilog.plan.training_setup import TrainingLoop
-from epsilog.plan.tuning import TuningCost, plan_tuning
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from epsilog.plan.comparison import ReleaseComparison, compare_releases
+    from epsilog.plan.composition import CompositionPlan, PartCost, ProfileView, compute_profile_view, plan_composition
+    from epsilog.plan.consumed_budget import ConsumedBudget
+    from epsilog.plan.federated_plan import (
+        EpsilonCurvePoint,
+        FederatedPlan,
+        Schedule,
+        calibrate_noise,
+        calibrate_rounds,
+        compute_epsilon_curve,
+        plan_federated,
+    )
+    from epsilog.plan.interpretation import Interpretation, bound_log_odds_factor, interpret_guarantee
+    from epsilog.plan.naseri_algorithm_2 import PrintedAlgorithmCost, account_algorithm_2
+    from epsilog.plan.phases import PhasedPlan, plan_phases
+    from epsilog.plan.preflight_checks import PreflightResult, preflight
+    from epsilog.plan.pricing import bound_schedule_epsilon
+    from epsilog.plan.query_plan import (
+        Crossover,
+        CrossoverRow,
+        QueryNoise,
+        QueryPlan,
+        QueryShare,
+        compare_query_noise,
+        queries,
+    )
+    from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
+    from epsilog.plan.questions import QUESTIONS, Question
+    from epsilog.plan.registered_plan import OUTCOME_SHARE, RegisteredPlan, build_registered_plan
+    from epsilog.plan.risk_metrics import RISK_GAP, compute_risk_metrics, fit_gaussian_dp_quickly
+    from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
+    from epsilog.plan.training_setup import TrainingLoop
+    from epsilog.plan.tuning import TuningCost, plan_tuning
+
+_HOME = {
+    name: module
+    for module, names in {
+        "comparison": "ReleaseComparison compare_releases",
+        "composition": "CompositionPlan PartCost ProfileView compute_profile_view plan_composition",
+        "consumed_budget": "ConsumedBudget",
+        "federated_plan": "EpsilonCurvePoint FederatedPlan Schedule calibrate_noise "
+        "calibrate_rounds compute_epsilon_curve plan_federated",
+        "interpretation": "Interpretation bound_log_odds_factor interpret_guarantee",
+        "naseri_algorithm_2": "PrintedAlgorithmCost account_algorithm_2",
+        "phases": "PhasedPlan plan_phases",
+        "preflight_checks": "PreflightResult preflight",
+        "pricing": "bound_schedule_epsilon",
+        "query_plan": "Crossover CrossoverRow QueryNoise QueryPlan QueryShare compare_query_noise queries",
+        "query_sensitivity": "QuerySensitivity compute_query_sensitivity",
+        "questions": "QUESTIONS Question",
+        "registered_plan": "OUTCOME_SHARE RegisteredPlan build_registered_plan",
+        "risk_metrics": "RISK_GAP compute_risk_metrics fit_gaussian_dp_quickly",
+        "sentences": "grade_delta list_limits list_query_limits write_formula",
+        "training_setup": "TrainingLoop",
+        "tuning": "TuningCost plan_tuning",
+    }.items()
+    for name in names.split()
+}
 
 __all__ = [
     "OUTCOME_SHARE",
@@ -90,3 +119,10 @@ __all__ = [
     "queries",
     "write_formula",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used, so that the fields of questions load without NumPy."""
+    if name in _HOME:
+        return getattr(importlib.import_module(f"epsilog.plan.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'epsilog.plan' has no attribute {name!r}")

@@ -9,27 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, dataclass_transform
 
-from epsilog.accounting import PointComparison, profile
+from epsilog import plan
 from epsilog.mechanisms import Composed, Release, parse_trials
 from epsilog.plan import sentences
-from epsilog.plan.comparison import compare_releases
-from epsilog.plan.composition import Part, compute_profile_view, plan_composition
-from epsilog.plan.federated_plan import (
-    FederatedPlan,
-    calibrate_noise,
-    calibrate_rounds,
-    compute_epsilon_curve,
-    plan_federated,
-)
-from epsilog.plan.interpretation import interpret_guarantee
-from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
-from epsilog.plan.query_sensitivity import QUERIES, compute_query_sensitivity
-from epsilog.plan.risk_metrics import RISK_GAP, compute_risk_metrics, fit_json
+from epsilog.plan.parts import Part
+from epsilog.plan.query_sensitivity import QUERIES
 from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, check, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.messages import Message
+
+if TYPE_CHECKING:
+    from epsilog.accounting import PointComparison
+    from epsilog.plan import FederatedPlan, QueryPlan
 
 __all__ = ["QUESTIONS", "FederatedQuestion", "FederatedVerdict", "QueriesQuestion", "QueriesVerdict", "Question"]
 
@@ -122,7 +115,7 @@ class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
 
     def answer(self) -> dict[str, Any]:
         """Certified bounds and the closed form at up to 16 numbers of rounds."""
-        points = compute_epsilon_curve(plan_federated(**self.without()))
+        points = plan.compute_epsilon_curve(plan.plan_federated(**self.without()))
         return {
             "points": [
                 {
@@ -152,7 +145,7 @@ class FederatedNoise(FederatedGoal, path="/federated/noise", sought="noise_multi
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own noise is ignored."""
-        return {"noise_multiplier": calibrate_noise(**self.goal())}
+        return {"noise_multiplier": plan.calibrate_noise(**self.goal())}
 
 
 class FederatedRounds(FederatedGoal, path="/federated/rounds", sought="rounds", work=0.6):
@@ -160,7 +153,7 @@ class FederatedRounds(FederatedGoal, path="/federated/rounds", sought="rounds", 
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own rounds are ignored."""
-        return {"rounds": calibrate_rounds(**self.goal())}
+        return {"rounds": plan.calibrate_rounds(**self.goal())}
 
 
 class FederatedQuestion(
@@ -181,11 +174,11 @@ class FederatedQuestion(
     def plan(self, *, fit: bool = False) -> FederatedPlan:
         """Return the schedule with its cost."""
         trials = None if self.trials is None else parse_trials(self.trials)
-        return plan_federated(**self.without(), group=self.group, trials=trials, fit=fit)
+        return plan.plan_federated(**self.without(), group=self.group, trials=trials, fit=fit)
 
     def plan_of_one(self) -> FederatedPlan:
         """The plan of one run of those who hold one unit, and of one release."""
-        return plan_federated(**self.without("releases_per_period"))
+        return plan.plan_federated(**self.without("releases_per_period"))
 
     def answer(self) -> dict[str, Any]:
         """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
@@ -226,7 +219,7 @@ class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
         """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
         found, held = self.plan_of_one(), None if self.group == 1 else self.group
         delta, known = found.delta.delta, found.schedule.unamplified_release()
-        reading = compute_risk_metrics(
+        reading = plan.compute_risk_metrics(
             found.release, delta=delta, relation=found.relation, known=known, held=held, fit=False
         )
         return _tables(reading, self.privacy_unit, delta)
@@ -255,7 +248,7 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambd
         """The budget, split."""
         given = {name: getattr(self, name) for name in fields.list_fields(QueriesQuestion)}
         policy = DeltaPolicy(given.pop("delta_cap"))
-        return queries(**given, policy=policy)
+        return plan.queries(**given, policy=policy)
 
     def answer(self) -> dict[str, Any]:
         """Noise the classic way, exactly and optimally; what is consumed and what remains."""
@@ -288,7 +281,7 @@ class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 
         """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
         found = self.plan()
         delta = found.delta.delta if found.delta else 0.0
-        reading = compute_risk_metrics(
+        reading = plan.compute_risk_metrics(
             found.release, delta=delta, relation=_ADD_OR_REMOVE, known=found.release, fit=False
         )
         return _tables(reading | {"unamplified_mu": None}, "person", delta)  # nothing is sampled
@@ -307,7 +300,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work
     def answer(self) -> dict[str, Any]:
         """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
         counts = sorted({*_COUNTS, *(() if self.queries is None else (self.queries,))})
-        return codec.plain_fields(compare_query_noise(epsilon=self.epsilon, delta=self.delta, counts=counts))
+        return codec.plain_fields(plan.compare_query_noise(epsilon=self.epsilon, delta=self.delta, counts=counts))
 
 
 class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"):
@@ -323,7 +316,7 @@ class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"
     def answer(self) -> dict[str, Any]:
         """The most one privacy unit can move the answer, and why."""
         given = {name: getattr(self, name) for name in fields.list_fields(SensitivityQuestion)}
-        return codec.plain_fields(compute_query_sensitivity(given.pop("query"), **given))
+        return codec.plain_fields(plan.compute_query_sensitivity(given.pop("query"), **given))
 
 
 class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100):
@@ -343,7 +336,7 @@ class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0
 
     def answer(self) -> dict[str, Any]:
         """The certified interval, and what each part costs alone and adds to the rest."""
-        return codec.plain_fields(plan_composition(self.releases(), delta=self.delta, relation=self.relation))
+        return codec.plain_fields(plan.plan_composition(self.releases(), delta=self.delta, relation=self.relation))
 
 
 class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
@@ -352,7 +345,7 @@ class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + le
     def answer(self) -> dict[str, Any]:
         """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
         release = Composed(self.releases())
-        view = compute_profile_view(release, delta=self.delta, relation=self.relation)
+        view = plan.compute_profile_view(release, delta=self.delta, relation=self.relation)
         return {
             "profile": [
                 {"epsilon": eps, "lower": delta.lower, "upper": delta.upper}
@@ -366,8 +359,10 @@ class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + le
 
     def _rate(self, release: Release) -> float:
         """The bound that ``MixRisk`` states of this attack, so that a page has one figure of it; 1 without one."""
+        from epsilog.accounting import profile
+
         try:
-            return profile(release, relation=self.relation, gap=RISK_GAP).tpr(self.fpr).upper
+            return profile(release, relation=self.relation, gap=plan.RISK_GAP).tpr(self.fpr).upper
         except UnsupportedMechanismError:
             return 1.0
 
@@ -382,7 +377,7 @@ class MixVerdict(
     def answer(self) -> dict[str, Any]:
         """Return the statements of a report: odds, repeated compositions, delta at worst, available under a cap."""
         asked: dict[str, Any] = {"delta": self.delta, "relation": self.relation, "cap": self.cap}
-        found = interpret_guarantee(Composed(self.releases()), privacy_unit="person", subject="releases", **asked)
+        found = plan.interpret_guarantee(Composed(self.releases()), privacy_unit="person", subject="releases", **asked)
         return found.to_json() | {"limits": []}
 
 
@@ -396,7 +391,7 @@ class MixRisk(
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""
         release, known = Composed(self.releases()), Composed(self.releases(sampled=False))
-        reading = compute_risk_metrics(release, delta=self.delta, relation=self.relation, known=known, fit=False)
+        reading = plan.compute_risk_metrics(release, delta=self.delta, relation=self.relation, known=known, fit=False)
         if release == known:  # nothing is sampled
             reading |= {"unamplified_mu": None}
         return _tables(reading, "person", self.delta)
@@ -415,8 +410,10 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
 
     def answer(self) -> dict[str, Any]:
         """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""
+        from epsilog.plan.risk_metrics import fit_json
+
         pair = self.first.release("first"), self.second.release("second")
-        both = compare_releases(*pair, delta=self.delta, fpr=self.fpr, relation=self.relation)
+        both = plan.compare_releases(*pair, delta=self.delta, fpr=self.fpr, relation=self.relation)
         found, fits = both.found, [None if fit is None else fit_json(fit) for fit in both.fits]
         return {
             "verdict": found.verdict,
