@@ -335,7 +335,7 @@ CALLS = {
     plan.plan_federated(**PLAN, noise_multiplier=4.0).meaning: {"cap": 8.0},
     plan.queries(epsilon=0.5, queries=2).meaning: {"cap": 8.0},
     plan.compute_profile_view(Gaussian(1.0), delta=0.125, points=5).true_positive_rate: {"fpr": 0.25},
-    training.Randomness.simulated: {"seed": 3},
+    training.Randomness.from_seed: {"seed": 3},
     training.Randomness.with_weaker_noise: {"seed": 3, "noise_factor": 0.5},
     jax_privacy.delta_from_epsilon_and_samples: {"epsilon": 0.5, "samples": LOSSES, "counts": [1.0, 2.0, 1.0]},
     jax_privacy.get_base_delta: {"num_samples": 64, "target_delta": 0.25},

@@ -62,9 +62,9 @@ def test_real_targets_come_back_in_their_own_range(config, rows, tmp_path):
 
 def test_dates_and_plain_numbers():
     first, last = dt.date(2025, 1, 1), dt.date(2025, 12, 31)
-    assert parse_target(None, [first, last]).told(1.0) == last
-    assert parse_target(None, [first, last]).told(0.0) == dt.date(2025, 7, 2)
-    assert parse_target(3).told(2) == 2
+    assert parse_target(None, [first, last]).describe(1.0) == last
+    assert parse_target(None, [first, last]).describe(0.0) == dt.date(2025, 7, 2)
+    assert parse_target(3).describe(2) == 2
 
 
 def test_what_is_wrong_is_told_by_its_place(config, rows, tmp_path):

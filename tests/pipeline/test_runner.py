@@ -115,7 +115,7 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
         *("reading", "planning", "smoke", "training", "training", "training", "a", "verifying"),
     ]
     assert observer.rounds == list(range(1, ROUNDS + 1))
-    seeded = training.Randomness.simulated(7)
+    seeded = training.Randomness.from_seed(7)
     assert stand_in.called[:3] == ["rehearse", ("train", seeded), ("dry run", None, seeded)]
     studied, control = stand_in.called[3:]
     assert studied[1] > 6  # less epsilon, more noise

@@ -20,7 +20,7 @@ def engine(task, backdoor=BACKDOOR):
 
 def attacked(task, scheme, backdoor=BACKDOOR, *, private=True, seed=1):
     return train_without_charge(
-        scheme, task, randomness=Randomness.simulated(seed), private=private, engine=lambda one: engine(one, backdoor)
+        scheme, task, randomness=Randomness.from_seed(seed), private=private, engine=lambda one: engine(one, backdoor)
     )
 
 
@@ -38,7 +38,7 @@ def test_half_of_the_attackers_rows_carry_trigger_and_class_and_nobody_elses(tas
 @pytest.mark.slow
 def test_no_attacker_is_the_honest_engine(task, central):
     none = replace(BACKDOOR, attackers=0)
-    honest = train_without_charge(central(1.0), task, randomness=Randomness.simulated(1))
+    honest = train_without_charge(central(1.0), task, randomness=Randomness.from_seed(1))
     assert attacked(task, central(1.0), none).records == honest.records
 
 
@@ -54,7 +54,7 @@ def test_one_attacker_moves_the_sum_by_no_more_than_the_clip(task):
 
 
 def test_replacing_the_model_works_where_nothing_is_clipped(task, central):
-    quiet = train_without_charge(central(1.0), task, randomness=Randomness.simulated(1), private=False)
+    quiet = train_without_charge(central(1.0), task, randomness=Randomness.from_seed(1), private=False)
     before = compute_attack_success(task, quiet.model, BACKDOOR)
     after = attacked(task, central(1.0), private=False)
     assert compute_attack_success(task, after.model, BACKDOOR) > max(0.7, before + 0.5)
@@ -83,7 +83,7 @@ def test_noise_at_the_client_is_no_defence_against_one_that_skips_it(make_task, 
 @pytest.mark.slow
 def test_an_attacker_that_skips_the_noise_shows_padding_as_if_it_did_not(make_task):
     task = make_task(unit_is_client=False)
-    runs, draws = LocalDPSGD(2, 0.5, 0.5, 1.0), Randomness.simulated(3)
+    runs, draws = LocalDPSGD(2, 0.5, 0.5, 1.0), Randomness.from_seed(3)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
     now = RoundInputs(np.zeros(task.model.size), np.arange(5), **streams)
     honest = CompiledEngine(task).sum_uploads(now, runs)
@@ -107,7 +107,7 @@ def test_what_a_task_cannot_have_is_refused(task, make_task):
 @pytest.mark.parametrize("complies", [True, False])
 def test_an_attacker_clips_its_own_update_only_if_it_complies(task, complies):
     """Client-level noise at the client: what the attackers add, beyond what the same round without them adds."""
-    draws, everybody = Randomness.simulated(3), np.arange(40)
+    draws, everybody = Randomness.from_seed(3), np.arange(40)
     streams = {name: (lambda client, name=name: draws.stream(name, 1, client)) for name in ("batches", "noise")}
     now, upload = RoundInputs(np.zeros(task.model.size), everybody, **streams), NoisyUpdate(0.1, 1e-9)
     loud = engine(task, replace(BACKDOOR, boost=1e3, complies=complies))

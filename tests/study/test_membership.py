@@ -68,7 +68,7 @@ def test_a_model_that_remembers_gives_members_away_and_one_with_noise_does_not(m
         for seed in (1, 2, 3):
             half, members = hold_out_half(task, seed)
             model = train_without_charge(
-                central(20.0), half, randomness=Randomness.simulated(seed), private=private
+                central(20.0), half, randomness=Randomness.from_seed(seed), private=private
             ).model
             found.append(evaluate_attack(-compute_unit_losses(task, model), members, fpr=0.1).auc)
         aucs[private] = np.mean(found)

@@ -49,14 +49,14 @@ def quiet(_says):
 @pytest.mark.slow
 def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
     told = []
-    found = list(measure_subject(subject, PROTOCOL, tell=told.append))
+    found = list(measure_subject(subject, PROTOCOL, on_progress=told.append))
     assert [one.epsilon for one in found] == [None, 8.0, 0.5]
     assert [len(one.runs) for one in found] == [2, 2, 2]
     assert told[0] == "central, without DP: seed 1 of 2, utility"
     assert len(told) == 6 * 3
     assert found[0].noise_multiplier is None
     assert 0 < found[1].noise_multiplier < found[2].noise_multiplier
-    assert list(measure_subject(subject, PROTOCOL, tell=quiet)) == found
+    assert list(measure_subject(subject, PROTOCOL, on_progress=quiet)) == found
     scores = [one.of("utility", "score")[0] for one in found]
     assert scores[0] > 0.9
     assert scores[0] >= scores[1] > scores[2]
@@ -69,15 +69,15 @@ def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
 def test_seeds_and_budgets_share_what_is_compiled(subject):
     """The first condition compiles; more budgets and seeds add nothing."""
     first = replace(PROTOCOL, seeds=(1,), budgets=(8.0,))
-    list(measure_subject(subject, first, tell=quiet))
+    list(measure_subject(subject, first, on_progress=quiet))
     compiled = program.sum_updates._cache_size()
-    list(measure_subject(subject, replace(first, seeds=(2, 3), budgets=(4.0, 1.0)), tell=quiet))
+    list(measure_subject(subject, replace(first, seeds=(2, 3), budgets=(4.0, 1.0)), on_progress=quiet))
     assert program.sum_updates._cache_size() == compiled
 
 
 @pytest.mark.slow
 def test_no_attack_can_pass_what_the_accountant_allows(subject):
-    one = next(each for each in measure_subject(subject, PROTOCOL, tell=quiet) if each.epsilon == 0.5)
+    one = next(each for each in measure_subject(subject, PROTOCOL, on_progress=quiet) if each.epsilon == 0.5)
     exact = profile(subject.at(0.5).release()).tpr(0.1)
     assert exact.lower <= one.largest_tprs["0.1"] <= exact.upper * (1 + 1e-9)
     assert one.largest_tprs["0.1"] < 0.1 * 2.718**0.5 + 2e-3
@@ -85,7 +85,7 @@ def test_no_attack_can_pass_what_the_accountant_allows(subject):
 
 def test_what_is_not_asked_for_is_not_measured(subject):
     bare = StudyProtocol(budgets=(1.0,), seeds=(3,))
-    for one in measure_subject(subject, bare, tell=quiet):
+    for one in measure_subject(subject, bare, on_progress=quiet):
         assert [set(run) for run in one.runs] == [{"utility"}]
         assert one.largest_tprs == {}
     assert [each.title for each in build_tables([one])] == ["utility"]
@@ -96,7 +96,9 @@ def test_every_attack_that_is_asked_for_is_measured_where_it_can_be_made(subject
     rows = Subject("rows", make_task(unit_is_client=False), client_side, 1e-3)
     skips = replace(BACKDOOR, complies=False, name="skips")
     told = {
-        each.name: list(measure_subject(each, replace(WHOLE, backdoors=(BACKDOOR, skips), seeds=(1,)), tell=quiet))
+        each.name: list(
+            measure_subject(each, replace(WHOLE, backdoors=(BACKDOOR, skips), seeds=(1,)), on_progress=quiet)
+        )
         for each in (subject, rows)
     }
     common = {"utility", "backdoor", "losses", "LiRA", "property"}
@@ -115,7 +117,7 @@ def test_every_attack_that_is_asked_for_is_measured_where_it_can_be_made(subject
 def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task, central):
     told, deaf = [], Subject("deaf", task, lambda _z: central(1.0), 1e-3)
     with pytest.raises(CalibrationError):
-        list(measure_subject(deaf, replace(PROTOCOL, budgets=(0.5,)), tell=told.append))
+        list(measure_subject(deaf, replace(PROTOCOL, budgets=(0.5,)), on_progress=told.append))
     assert told == []
 
 
@@ -197,7 +199,7 @@ def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_
             entry = list(books.history())[-1]
             seen.append((entry.verb.value, books.find(f"study-{whole.hash[:32]}").request.plan_hash))
 
-    document = run_study(whole, folder=tmp_path, ledger=ledger, tell=tell)
+    document = run_study(whole, folder=tmp_path, ledger=ledger, on_progress=tell)
     assert seen[0] == ("started", whole.hash)
     with read_ledger(ledger) as books:
         books.verify()
@@ -207,11 +209,11 @@ def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_
     assert {path.name for path in folder.iterdir()} == {"study.json", "study.md", "score.svg", "losses.svg"}
     assert whole.hash in (folder / "study.md").read_text()
     seen.clear()
-    assert run_study(whole, folder=tmp_path, ledger=ledger, tell=tell) == document
+    assert run_study(whole, folder=tmp_path, ledger=ledger, on_progress=tell) == document
     assert seen == []
     other = replace(whole, protocol=replace(whole.protocol, seeds=(2,)))
     assert other.hash != whole.hash
-    run_study(other, folder=tmp_path, ledger=ledger, tell=quiet)
+    run_study(other, folder=tmp_path, ledger=ledger, on_progress=quiet)
     assert len(list(tmp_path.glob("study-*"))) == 2
 
 

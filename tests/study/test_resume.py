@@ -28,7 +28,7 @@ def tell(says):
         os.kill(os.getpid(), signal.SIGKILL)
 
 folder = Path(sys.argv[1])
-run_study(whole(classes_task(), central), folder=folder, ledger=folder / "ledger.db", tell=tell)
+run_study(whole(classes_task(), central), folder=folder, ledger=folder / "ledger.db", on_progress=tell)
 """
 
 
@@ -38,7 +38,7 @@ def whole(task, scheme_for, protocol=PROTOCOL):
 
 def run(one, folder):
     said = []
-    run_study(one, folder=folder, ledger=folder / "ledger.db", tell=said.append)
+    run_study(one, folder=folder, ledger=folder / "ledger.db", on_progress=said.append)
     (own,) = folder.glob(f"study-*-{one.hash[:8]}")
     return said, {file.name: file.read_bytes() for file in own.iterdir()}
 
@@ -144,7 +144,10 @@ def test_a_study_of_other_data_does_not_go_on_with_the_cells_of_these(task, make
     seen = []
     with pytest.raises(KeyboardInterrupt):
         run_study(
-            first, folder=tmp_path, ledger=tmp_path / "ledger.db", tell=lambda s: stop(s) if seen else seen.append(s)
+            first,
+            folder=tmp_path,
+            ledger=tmp_path / "ledger.db",
+            on_progress=lambda s: stop(s) if seen else seen.append(s),
         )
     other = whole(make_task(seed=2), central, bare)
     assert other.hash == first.hash

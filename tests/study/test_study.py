@@ -121,7 +121,7 @@ def test_the_study_of_clothes_runs_in_short(tmp_path):
         text = text.replace(old, new)
     (tmp_path / "fashion.toml").write_text(text)
     document = run_study(
-        load_study(tmp_path / "fashion.toml"), folder=tmp_path, ledger=tmp_path / "l.db", tell=lambda _: None
+        load_study(tmp_path / "fashion.toml"), folder=tmp_path, ledger=tmp_path / "l.db", on_progress=lambda _: None
     )
     assert [each.title for each in read_tables(document)] == [
         "utility",

@@ -69,4 +69,4 @@ def train(kind: str, folder: Path) -> None:
     beside.loader.exec_module(shared)
     task = shared.small_task(unit_is_client=kind == "central")
     charge = FileCharge(folder / "ledger.jsonl", shared.MemoryCharge(SCHEMES[kind], task.unit).request)
-    run_rounds(AuthorizedRun(SCHEMES[kind], charge, Randomness.simulated(4)), task, folder=folder / "run")
+    run_rounds(AuthorizedRun(SCHEMES[kind], charge, Randomness.from_seed(4)), task, folder=folder / "run")

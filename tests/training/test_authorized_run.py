@@ -18,7 +18,7 @@ from epsilog.training import AuthorizedRun, Randomness, run_rounds, run_smoke_te
 
 CENTRAL = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 CLIENT_SIDE = ExampleLevelClientSide(12, 5, 3, 3, 0.5, 1, 0.2, 1.0)
-SEEDED = Randomness.simulated(4)
+SEEDED = Randomness.from_seed(4)
 
 
 @pytest.fixture(name="books")
@@ -87,7 +87,7 @@ def test_more_rounds_than_were_charged_are_refused_before_the_first(books):
 @pytest.mark.parametrize(
     ("simulation", "randomness", "says"),
     [
-        (False, Randomness.simulated(1), r"randomness must be from_os\(\), as the charge is no simulation"),
+        (False, Randomness.from_seed(1), r"randomness must be from_os\(\), as the charge is no simulation"),
         (False, Randomness.with_weaker_noise(1, noise_factor=0.5), r"randomness must be from_os\(\)"),
         (True, Randomness.from_os(), "randomness must be a seed, as the charge is a simulation"),
         (True, Randomness.with_weaker_noise(1, noise_factor=0.7), "noise_factor must be 1 under a charge, got 0.7"),
@@ -235,7 +235,7 @@ from epsilog.terms import ConfigError
 from epsilog.training import AuthorizedRun, Randomness, run_rounds
 scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
 charge = MemoryCharge(scheme, "client")
-paid = AuthorizedRun(scheme, charge, Randomness.simulated(1))
+paid = AuthorizedRun(scheme, charge, Randomness.from_seed(1))
 try:
     run_rounds(paid, small_task(), folder=Path(sys.argv[2]))
 except ConfigError as error:

@@ -47,7 +47,7 @@ SECRET = "5c" * 32
 
 
 def drawn(count, seed=1):
-    return draw_canaries(count, Randomness.simulated(seed))
+    return draw_canaries(count, Randomness.from_seed(seed))
 
 
 def test_a_secret_says_all_and_its_hash_says_nothing():
@@ -158,7 +158,7 @@ def test_who_is_in_sends_a_direction_and_who_is_out_nothing(small_task):
 def test_a_canary_adds_its_own_noise_whether_it_is_in_or_out(small_task):
     task = add_canary_slots(small_task(), 6)
     there = insert_canaries(task, drawn(6, seed=3))
-    cohort, streams = np.array([0, 2, 12, 13, 17]), Randomness.simulated(4)
+    cohort, streams = np.array([0, 2, 12, 13, 17]), Randomness.from_seed(4)
     now = RoundInputs(np.zeros(task.model.size), cohort, noise=lambda client: streams.stream("noise", 1, client))
     engine = make_engine(None, there)
     found = engine.sum_uploads(now, NoisyUpdate(0.1, 2.0))
@@ -185,7 +185,7 @@ def test_every_scheme_of_clients_trains_with_canaries_among_them(small_task, sch
     run_smoke_test(scheme, there, tmp_path)
     engine, state = make_engine(None, there), rounds.make_initial_state(there)
     for _ in range(scheme.rounds):
-        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(2))
+        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.from_seed(2))
         state = outcome.state
         assert outcome.custody.largest_norm <= scheme.clip_norm * (1 + 1e-12)
     assert state.participations[12:].sum() > 0
@@ -204,7 +204,7 @@ def test_a_scheme_of_examples_trains_with_canaries_among_them(small_task):
     task = add_canary_slots(small_task(unit_is_client=False), 30)
     scheme = ExampleLevelClientSide(12, 5, 2, 2, 0.5, 1, 0.3, 2.0)
     one, other = (insert_canaries(task, drawn(30, seed=seed)) for seed in (1, 2))
-    models = [train_without_charge(scheme, each, randomness=Randomness.simulated(2)).model for each in (one, other)]
+    models = [train_without_charge(scheme, each, randomness=Randomness.from_seed(2)).model for each in (one, other)]
     assert not np.array_equal(*models), "who is in changes what is trained"
     assert name_canary_score(one) == "loss"
     assert np.unique(compute_canary_scores(one, models[0])).size > 20
@@ -213,7 +213,7 @@ def test_a_scheme_of_examples_trains_with_canaries_among_them(small_task):
 def test_simulated_silence_is_that_of_others_and_other_hosts_are_refused(small_task):
     there = insert_canaries(add_canary_slots(small_task(), 6), canaries := drawn(6))
     now = RoundInputs(
-        np.zeros(there.model.size), np.arange(18), replies=lambda one: Randomness.simulated(1).stream("replies", 1, one)
+        np.zeros(there.model.size), np.arange(18), replies=lambda one: Randomness.from_seed(1).stream("replies", 1, one)
     )
     found = make_engine(add_dropout(0.999), there).sum_uploads(now, RawUpdate(0.1))
     assert found.silent == 12

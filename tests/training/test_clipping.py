@@ -70,7 +70,7 @@ def test_no_gradient_slips_through_as_a_product_of_huge_and_tiny(inputs, slopes,
     (a, e), reached = clipping.prepare_clip_factors([inputs, slopes], xp=np)
     with np.errstate(over="ignore"):
         layer = Dense(3, 2)
-        norms = np.sqrt(layer.ghost_norm(a, e)[0])
+        norms = np.sqrt(layer.example_norms(a, e)[0])
         factor = np.where(reached, clipping.compute_clip_factors(norms, clip_norm, xp=np), 0.0)
         with use_full_precision():
             parts = compiled()(a, factor[:, None] * e)

@@ -19,7 +19,7 @@ from conftest import small_task
 from epsilog.schemes import ClientLevelCentral
 from epsilog.training import Randomness, train_without_charge
 from epsilog.training.rounds import hash_model
-scheme, draws = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), Randomness.simulated(1)
+scheme, draws = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), Randomness.from_seed(1)
 model = train_without_charge(scheme, small_task(), randomness=draws).model
 print(json.dumps([None if kept is None else str(kept), hash_model(model)]))
 """

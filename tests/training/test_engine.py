@@ -25,11 +25,11 @@ def start(task):
 
 
 def batches(client):
-    return Randomness.simulated(3).stream("batches", 1, client)
+    return Randomness.from_seed(3).stream("batches", 1, client)
 
 
 def noise(client):
-    return Randomness.simulated(4).stream("noise", 1, client)
+    return Randomness.from_seed(4).stream("noise", 1, client)
 
 
 def updates(engine, clip_norm=0.4, cohort=COHORT):
@@ -208,7 +208,7 @@ def test_a_row_between_the_first_and_the_last_is_trained_on(small_task):
         state = rounds.TrainingState(number, np.zeros(4), np.zeros(12, dtype=np.int64))
         moved = (
             12
-            * rounds.compute_next_round(scheme, CompiledEngine(task), state, Randomness.simulated(1)).state.model[0]
+            * rounds.compute_next_round(scheme, CompiledEngine(task), state, Randomness.from_seed(1)).state.model[0]
             / 0.1
         )
         seen.add(round(moved))
@@ -314,4 +314,4 @@ def test_evaluation_is_mean_loss_and_score(small_task, engine):
     outputs = model.apply(model.unflatten(start(task)), test[0])
     loss, score = engine(task).evaluate(start(task))
     assert loss == pytest.approx(float(model.losses(outputs, test[1]).mean()))
-    assert score == pytest.approx(float(model.scored(outputs, test[1])))
+    assert score == pytest.approx(float(model.compute_score(outputs, test[1])))

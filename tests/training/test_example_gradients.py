@@ -77,7 +77,7 @@ def compiled_for(model):
     @jax.jit
     def found(vector, x, y, factors):
         each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, jnp.ones(len(x), bool))
-        return each.norms, each.reached, model.flatten(each.weighted(factors))
+        return each.norms, each.reached, model.flatten(each.sum_weighted(factors))
 
     return found
 
@@ -173,7 +173,7 @@ def test_the_compiler_stores_what_is_measured_and_summed(kind):
 
     def found(vector, x, y, here):
         each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, here)
-        return each.norms, model.flatten(each.weighted(1.0 / each.norms))
+        return each.norms, model.flatten(each.sum_weighted(1.0 / each.norms))
 
     compiled_text = jax.jit(found).lower(model.start.astype("float32"), x, y, np.ones(TILE, bool)).compile().as_text()
     assert compiled_text.count(" conditional(") == 1
@@ -253,7 +253,7 @@ def test_no_batch_is_no_work():
     @jax.jit
     def found(vector):
         each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, jnp.zeros(TILE, bool))
-        return each.norms, model.flatten(each.weighted(jnp.ones(TILE)))
+        return each.norms, model.flatten(each.sum_weighted(jnp.ones(TILE)))
 
     norms, summed = found(model.start.astype("float32"))
     assert not norms.any()

@@ -129,7 +129,7 @@ def post_of(task, folder, scheme, twist=lambda name, answer: [(name, answer)], *
 
 
 def train(task, folder, scheme, charge, **settings):
-    paid = AuthorizedRun(scheme, charge, Randomness.simulated(4))
+    paid = AuthorizedRun(scheme, charge, Randomness.from_seed(4))
     return run_rounds(paid, task, folder=folder, **settings)
 
 
@@ -193,7 +193,7 @@ def _engine_with(small_task):
 
 
 def draws(client):
-    return Randomness.simulated(1).stream("noise", 1, client)
+    return Randomness.from_seed(1).stream("noise", 1, client)
 
 
 def updates_of(engine, cohort=(0, 4, 7), clip_norm=0.2):
@@ -374,7 +374,7 @@ def test_a_run_is_bound_to_who_its_clients_are(small_task, tmp_path):
     turned = dataclasses.replace(task, clients=dataclasses.replace(task.clients, names=task.clients.names[::-1]))
     assert len({hash_run_inputs(CENTRAL, one) for one in (task, moved, turned)}) == 3
     with pytest.raises(CheckError, match="engine must be one that reaches the clients"):
-        train_without_charge(CENTRAL, task, randomness=Randomness.simulated(1))
+        train_without_charge(CENTRAL, task, randomness=Randomness.from_seed(1))
 
 
 def test_clients_elsewhere_are_named_once_each_and_have_no_rows_here():
@@ -638,7 +638,7 @@ def test_a_plain_function_is_clipped_and_its_model_is_a_copy(site_for):
 def draws_of(key):
     from epsilog.training.noise import RandomStream
 
-    return RandomStream.replayed(key)
+    return RandomStream.from_key(key)
 
 
 def test_a_run_that_a_function_makes_noisy_shows_no_padding(site_for, engine_with):

@@ -70,7 +70,7 @@ def test_norms_are_those_of_each_examples_gradient(model):
         one = jax.vmap(
             lambda row: model.flatten(gradients.compute_batch_gradient(model, params, features, targets, row))
         )
-        return ghost.norms, model.flatten(ghost.weighted(weights)), one(jnp.eye(targets.size))
+        return ghost.norms, model.flatten(ghost.sum_weighted(weights)), one(jnp.eye(targets.size))
 
     norms, summed, each = found(vector)
     assert norms == pytest.approx(np.linalg.norm(each, axis=1))

@@ -21,15 +21,15 @@ def mlp(**options):
 def test_training_goes_on_from_a_model_that_was_released(small_task, tmp_path):
     scheme = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0)
     cold = small_task()
-    released = train_without_charge(scheme, cold, randomness=Randomness.simulated(1)).model
+    released = train_without_charge(scheme, cold, randomness=Randomness.from_seed(1)).model
     np.save(tmp_path / "released.npy", released)
-    kind = parse_model_kind("mlp", beside=tmp_path, initial="released.npy", hidden=[4])
+    kind = parse_model_kind("mlp", folder=tmp_path, initial="released.npy", hidden=[4])
     warm = dataclasses.replace(cold, model=kind.build(inputs=3, classes=None))
     assert np.array_equal(warm.model.start, released)
     assert warm.describe()["model"]["initial"]["sha256"] == hash_model(released)
     assert "declared public" in warm.describe()["model"]["initial"]["data"]
     assert hash_run_inputs(scheme, warm) != hash_run_inputs(scheme, cold)
-    ends = [train_without_charge(scheme, task, randomness=Randomness.simulated(1)).model for task in (warm, cold)]
+    ends = [train_without_charge(scheme, task, randomness=Randomness.from_seed(1)).model for task in (warm, cold)]
     assert not np.array_equal(*ends)
 
 
@@ -80,4 +80,4 @@ def test_what_is_no_start_is_refused(tmp_path, write, says):
     if write is not None:
         write(tmp_path / "w.npy")
     with pytest.raises(CheckError, match=says):
-        parse_model_kind("mlp", beside=tmp_path, initial="w.npy", hidden=[4]).build(inputs=3, classes=None)
+        parse_model_kind("mlp", folder=tmp_path, initial="w.npy", hidden=[4]).build(inputs=3, classes=None)

@@ -66,7 +66,7 @@ def task(kind, *, unit_is_client=True, bigger=None, clients=20):
 )
 def test_a_kind_trains(kind, bigger):
     scheme = ClientLevelCentral(20, 0.5, 60, 10.0, 1e-4)
-    records = train_without_charge(scheme, task(kind, bigger=bigger), randomness=Randomness.simulated(1)).records
+    records = train_without_charge(scheme, task(kind, bigger=bigger), randomness=Randomness.from_seed(1)).records
     assert records[0].test_score < 0.8
     assert records[-1].test_score > 0.95
 

@@ -68,7 +68,7 @@ def test_ghost_norms_and_sums_are_those_of_gradients_that_are_formed(layer, shap
         found = [
             gradients.compute_example_gradients(way, params, rows, targets, np.ones(len(rows), bool)) for way in ways
         ]
-        return [(each.norms, each.reached, model.flatten(each.weighted(factors))) for each in found]
+        return [(each.norms, each.reached, model.flatten(each.sum_weighted(factors))) for each in found]
 
     ours, theirs = found(random.standard_normal(model.size))
     assert ours[1].all()
@@ -81,7 +81,7 @@ def test_a_word_that_stands_twice_is_measured_as_one_number_of_the_gradient():
     """Opposite slopes at both places cancel in the gradient; equal ones double it, where their squares would not."""
     ids, layer = np.array([[1.0, 1.0], [1.0, 0.0]]), Embedding(3, 1)
     for slopes, expected in (([[1.0], [1.0]], [4, 2]), ([[1.0], [-1.0]], [0, 2])):
-        squares, standing = layer.ghost_norm(jnp.asarray(ids), jnp.asarray([slopes, slopes]))
+        squares, standing = layer.example_norms(jnp.asarray(ids), jnp.asarray([slopes, slopes]))
         assert squares.tolist() == expected
         assert (standing**2).sum(axis=(1, 2)).tolist() == expected
 
@@ -91,10 +91,10 @@ def test_a_sum_over_positions_that_cancels_is_no_longer_than_its_norm():
     """Slopes of 1e12 cancel to 1: what is clipped to the bound must be what is summed."""
     x, slopes = np.ones((1, 2, 1)), np.array([[[1e12], [1.0 - 1e12]]])
     layer, params = Dense(1, 1), (np.zeros((1, 1)), np.zeros(1))
-    assert layer.ghost_norm(jnp.asarray(x), jnp.asarray(slopes)) is None
+    assert layer.example_norms(jnp.asarray(x), jnp.asarray(slopes)) is None
     each = gradients.backpropagate_layer(layer, params, jnp.asarray(x), jnp.asarray(slopes))
     piece = gradients._wrap_gradients([part[None] for part in each])
-    summed = np.concatenate([np.ravel(part) for part in piece.weighted(1.0 / jnp.sqrt(piece.squares))])
+    summed = np.concatenate([np.ravel(part) for part in piece.sum_weighted(1.0 / jnp.sqrt(piece.squares))])
     assert np.linalg.norm(summed) == pytest.approx(1.0)
 
 
@@ -145,7 +145,7 @@ def test_where_ghost_norms_would_be_wrong_gradients_are_formed(width, forward):
     def found(vector):
         each = gradients.compute_example_gradients(model, model.unflatten(vector), x, y, np.ones(5, bool))
         formed = jax.vmap(jax.grad(one), in_axes=(None, 0, 0))(vector, x, y)
-        return each.norms, model.flatten(each.weighted(jnp.arange(5.0))), formed
+        return each.norms, model.flatten(each.sum_weighted(jnp.arange(5.0))), formed
 
     norms, summed, formed = found(vector)
     assert norms == pytest.approx(np.linalg.norm(formed, axis=1))

@@ -61,7 +61,7 @@ def test_a_users_own_cnn_trains():
     scheme = ClientLevelCentral(20, 0.5, 30, 1.0, 0.01)
     scores = [
         one.test_score
-        for one in train_without_charge(scheme, image_task(own_cnn()), randomness=Randomness.simulated(1)).records
+        for one in train_without_charge(scheme, image_task(own_cnn()), randomness=Randomness.from_seed(1)).records
     ]
     assert scores[0] < 0.8
     assert scores[-1] > 0.95
@@ -118,7 +118,7 @@ def words(*, spoil=None):
 @pytest.mark.slow
 def test_a_model_of_ids_trains_on_rows_that_hold_them():
     scheme = ClientLevelCentral(6, 1.0, 10, 10.0, 1e-6)
-    assert train_without_charge(scheme, words(), randomness=Randomness.simulated(1)).records[-1].test_score > 0.9
+    assert train_without_charge(scheme, words(), randomness=Randomness.from_seed(1)).records[-1].test_score > 0.9
 
 
 @pytest.mark.slow_beyond(2)
@@ -220,7 +220,7 @@ def nothing(**_):
 
 def test_a_model_from_a_file_says_which_code_it_is(tmp_path):
     (tmp_path / "net.py").write_text(CODE)
-    model = parse_model_kind("net:linear", beside=tmp_path, start=2.0).build(inputs=3, classes=None)
+    model = parse_model_kind("net:linear", folder=tmp_path, start=2.0).build(inputs=3, classes=None)
     assert model.start.tolist() == [2.0] * 3
     digest = hashlib.sha256(CODE.encode()).hexdigest()
     assert model.describe() == {
@@ -262,14 +262,14 @@ def test_a_file_that_makes_no_model_is_refused(tmp_path, kind, options, says):
     (tmp_path / "net.py").write_text(CODE)
     (tmp_path / "wrong.py").write_text("def linear(:")
     with pytest.raises(CheckError, match=says):
-        parse_model_kind(kind, beside=tmp_path, **options).build(inputs=3, classes=None)
+        parse_model_kind(kind, folder=tmp_path, **options).build(inputs=3, classes=None)
 
 
 def test_a_file_cannot_import_what_lies_beside_it_and_is_not_hashed(tmp_path):
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "net.py").write_text("import helper\n" + CODE)
     with pytest.raises(CheckError, match="ModuleNotFoundError: No module named 'helper'"):
-        parse_model_kind("net:linear", beside=tmp_path).build(inputs=3, classes=None)
+        parse_model_kind("net:linear", folder=tmp_path).build(inputs=3, classes=None)
 
 
 def test_a_file_in_the_current_folder_is_built_by_its_name(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from scipy import stats
 from epsilog.training import Randomness
 
 FALSE_ALARM = 1e-6
-SOURCES = [Randomness.simulated(11), Randomness.from_os()]
+SOURCES = [Randomness.from_seed(11), Randomness.from_os()]
 
 
 def looks_standard_normal(draws):
@@ -46,15 +46,15 @@ def test_neighbouring_normals_are_uncorrelated(source):
 
 
 def test_a_stream_goes_on_and_a_reopened_one_repeats():
-    stream = Randomness.simulated(3).stream("noise", 4)
+    stream = Randomness.from_seed(3).stream("noise", 4)
     first, second = stream.normals((5,)), stream.normals((5,))
     assert not np.array_equal(first, second)
-    assert np.array_equal(first, Randomness.simulated(3).stream("noise", 4).normals((5,)))
+    assert np.array_equal(first, Randomness.from_seed(3).stream("noise", 4).normals((5,)))
 
 
 def test_seed_purpose_and_round_each_change_the_draws():
     streams = [
-        Randomness.simulated(seed).stream(purpose, number)
+        Randomness.from_seed(seed).stream(purpose, number)
         for seed, purpose, number in [(1, "noise", 1), (2, "noise", 1), (1, "cohort", 1), (1, "noise", 2)]
     ]
     assert len({stream.uniforms((1,))[0] for stream in streams}) == 4

@@ -53,7 +53,7 @@ def test_the_noise_has_the_stated_size_and_the_control_that_is_30_percent_weak_i
     task, scheme = small_task(unit_is_client=unit_is_client), dataclasses.replace(scheme, rounds=80)
     if not unit_is_client:
         scheme = dataclasses.replace(scheme, max_participations=80)
-    assert padding_fits(train(task, scheme, Randomness.simulated(1)), scheme)
+    assert padding_fits(train(task, scheme, Randomness.from_seed(1)), scheme)
     assert not padding_fits(train(task, scheme, Randomness.with_weaker_noise(1, noise_factor=0.7)), scheme)
 
 
@@ -63,8 +63,8 @@ def test_the_models_own_noise_has_the_stated_size(small_task):
     task, engine = small_task(), CompiledEngine(small_task())
     state, quiet = rounds.make_initial_state(task), dataclasses.replace(CENTRAL, noise_multiplier=0.0)
     noise = [
-        rounds.compute_next_round(CENTRAL, engine, state, Randomness.simulated(seed)).state.model
-        - rounds.compute_next_round(quiet, engine, state, Randomness.simulated(seed)).state.model
+        rounds.compute_next_round(CENTRAL, engine, state, Randomness.from_seed(seed)).state.model
+        - rounds.compute_next_round(quiet, engine, state, Randomness.from_seed(seed)).state.model
         for seed in range(60)
     ]
     draws = np.concatenate(noise) * CENTRAL.expected_cohort / CENTRAL.noise_stddev
@@ -84,7 +84,7 @@ def test_one_client_moves_the_model_by_at_most_the_clip_over_the_public_divisor(
     models = []
     for change in (None, *map(remove, range(0, 12, 4))):
         task = small_task(change=change)
-        models.append(train(task, dataclasses.replace(quiet, rounds=1), Randomness.simulated(3))[0].state.model)
+        models.append(train(task, dataclasses.replace(quiet, rounds=1), Randomness.from_seed(3))[0].state.model)
     moved = [np.linalg.norm(model - models[0]) for model in models[1:]]
     assert max(moved) <= 0.2 / 12 + 1e-15
     assert max(moved) > 0.1 / 12
@@ -105,7 +105,7 @@ def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_tas
         cohort_size=12,
     )
     full, less = (
-        train(small_task(change=change, unit_is_client=False, nominal_examples=4), scheme, Randomness.simulated(3))[0]
+        train(small_task(change=change, unit_is_client=False, nominal_examples=4), scheme, Randomness.from_seed(3))[0]
         for change in (None, remove)
     )
     moved = 12 * np.linalg.norm(full.state.model - less.state.model)
@@ -114,7 +114,7 @@ def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_tas
 
 @pytest.mark.slow
 def test_nobody_takes_part_more_often_than_the_cap_and_the_rest_are_absent(small_task):
-    outcomes = train(small_task(unit_is_client=False), CLIENT_SIDE, Randomness.simulated(2))
+    outcomes = train(small_task(unit_is_client=False), CLIENT_SIDE, Randomness.from_seed(2))
     counts = np.bincount([one for outcome in outcomes for one in outcome.custody.participants], minlength=12)
     assert counts.max() == CLIENT_SIDE.max_participations
     assert np.array_equal(counts, outcomes[-1].state.participations)
@@ -127,15 +127,15 @@ def test_nobody_takes_part_more_often_than_the_cap_and_the_rest_are_absent(small
 def test_chunks_change_nothing_but_memory(small_task, monkeypatch):
     task = small_task(unit_is_client=False)
     quiet = dataclasses.replace(CLIENT_SIDE, noise_multiplier=0.0, batch_probability=1.0)
-    whole = train(task, quiet, Randomness.simulated(2))[-1]
+    whole = train(task, quiet, Randomness.from_seed(2))[-1]
     monkeypatch.setattr(compiled, "DRAWN", 40)
-    parts = train(task, quiet, Randomness.simulated(2))[-1]
+    parts = train(task, quiet, Randomness.from_seed(2))[-1]
     assert parts.state.model == pytest.approx(whole.state.model, abs=1e-12)
     assert parts.custody.clipped_fraction == whole.custody.clipped_fraction
 
 
 def test_the_public_record_holds_neither_cohort_nor_norm_nor_client_data(small_task):
-    record = train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.simulated(1))[0].record
+    record = train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.from_seed(1))[0].record
     assert set(encode(record)) == {
         "type", "round", "output_hash", "noise_stddev", "clip_norm", "padding", "test_loss", "test_score",
             "unclipped", "diverged", "given_up",
@@ -145,14 +145,14 @@ def test_the_public_record_holds_neither_cohort_nor_norm_nor_client_data(small_t
 
 def test_an_empty_cohort_is_still_a_noisy_round(small_task):
     rare = dataclasses.replace(CENTRAL, sampling_probability=1e-9)
-    outcome = train(small_task(), dataclasses.replace(rare, rounds=1), Randomness.simulated(1))[0]
+    outcome = train(small_task(), dataclasses.replace(rare, rounds=1), Randomness.from_seed(1))[0]
     assert outcome.custody.participants == ()
     assert outcome.custody.clipped_fraction == 0
     assert not np.array_equal(outcome.state.model, rounds.make_initial_state(small_task()).model)
 
 
 def test_without_privacy_nothing_is_clipped_or_noised(small_task):
-    outcomes = train(small_task(), CENTRAL, Randomness.simulated(1), private=False)
+    outcomes = train(small_task(), CENTRAL, Randomness.from_seed(1), private=False)
     assert {outcome.custody.clipped_fraction for outcome in outcomes} == {0.0}
     assert not np.any([outcome.record.padding for outcome in outcomes])
 
@@ -160,11 +160,11 @@ def test_without_privacy_nothing_is_clipped_or_noised(small_task):
 @pytest.mark.parametrize("noise_multiplier", [1e160, 1e300])
 def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_task, noise_multiplier):
     scheme = dataclasses.replace(CENTRAL, noise_multiplier=noise_multiplier, rounds=1)
-    outcome = train(small_task(), scheme, Randomness.simulated(1))[0]
+    outcome = train(small_task(), scheme, Randomness.from_seed(1))[0]
     assert outcome.record.diverged
     assert (outcome.record.test_loss, outcome.record.test_score) == (None, None)
     assert outcome.record.output_hash == rounds.hash_model(outcome.state.model)
-    assert not train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.simulated(1))[0].record.diverged
+    assert not train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.from_seed(1))[0].record.diverged
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,6 @@ def test_how_many_rows_a_client_has_decides_no_refusal(small_task):
 
 
 def test_coins_are_the_same_in_however_large_blocks_they_are_tossed(monkeypatch):
-    whole = noise.RandomStream.replayed(3).coins((7, 11), 0.3)
+    whole = noise.RandomStream.from_key(3).coins((7, 11), 0.3)
     monkeypatch.setattr(noise, "AT_ONCE", 5)
-    assert (noise.RandomStream.replayed(3).coins((7, 11), 0.3) == whole).all()
+    assert (noise.RandomStream.from_key(3).coins((7, 11), 0.3) == whole).all()

@@ -37,7 +37,7 @@ SCHEMES = [CENTRAL, CLIENT_SIDE, *REMEMBERING]
 
 
 def train(task, charge, folder, *, seed=4, **settings):
-    return run_rounds(AuthorizedRun(charge.scheme, charge, Randomness.simulated(seed)), task, folder=folder, **settings)
+    return run_rounds(AuthorizedRun(charge.scheme, charge, Randomness.from_seed(seed)), task, folder=folder, **settings)
 
 
 def files(folder):
@@ -205,7 +205,7 @@ def test_a_run_that_its_callback_interrupts_goes_on(charge_for, small_task, tmp_
 @pytest.mark.slow_beyond(2)
 def test_a_dry_run_is_the_same_training_without_traces(charge_for, task, scheme, tmp_path):
     result = train(task, charge_for(scheme, task.unit), tmp_path)
-    curve = train_without_charge(scheme, task, randomness=Randomness.simulated(4))
+    curve = train_without_charge(scheme, task, randomness=Randomness.from_seed(4))
     assert np.array_equal(curve.model, result.model)
     assert curve.records == result.records
     with pytest.raises(ValueError, match="randomness must be simulated in a dry run"):
@@ -249,7 +249,7 @@ def test_a_run_that_diverges_ends_there_and_leaves_readable_records(
 
 def test_a_dry_run_that_diverges_ends_there_too(small_task):
     noisy = dataclasses.replace(CENTRAL, clip_norm=1e60)
-    curve = train_without_charge(noisy, small_task(dtype="float32"), randomness=Randomness.simulated(4))
+    curve = train_without_charge(noisy, small_task(dtype="float32"), randomness=Randomness.from_seed(4))
     assert [record.diverged for record in curve.records] == [True]
 
 

@@ -11,7 +11,7 @@ from epsilog.training import Randomness, sampling
 from epsilog.training.noise import RandomStream
 
 ROUNDS, POPULATION, PROBABILITY = 400, 300, 0.1
-SOURCE = Randomness.simulated(21)
+SOURCE = Randomness.from_seed(21)
 
 
 def sizes_look_binomial(sizes):

@@ -25,7 +25,7 @@ SERVERS = [
 def moved(server, steps):
     model, memory = np.zeros(steps.shape[1]), np.zeros(0)
     for done, step in enumerate(steps, start=1):
-        model, memory = server.moved(model, step, memory, done=done, rounds=len(steps))
+        model, memory = server.apply_step(model, step, memory, done=done, rounds=len(steps))
     return model
 
 
@@ -53,7 +53,7 @@ def test_a_server_moves_as_optax_does(server):
 
 def test_without_settings_the_step_itself_is_added():
     model, step = np.array([0.1, 0.2]), np.array([0.7, -0.3])
-    after, memory = ServerOptimizer().moved(model, step, np.zeros(0), done=1, rounds=9)
+    after, memory = ServerOptimizer().apply_step(model, step, np.zeros(0), done=1, rounds=9)
     assert np.array_equal(after, model + step)
     assert not memory.size
 
@@ -94,7 +94,7 @@ def test_a_schedule_slows_the_clients_down(small_task):
         task = small_task(widths=(3, 1), local_steps=1, schedule=schedule)
         task = dataclasses.replace(task, training=dataclasses.replace(task.training, learning_rate=1e-6))
         scheme = ClientLevelCentral(12, 1.0, 4, 1.0, 1.0)
-        end = train_without_charge(scheme, task, randomness=Randomness.simulated(1), private=False).model
+        end = train_without_charge(scheme, task, randomness=Randomness.from_seed(1), private=False).model
         lengths[schedule] = np.linalg.norm(end - task.model.start)
     assert lengths["step"] / lengths["constant"] == pytest.approx((1 + 1 + 0.1 + 0.01) / 4, rel=1e-4)
 
@@ -110,7 +110,7 @@ def test_a_killed_run_ends_with_the_same_bits(small_task, charge_for, tmp_path, 
     task = small_task(server=server, schedule="cosine", widths=(3, 1))
 
     def train(charge, folder, on_round=None):
-        paid = AuthorizedRun(SCHEME, charge, Randomness.simulated(4))
+        paid = AuthorizedRun(SCHEME, charge, Randomness.from_seed(4))
         return run_rounds(paid, task, folder=folder, on_round=on_round)
 
     whole = train(charge_for(SCHEME, task.unit), tmp_path / "whole")
@@ -132,7 +132,7 @@ def test_a_run_is_not_gone_on_with_under_another_optimiser(small_task, charge_fo
     charge = charge_for(SCHEME, "client")
 
     def train(server, on_round=None):
-        paid = AuthorizedRun(SCHEME, charge, Randomness.simulated(4))
+        paid = AuthorizedRun(SCHEME, charge, Randomness.from_seed(4))
         return run_rounds(paid, small_task(server=server, widths=(3, 1)), folder=tmp_path, on_round=on_round)
 
     def kill(_):

@@ -137,10 +137,10 @@ def test_a_task_without_a_test_set_is_trained_and_never_scored(small_task, tmp_p
     assert (task.is_scored, scored.is_scored) == (False, True)
     assert task.describe()["test_examples"] == 0
     scheme = ClientLevelCentral(12, 1.0, 2, 1.0, 2.0)
-    paid = AuthorizedRun(scheme, charge_for(scheme, "client"), Randomness.simulated(1))
+    paid = AuthorizedRun(scheme, charge_for(scheme, "client"), Randomness.from_seed(1))
     found = run_rounds(paid, task, folder=tmp_path / "run")
     assert [(one.test_loss, one.test_score, one.diverged) for one in found.records] == 2 * [(None, None, False)]
-    same = train_without_charge(scheme, scored, randomness=Randomness.simulated(1))
+    same = train_without_charge(scheme, scored, randomness=Randomness.from_seed(1))
     assert np.array_equal(found.model, same.model)
     with pytest.raises(ValueError, match="test_targets must be a numpy array, got a NoneType"):
         dataclasses.replace(scored, test_targets=None)
@@ -149,5 +149,5 @@ def test_a_task_without_a_test_set_is_trained_and_never_scored(small_task, tmp_p
 def test_an_unscored_run_ends_with_a_model_that_its_precision_does_not_hold(small_task):
     task = dataclasses.replace(small_task(dtype="float32"), test_features=None, test_targets=None)
     scheme = ClientLevelCentral(12, 1.0, 3, 1e60, 2.0)
-    (record,) = train_without_charge(scheme, task, randomness=Randomness.simulated(1)).records
+    (record,) = train_without_charge(scheme, task, randomness=Randomness.from_seed(1)).records
     assert (record.diverged, record.test_loss) == (True, None)

@@ -42,7 +42,7 @@ SHARED = ClientLevelDistributed(
 def run(scheme, engine, rounds, *, seed=1):
     state, outcomes = make_initial_state(engine.task), []
     for _ in range(rounds):
-        outcomes.append(compute_next_round(scheme, engine, state, Randomness.simulated(seed)))
+        outcomes.append(compute_next_round(scheme, engine, state, Randomness.from_seed(seed)))
         state = outcomes[-1].state
     return outcomes
 
@@ -60,7 +60,7 @@ def test_silence_takes_the_clients_updates_away_and_nothing_else(small_task, sch
     task = small_task()
     whole, quiet = Fixed(task), DropoutEngine(Fixed(task), 0.8)
     one, other = (
-        compute_next_round(scheme, engine, make_initial_state(task), Randomness.simulated(7))
+        compute_next_round(scheme, engine, make_initial_state(task), Randomness.from_seed(7))
         for engine in (whole, quiet)
     )
     assert other.custody.silent > 0
@@ -91,7 +91,7 @@ def test_who_stays_silent_because_of_its_data_moves_no_more_than_was_priced(smal
     for seed in seeds:
         one, other = (
             compute_next_round(
-                scheme, Fearful(task, silent=silent), make_initial_state(task), Randomness.simulated(seed)
+                scheme, Fearful(task, silent=silent), make_initial_state(task), Randomness.from_seed(seed)
             )
             for silent in (False, True)
         )
@@ -137,7 +137,7 @@ def test_each_reply_carries_its_share_of_the_noise_and_no_more(small_task):
     task, draws = small_task(), []
     engine = DropoutEngine(Fixed(task, np.zeros((12, task.model.size))), 0.2)
     for seed in range(60):
-        outcome = compute_next_round(SHARED, engine, make_initial_state(task), Randomness.simulated(seed))
+        outcome = compute_next_round(SHARED, engine, make_initial_state(task), Randomness.from_seed(seed))
         if not outcome.record.given_up:
             replies = 6 - outcome.custody.silent
             noise = (outcome.state.model - make_initial_state(task).model) * 6

@@ -68,7 +68,7 @@ def test_a_row_that_cannot_be_used_counts_for_its_clients_size(small_task):
     "scheme", [ClientLevelCentral(12, 0.5, 2, 0.2, 1.0), ClientLevelClientSide(12, 5, 2, 2, 0.2, 1.0)]
 )
 def test_at_the_client_level_weights_change_the_model_and_no_price(small_task, scheme):
-    seeded = Randomness.simulated(3)
+    seeded = Randomness.from_seed(3)
     plain, weighed = (train_without_charge(scheme, small_task(example_cap=cap), randomness=seeded) for cap in (None, 6))
     assert not np.array_equal(plain.model, weighed.model)
     assert [record.padding for record in plain.records] == [record.padding for record in weighed.records]
@@ -82,7 +82,7 @@ def test_examples_count_only_where_sizes_are_public_and_neighbours_keep_them(sma
     assert task.describe()["client_sizes"] == "public"
     charge = charge_for(RUNS, "example")
     assert charge.request.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    paid = AuthorizedRun(RUNS, charge, Randomness.simulated(1))
+    paid = AuthorizedRun(RUNS, charge, Randomness.from_seed(1))
     with pytest.raises(CheckError, match="example_cap must be absent, or paid for neighbours that keep all rows"):
         paid.require_unit(task)
     paid.require_unit(small_task(**EXAMPLES))

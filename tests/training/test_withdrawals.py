@@ -42,7 +42,7 @@ def _way(request):
 def test_the_others_are_drawn_as_ever_under_the_same_noise_and_divisor(small_task, way):
     task, engine = small_task(), Fixed(small_task())
     one, other = (
-        compute_next_round(way, engine, make_initial_state(task), Randomness.simulated(3), withdrawn=gone)
+        compute_next_round(way, engine, make_initial_state(task), Randomness.from_seed(3), withdrawn=gone)
         for gone in ((), GONE)
     )
     assert set(one.custody.participants) & GONE
@@ -65,7 +65,7 @@ def test_a_withdrawal_in_the_midst_of_a_run_holds_from_the_next_round_on(small_t
 
     charge = charge_for(way, task.unit)
     run_rounds(
-        AuthorizedRun(way, charge, Randomness.simulated(2)),
+        AuthorizedRun(way, charge, Randomness.from_seed(2)),
         task,
         folder=tmp_path / "run",
         engine=Fixed,
@@ -86,8 +86,8 @@ def test_a_withdrawal_in_the_midst_of_a_run_holds_from_the_next_round_on(small_t
 
 def test_nothing_public_tells_that_anybody_withdrew(small_task):
     way, task = WAYS[0], small_task()
-    outcome = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.simulated(3), withdrawn=GONE)
-    whole = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.simulated(3))
+    outcome = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.from_seed(3), withdrawn=GONE)
+    whole = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.from_seed(3))
     same = {"output_hash": "x", "test_loss": None, "test_score": None}
     assert replace(outcome.record, **same) == replace(whole.record, **same)
 
@@ -98,7 +98,7 @@ def test_where_clients_add_the_noise_nobody_withdraws_since_the_records_would_te
 ):
     """Refused before anything starts, also where nobody has withdrawn yet; without the question the run is as ever."""
     task, engine = small_task(unit_is_client=way.unit_is_client), Fixed
-    charge, paid = charge_for(way, task.unit), Randomness.simulated(2)
+    charge, paid = charge_for(way, task.unit), Randomness.from_seed(2)
     for gone in (tuple, lambda: GONE):
         with pytest.raises(CheckError, match=r"withdrawn must be absent for .*whose public records tell how many"):
             run_rounds(AuthorizedRun(way, charge, paid), task, folder=tmp_path / "run", engine=engine, withdrawn=gone)
@@ -118,7 +118,7 @@ def test_schemes_say_whether_their_records_tell_how_many_replied(small_task):
     assert {kind for kind, scheme in SCHEMES.items() if scheme.replies_are_public} == told
     assert all(isinstance(way.cohorts, CappedSampler) for way in AT_CLIENTS)
     task = small_task()
-    outcome = compute_next_round(AT_CLIENTS[0], Fixed(task), make_initial_state(task), Randomness.simulated(3))
+    outcome = compute_next_round(AT_CLIENTS[0], Fixed(task), make_initial_state(task), Randomness.from_seed(3))
     assert len(outcome.record.padding) == len(outcome.custody.participants)
 
 
@@ -130,5 +130,5 @@ def test_a_dry_run_computes_on_nobody_who_withdrew(small_task, way):
             seen.update(now.cohort.tolist())
             return super().sum_uploads(now, upload)
 
-    train_without_charge(way, small_task(), randomness=Randomness.simulated(3), engine=Watched, withdrawn=GONE)
+    train_without_charge(way, small_task(), randomness=Randomness.from_seed(3), engine=Watched, withdrawn=GONE)
     assert seen == set(range(12)) - GONE

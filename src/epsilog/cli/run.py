@@ -440,7 +440,7 @@ def study_command(
         loaded,
         folder=runs,
         ledger=parse_address(ledger),
-        tell=(lambda _: None) if as_json else lambda text: write(f"{text} ..."),
+        on_progress=(lambda _: None) if as_json else lambda text: write(f"{text} ..."),
     )
     if as_json:
         return print_json(document)

@@ -49,7 +49,7 @@ def _read_canaries(count: int, folder: Path) -> Canaries | None:
 def _draw_canaries(config: PlanConfig) -> Canaries:
     assert config.audit is not None
     seed = config.run.seed
-    return draw_canaries(config.audit.canaries, Randomness.from_os() if seed is None else Randomness.simulated(seed))
+    return draw_canaries(config.audit.canaries, Randomness.from_os() if seed is None else Randomness.from_seed(seed))
 
 
 def describe_audit(config: PlanConfig, task: Task) -> dict[str, Any]:

@@ -39,4 +39,4 @@ def predict_targets(config: Path, model: Path, rows: Path) -> list[Any]:
         task_model = get_cached_model(kind, inputs=features.shape[1], classes=data.schema.classes)
         found = ReleasedModel.read(model, task_model).predict(features)
     usable = np.isfinite(found) if task_model.classes is None else found >= 0
-    return [goal.told(value) if can else None for value, can in zip(found.tolist(), usable.tolist(), strict=True)]
+    return [goal.describe(value) if can else None for value, can in zip(found.tolist(), usable.tolist(), strict=True)]

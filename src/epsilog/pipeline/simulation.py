@@ -56,7 +56,7 @@ def measure_utility(
     """
     from epsilog.training import Randomness, train_without_charge
 
-    randomness = Randomness.simulated(seed)
+    randomness = Randomness.from_seed(seed)
     report_stage("training without DP, for comparison")
     bare = train_without_charge(
         plan.scheme, task, randomness=randomness, private=False, engine=engine, withdrawn=withdrawn

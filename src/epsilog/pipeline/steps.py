@@ -214,7 +214,7 @@ def train_under_charge(
     from epsilog.training import AuthorizedRun, Randomness, run_rounds
     from epsilog.training.models import ReleasedModel
 
-    randomness = Randomness.from_os() if seed is None else Randomness.simulated(seed)
+    randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
     trained = run_rounds(
         AuthorizedRun(plan.scheme, charge, randomness),
         task,

@@ -185,7 +185,7 @@ class TrialRunner:
         charge = ledger.reserve(
             scope, release, key=f"trial-{number}", plan_hash=plan.hash, rounds=plan.scheme.rounds, **shared
         )
-        randomness = Randomness.from_os() if self.seed is None else Randomness.simulated(self._derive_seed(f"{number}"))
+        randomness = Randomness.from_os() if self.seed is None else Randomness.from_seed(self._derive_seed(f"{number}"))
         trained = run_rounds(
             AuthorizedRun(plan.scheme, charge, randomness),
             task,

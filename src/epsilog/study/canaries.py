@@ -56,7 +56,7 @@ class CanaryExperiment:
         client sent either: it shows what so few canaries show by chance.
         """
         plain = drop_test_set(run.task)
-        size, draws = plain.model.size, Randomness.simulated(run.seed)
+        size, draws = plain.model.size, Randomness.from_seed(run.seed)
         directions = draws.stream("canaries", 0).normals((3 * self.count, size))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         order = np.argsort(draws.stream("canaries", 1).words(plain.clients.count), kind="stable")

@@ -83,7 +83,7 @@ class StudyRun:
     @property
     def draws(self) -> Randomness:
         """Where the run's draws come from."""
-        return Randomness.simulated(self.seed)
+        return Randomness.from_seed(self.seed)
 
     def train(
         self, task: Task | None = None, *, engines: Engines | None = None, watch: Watch | None = None
@@ -129,7 +129,10 @@ def score_model(task: Task, model: Vector) -> float | None:
     """A model's score on the public test set; None where it, or the loss, is not finite."""
     features, targets = task.test_set()
     outputs = task.model.apply(task.model.unflatten(model.astype(features.dtype)), features)
-    told = float(np.asarray(task.model.losses(outputs, targets)).mean()), float(task.model.scored(outputs, targets))
+    told = (
+        float(np.asarray(task.model.losses(outputs, targets)).mean()),
+        float(task.model.compute_score(outputs, targets)),
+    )
     return told[1] if np.isfinite(told).all() else None
 
 

@@ -125,7 +125,7 @@ def hold_out_half(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
         The task without their rows, in which they still take their turns, and who took part: one flag a unit (a client,
         or a row).
     """
-    clients, stream = task.clients, Randomness.simulated(seed).stream("membership", 0)
+    clients, stream = task.clients, Randomness.from_seed(seed).stream("membership", 0)
     units = clients.count if task.unit_is_client else len(clients.features)
     members = np.argsort(stream.words(units), kind="stable") < units // 2
     rows = np.repeat(members, clients.sizes) if task.unit_is_client else members
@@ -235,15 +235,15 @@ def compute_lira_scores(confidences: Vector, shadows: Vector, inside: NDArray[np
 def summarize_attack(scores: Vector, members: NDArray[np.bool_], fprs: tuple[float, ...]) -> Numbers:
     """What a table shows of an attack: the area, and at each rate the share of true positives; both beside chance."""
     found = [evaluate_attack(scores, members, fpr=fpr) for fpr in fprs]
-    told: Numbers = {"auc": found[0].auc, "auc_beyond_chance": float(found[0].beyond_chance)}
+    numbers: Numbers = {"auc": found[0].auc, "auc_beyond_chance": float(found[0].beyond_chance)}
     for one in found:
-        told |= {f"tpr_at_{one.fpr:g}": one.tpr, f"tpr_at_{one.fpr:g}_beyond_chance": float(one.tpr_beyond_chance)}
-    return told
+        numbers |= {f"tpr_at_{one.fpr:g}": one.tpr, f"tpr_at_{one.fpr:g}_beyond_chance": float(one.tpr_beyond_chance)}
+    return numbers
 
 
 def _draw_units(units: int, most: int) -> NDArray[np.int64]:
     """Of which units it is asked whether they took part."""
-    order = np.argsort(Randomness.simulated(0).stream("asked", 0).words(units), kind="stable")
+    order = np.argsort(Randomness.from_seed(0).stream("asked", 0).words(units), kind="stable")
     return np.sort(order[:most])
 
 

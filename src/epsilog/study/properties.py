@@ -67,7 +67,7 @@ class PropertyExperiment:
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
         """Measure how well the attacker recognizes rounds with the mark: the area under the curve over rounds."""
         plain = drop_test_set(run.task)
-        coins = Randomness.simulated(run.seed).stream("property", 0).coins((run.scheme.rounds,), 0.5)
+        coins = Randomness.from_seed(run.seed).stream("property", 0).coins((run.scheme.rounds,), 0.5)
         if coins.all() or not coins.any():
             return {self.name: None}
         marked, unmarked = get_engine(_mark_clients(plain, self)), get_engine(plain)
@@ -114,7 +114,7 @@ class _Observer:
     def _predict_model(self, engine: Engine, before: TrainingState, done: int) -> Vector:
         """The next model, if the attacker's own clients were a cohort and nobody added noise."""
         scheme, training = self._run.quiet, engine.task.training
-        draws = partial(Randomness.simulated(self._run.seed).stream, round=done)
+        draws = partial(Randomness.from_seed(self._run.seed).stream, round=done)
         first, sizes = sampling.SamplerHistory(1, np.zeros(scheme.clients, dtype=np.int64)), draws("observer")
         slots = sampling.draw_slots(scheme.cohorts, sizes, first)
         size = len(sampling.draw_cohort(scheme.cohorts, sizes, replace(first, slots=slots)))
@@ -123,7 +123,7 @@ class _Observer:
         speed = compute_learning_rate_factor(training.schedule, done, scheme.rounds)
         now = RoundContext(done, before.model, np.zeros(0), cohort, draws, self._run.private, speed)
         step = TRAINED[type(scheme)].change(scheme, engine, now).step
-        return training.server.moved(before.model, step, before.server, done=done, rounds=scheme.rounds)[0]
+        return training.server.apply_step(before.model, step, before.server, done=done, rounds=scheme.rounds)[0]
 
 
 def _select_features(change: Vector) -> Vector:
@@ -139,7 +139,7 @@ def _own(task: Task) -> Task:
     sizes = task.clients.sizes[task.clients.sizes > 0]
     each = min(int(np.median(sizes)) if sizes.size else 1, len(task.test_features))
     count = len(task.test_features) // each
-    order = np.argsort(Randomness.simulated(0).stream("own", 0).words(len(task.test_features)), kind="stable")
+    order = np.argsort(Randomness.from_seed(0).stream("own", 0).words(len(task.test_features)), kind="stable")
     rows = order[: count * each]
     features = task.test_features[rows].astype(task.clients.features.dtype)
     clients = Federation(features, task.test_targets[rows], np.full(count, each))
@@ -150,7 +150,7 @@ def _own(task: Task) -> Task:
 def _mark_clients(task: Task, question: PropertyExperiment) -> Task:
     """The same rows, with the mark on those of some clients, the same in all runs."""
     clients = task.clients
-    stream = Randomness.simulated(0).stream("carriers", 0)
+    stream = Randomness.from_seed(0).stream("carriers", 0)
     rows = np.repeat(stream.coins((clients.count,), question.share), clients.sizes)
     features = np.array(clients.features)
     features[np.ix_(rows, np.array(question.features))] = question.value

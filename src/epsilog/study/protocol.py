@@ -148,9 +148,9 @@ class Condition:
         return "without DP" if self.epsilon is None else f"at epsilon {self.epsilon:g}"
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Condition:
+    def from_json(cls, document: dict[str, Any]) -> Condition:
         """Reads what ``to_json`` gives."""
-        return cls(**told | {"runs": tuple(told["runs"])})
+        return cls(**document | {"runs": tuple(document["runs"])})
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -176,14 +176,18 @@ def describe_inputs(subjects: tuple[Subject, ...], protocol: StudyProtocol) -> d
 
 
 def measure_subject(
-    subject: Subject, protocol: StudyProtocol, *, tell: Callable[[str], None], cells: ResultCells | None = None
+    subject: Subject,
+    protocol: StudyProtocol,
+    *,
+    on_progress: Callable[[str], None],
+    cells: ResultCells | None = None,
 ) -> Iterator[Condition]:
     """Measures a subject: first without DP, then at every budget.
 
     Args:
         subject: scheme and task.
         protocol: what is measured.
-        tell: called with what is computed next.
+        on_progress: called with what is computed next.
         cells: what is finished already, and where what is finished is kept; None keeps nothing.
 
     Raises:
@@ -210,7 +214,7 @@ def measure_subject(
                 shared=shared,
             )
             says = f"{where}: seed {place} of {len(protocol.seeds)}"
-            runs.append(_measure_run(run, protocol, partial(_report_progress, tell, says)))
+            runs.append(_measure_run(run, protocol, partial(_report_at, on_progress, says)))
         noise = None if epsilon is None else scheme.noise_multiplier
         yield Condition(subject.name, epsilon, noise, _largest(subject, scheme, protocol, epsilon), tuple(runs))
 
@@ -219,11 +223,11 @@ def _measure_run(run: StudyRun, protocol: StudyProtocol, report: Callable[[str],
     """Return one seed's numbers, by attack; each attack is a cell of its own."""
 
     def cell(name: str, compute: Callable[[], Any]) -> Any:
-        def announced() -> Any:
+        def report_and_compute() -> Any:
             report(name)
             return compute()
 
-        return run.shared(f"seed {run.seed}, {name}", announced)
+        return run.shared(f"seed {run.seed}, {name}", report_and_compute)
 
     applied = [one for one in protocol.experiments if one.applies(run.scheme)]
     triggers = [one for one in applied if isinstance(one, Backdoor)]
@@ -233,8 +237,8 @@ def _measure_run(run: StudyRun, protocol: StudyProtocol, report: Callable[[str],
     return found
 
 
-def _report_progress(tell: Callable[[str], None], where: str, what: str) -> None:
-    tell(f"{where}, {what}")
+def _report_at(on_progress: Callable[[str], None], where: str, what: str) -> None:
+    on_progress(f"{where}, {what}")
 
 
 def _measure_utility(run: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:

@@ -141,16 +141,16 @@ def _subject(path: Path) -> Subject:
     )
 
 
-def run_study(whole: Study, *, folder: Path, ledger: str | Path, tell: Callable[[str], None]) -> dict[str, Any]:
+def run_study(study: Study, *, folder: Path, ledger: str | Path, on_progress: Callable[[str], None]) -> dict[str, Any]:
     """Runs a study and writes ``run_study.json``, ``run_study.md`` and plots; a finished one is only read.
 
     One that was killed goes on behind the last attack that it finished, and comes to the same bytes.
 
     Args:
-        whole: what is compared.
+        study: what is compared.
         folder: where studies live; this one gets a folder of its own.
         ledger: what holds the protocol's hash from before the first run; made if there is none.
-        tell: called with what happens next.
+        on_progress: called with what happens next.
 
     Returns:
         The document in ``run_study.json``.
@@ -160,24 +160,24 @@ def run_study(whole: Study, *, folder: Path, ledger: str | Path, tell: Callable[
         ConflictError: the ledger is for real budgets, or holds another outcome than the file.
         RecordError: what was finished before was changed, or is of other data or another version.
     """
-    own = folder / f"study-{whole.name}-{whole.hash[:8]}"
-    with open_ledger(ledger) as books:
-        books.verify()
-        charge = _enter_protocol(books, whole)
+    own = folder / f"study-{study.name}-{study.hash[:8]}"
+    with open_ledger(ledger) as opened:
+        opened.verify()
+        charge = _enter_protocol(opened, study)
         file = own / "study.json"
         if charge.state == "committed" and file.exists():
             charge.commit(evidence=_evidence(file))
             kept: dict[str, Any] = codec.parse_json(file.read_bytes())
             return kept
-        cells = ResultCells(own / "cells", bound=_bound(whole))
+        cells = ResultCells(own / "cells", bound=_bound(study))
         conditions = [
             one
-            for subject in whole.subjects
-            for one in measure_subject(subject, whole.protocol, tell=tell, cells=cells)
+            for subject in study.subjects
+            for one in measure_subject(subject, study.protocol, on_progress=on_progress, cells=cells)
         ]
-        document = _document(whole, conditions)
+        document = _document(study, conditions)
         durable_io.write_atomically(file, codec.encode_canonical(document) + b"\n")
-        durable_io.write_atomically(own / "study.md", _page(whole, conditions).encode())
+        durable_io.write_atomically(own / "study.md", _page(study, conditions).encode())
         for name, plot in draw_study_plots(conditions).items():
             durable_io.write_atomically(own / f"{name}.svg", plot.encode())
         charge.commit(evidence=_evidence(file))
@@ -190,21 +190,21 @@ def read_tables(document: dict[str, Any]) -> list[ResultTable]:
     return build_tables([Condition.from_json(one) for one in document["conditions"]])
 
 
-def _bound(whole: Study) -> str:
+def _bound(study: Study) -> str:
     """What finished cells are of: the protocol, every number of the data, and the code."""
-    data = [hash_run_inputs(one.scheme_for(1.0), one.task) for one in whole.subjects]
-    return codec.hash_canonical({"study": whole.hash, "data": data, "version": epsilog.__version__})
+    data = [hash_run_inputs(one.scheme_for(1.0), one.task) for one in study.subjects]
+    return codec.hash_canonical({"study": study.hash, "data": data, "version": epsilog.__version__})
 
 
-def _enter_protocol(books: Ledger, whole: Study) -> Any:
+def _enter_protocol(ledger: Ledger, study: Study) -> Any:
     """The ledger's entry for a protocol: made before the first run, and found again by the same protocol."""
-    scope = f"studies/{whole.name}"
-    if not books.budgets_above(scope):
-        books.create_budget(
+    scope = f"studies/{study.name}"
+    if not ledger.budgets_above(scope):
+        ledger.create_budget(
             scope, kind="approximate", epsilon="1e-9", delta="1e-9", privacy_unit="nobody", simulation=True
         )
-    key = f"study-{whole.hash[:32]}"
-    charge = books.reserve(scope, Composed([]), key=key, delta=LEAST, plan_hash=whole.hash, simulation=True)
+    key = f"study-{study.hash[:32]}"
+    charge = ledger.reserve(scope, Composed([]), key=key, delta=LEAST, plan_hash=study.hash, simulation=True)
     if charge.state == "reserved":
         charge.start()
     return charge
@@ -215,23 +215,23 @@ def _evidence(file: Path) -> dict[str, str]:
     return {"study.json": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
-def _document(whole: Study, conditions: list[Condition]) -> dict[str, Any]:
+def _document(study: Study, conditions: list[Condition]) -> dict[str, Any]:
     return {
         "v": 1,
         "kind": "study",
-        "name": whole.name,
-        "hash": whole.hash,
-        **describe_inputs(whole.subjects, whole.protocol),
+        "name": study.name,
+        "hash": study.hash,
+        **describe_inputs(study.subjects, study.protocol),
         "conditions": [one.to_json() for one in conditions],
-        "found": write_conclusions(conditions, whole.protocol),
+        "found": write_conclusions(conditions, study.protocol),
     }
 
 
-def _page(whole: Study, conditions: list[Condition]) -> str:
-    parts = [f"# {whole.name}", f"Protocol {whole.hash}."]
+def _page(study: Study, conditions: list[Condition]) -> str:
+    parts = [f"# {study.name}", f"Protocol {study.hash}."]
     for table in build_tables(conditions):
         rows = [table.headings, ["---"] * len(table.headings), *table.rows]
         parts += [f"## {table.title}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
-    parts.append("\n".join(f"- {each}" for each in write_conclusions(conditions, whole.protocol)))
+    parts.append("\n".join(f"- {each}" for each in write_conclusions(conditions, study.protocol)))
     parts.append("\n".join(f"![{name}]({name}.svg)" for name in draw_study_plots(conditions)))
     return "\n\n".join(parts) + "\n"

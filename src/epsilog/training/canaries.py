@@ -106,7 +106,7 @@ def make_canary_direction(canaries: Canaries, one: int, size: int) -> Vector:
 
 
 def _stream(canaries: Canaries, purpose: str, one: int) -> RandomStream:
-    return RandomStream.replayed(canaries.key(purpose, one))
+    return RandomStream.from_key(canaries.key(purpose, one))
 
 
 def name_canary_score(task: Task) -> str:

@@ -36,7 +36,7 @@ class RandomStream:
     noise_factor: float = 1.0
 
     @classmethod
-    def replayed(cls, key: int, noise_factor: float = 1.0) -> RandomStream:
+    def from_key(cls, key: int, noise_factor: float = 1.0) -> RandomStream:
         """Opens simulated draws by their ``key``, from the beginning, wherever that is."""
         return cls(np.random.Generator(np.random.Philox(key=key)), noise_factor)
 
@@ -77,22 +77,22 @@ class RandomStream:
         self.fill(drawn)
         return drawn
 
-    def fill(self, room: NDArray[np.float64]) -> None:
+    def fill(self, out: NDArray[np.float64]) -> None:
         """Draws the same normals as ``normals``, into an array that lies in one piece."""
-        self.generator.standard_normal(out=room)
+        self.generator.standard_normal(out=out)
         if self.noise_factor != 1:
-            room *= self.noise_factor
+            out *= self.noise_factor
 
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """Where a run's draws come from; made by ``from_os``, ``simulated`` or ``weakened``.
+    """Where a run's draws come from; made by ``from_os``, ``from_seed`` or ``with_weaker_noise``.
 
     Attributes:
         seed: of a simulation; None for the operating system's entropy.
         noise_factor: multiplies every normal; 1 except in a control that must be caught.
 
-    >>> one, two = Randomness.simulated(7).stream("noise", 1), Randomness.simulated(7).stream("noise", 1)
+    >>> one, two = Randomness.from_seed(7).stream("noise", 1), Randomness.from_seed(7).stream("noise", 1)
     >>> bool((one.normals((3,)) == two.normals((3,))).all())
     True
     """
@@ -111,7 +111,7 @@ class Randomness:
         return cls(None)
 
     @classmethod
-    def simulated(cls, seed: int) -> Randomness:
+    def from_seed(cls, seed: int) -> Randomness:
         """Replayable draws: protects nobody, and marks the run as a simulation."""
         return cls(seed)
 
@@ -134,7 +134,7 @@ class Randomness:
             return _secure(os.getpid(), purpose, round)
         whose = "" if client is None else f"/{client}"
         named = hashlib.sha256(f"epsilog/training/{self.seed}/{purpose}/{round}{whose}".encode()).digest()
-        return RandomStream.replayed(int.from_bytes(named[:16], "little"), self.noise_factor)
+        return RandomStream.from_key(int.from_bytes(named[:16], "little"), self.noise_factor)
 
 
 @lru_cache(maxsize=8)

@@ -50,7 +50,7 @@ class TrainingState(Private):
     participations: NDArray[np.int64]
     memory: Vector = field(default_factory=lambda: np.zeros(0))
     server: Vector = field(default_factory=lambda: np.zeros(0))
-    slots: sampling.Ids = field(default_factory=lambda: sampling.NOTHING)
+    slots: sampling.Ids = field(default_factory=lambda: sampling.NO_SLOTS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +160,9 @@ def compute_next_round(
     now = RoundContext(done, state.model, state.memory, cohort, streams, private, speed)
     with np.errstate(over="ignore", invalid="ignore"):
         change = TRAINED[type(scheme)].change(scheme, engine, now)
-        model, server = training.server.moved(state.model, change.step, state.server, done=done, rounds=scheme.rounds)
+        model, server = training.server.apply_step(
+            state.model, change.step, state.server, done=done, rounds=scheme.rounds
+        )
     if change.aborted:  # nothing was seen
         model, server = state.model, state.server
     scored = engine.evaluate(model) if engine.task.is_scored else ()

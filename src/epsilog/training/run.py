@@ -102,7 +102,7 @@ class DryRunResult:
 
 
 def run_rounds(
-    paid: AuthorizedRun,
+    authorized: AuthorizedRun,
     task: Task,
     *,
     folder: Path,
@@ -118,7 +118,7 @@ def run_rounds(
     the last record says so, and the whole plan stays charged.
 
     Args:
-        paid: the scheme, the charge that pays for it, and where its draws come from.
+        authorized: the scheme, the charge that pays for it, and where its draws come from.
         task: the data, model and local training.
         folder: the run's own folder; made if need be.
         on_round: called with the public record of every round that this call released, once it is booked and on disk.
@@ -133,8 +133,8 @@ def run_rounds(
         RecordError: files that the charge contradicts.
         ConflictError: another process is training in the folder, or the charge is cancelled.
     """
-    scheme, charge = require_matching_scheme(paid.scheme, task), paid.charge
-    paid.require_unit(task)
+    scheme, charge = require_matching_scheme(authorized.scheme, task), authorized.charge
+    authorized.require_unit(task)
     if withdrawn is not None:
         require_withdrawal_support(scheme)
     files = RunFolder(folder, hash_run_inputs(scheme, task))
@@ -156,7 +156,7 @@ def run_rounds(
         while not _has_ended(scheme, records):
             one, gone = state.round + 1, () if withdrawn is None else withdrawn()
             charge.round_started(one)
-            outcome = compute_next_round(scheme, computing, state, paid.randomness, withdrawn=gone)
+            outcome = compute_next_round(scheme, computing, state, authorized.randomness, withdrawn=gone)
             files.prepare(outcome)
             charge.round_released(one, output_hash=outcome.record.output_hash)
             files.finalize(outcome)

@@ -24,7 +24,7 @@ from epsilog.training.noise import RandomStream
 Ids = NDArray[np.int64]
 
 
-NOTHING: Ids = np.zeros(0, dtype=np.int64)
+NO_SLOTS: Ids = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,13 +39,13 @@ class SamplerHistory:
 
     round: int
     participations: Ids
-    slots: Ids = field(default_factory=lambda: NOTHING)
+    slots: Ids = field(default_factory=lambda: NO_SLOTS)
 
 
 @singledispatch
 def draw_slots(cohorts: Cohorts, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
     """Each client's round of the cycle; drawn where a cycle begins, and empty where there is nothing of the kind."""
-    return NOTHING
+    return NO_SLOTS
 
 
 @draw_slots.register
@@ -100,7 +100,7 @@ def draw_poisson_cohort(stream: RandomStream, *, population: int, probability: f
     """Draws a cohort that each of ``population`` clients joins on its own with ``probability``; sorted ids.
 
     >>> from epsilog.training.noise import Randomness
-    >>> draw_poisson_cohort(Randomness.simulated(1).stream("draw_cohort", 1), population=5, probability=1.0).tolist()
+    >>> draw_poisson_cohort(Randomness.from_seed(1).stream("draw_cohort", 1), population=5, probability=1.0).tolist()
     [0, 1, 2, 3, 4]
     """
     return np.flatnonzero(stream.coins((population,), probability))
@@ -114,7 +114,7 @@ def draw_without_replacement(stream: RandomStream, *, eligible: Ids, size: int) 
 
 def draw_integers(stream: RandomStream, *, count: int, below: int) -> Ids:
     """Draws whole numbers from 0, every one alike: words beyond the last whole multiple are drawn again."""
-    limit, drawn = (1 << 64) // below * below, NOTHING
+    limit, drawn = (1 << 64) // below * below, NO_SLOTS
     while drawn.size < count:
         words = stream.words(count - drawn.size)
         kept = words[words <= np.uint64(limit - 1)]

@@ -46,7 +46,9 @@ class ServerOptimizer:
         if self.optimizer == "sgd" and self.momentum is not None:
             raise CheckError("momentum", "absent for sgd", f"{self.momentum}")
 
-    def moved(self, model: Vector, step: Vector, memory: Vector, *, done: int, rounds: int) -> tuple[Vector, Vector]:
+    def apply_step(
+        self, model: Vector, step: Vector, memory: Vector, *, done: int, rounds: int
+    ) -> tuple[Vector, Vector]:
         """The model after a round's step, and what is remembered for the next.
 
         Args:

@@ -125,8 +125,8 @@ class Site:
         mark = secrets.token_hex(32) if is_noisy else again  # never a hash of what is private
         if not self.ledger.is_file():
             raise CheckError("ledger", "there before a site takes part", str(self.ledger))
-        with open_ledger(self.ledger) as books:
-            charge = self._reserve_charge(books, order.scheme, order.run)
+        with open_ledger(self.ledger) as ledger:
+            charge = self._reserve_charge(ledger, order.scheme, order.run)
             released = charge.rounds_released
             if mark in released.values():
                 return compute_upload(order, self.computing(order.training), ALONE)
@@ -161,13 +161,13 @@ class Site:
         if not np.isfinite(model).all():
             raise CheckError("model", "finite", "others")
 
-    def _reserve_charge(self, books: Ledger, scheme: Scheme, run: str) -> Charge:
+    def _reserve_charge(self, ledger: Ledger, scheme: Scheme, run: str) -> Charge:
         """The started charge for the whole schedule: as it was booked at first, or not at all."""
-        for budget in books.budgets_above(self.scope):
+        for budget in ledger.budgets_above(self.scope):
             if budget.relation not in scheme.relations:
                 priced = " or ".join(relation.value for relation in scheme.relations)
                 raise CheckError("relation", f"{priced} for {scheme.kind}", budget.relation.value)
-        charge = books.reserve(
+        charge = ledger.reserve(
             self.scope,
             scheme.release(),
             key=run,
@@ -209,7 +209,7 @@ def _streams(order: TrainRequest, purpose: str) -> ClientStreams:
     if order.draws is None:
         return lambda _: Randomness.from_os().stream(purpose, 0)
     key, factor = getattr(order.draws, purpose), order.draws.noise_factor
-    return lambda _: RandomStream.replayed(key, factor)
+    return lambda _: RandomStream.from_key(key, factor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | 
     try:
         computing = make_engine(engine, _blank(task))
         scored = computing.evaluate(make_initial_state(task).model) if task.is_scored else ()
-        outcome = compute_next_round(trainable, computing, make_initial_state(task), Randomness.simulated(0))
+        outcome = compute_next_round(trainable, computing, make_initial_state(task), Randomness.from_seed(0))
     except ImportError as error:
         raise ConfigError(
             "training", [f"the engine cannot be imported ({error}): {install_command('train')}"]

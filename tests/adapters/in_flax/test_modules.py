@@ -104,7 +104,7 @@ def test_two_rounds_are_those_of_our_own_network(module, scheme):
     found = []
     for model in (OURS, theirs):
         task = task_of(model, unit_is_client=scheme.unit_is_client)
-        released = train_without_charge(quiet, task, randomness=Randomness.simulated(5)).model
+        released = train_without_charge(quiet, task, randomness=Randomness.from_seed(5)).model
         found.append(outputs_of(task, released))
         assert not np.allclose(found[-1], outputs_of(task, model.start), atol=1e-4), "it has moved"
     assert np.allclose(*found, atol=1e-7)
@@ -119,7 +119,7 @@ def test_a_module_starts_as_it_says_and_trains_with_noise(scheme):
 
     model = Model(init, lambda p, x: net.apply({"params": p}, x), "cross-entropy", classes=CLASSES)
     curve = train_without_charge(
-        scheme, task_of(model, unit_is_client=scheme.unit_is_client), randomness=Randomness.simulated(5)
+        scheme, task_of(model, unit_is_client=scheme.unit_is_client), randomness=Randomness.from_seed(5)
     )
     assert len(curve.records) == 2
     assert all(np.isfinite(record.test_loss) for record in curve.records)

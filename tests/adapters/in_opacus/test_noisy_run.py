@@ -51,7 +51,7 @@ def test_steps_without_noise_are_those_of_our_engine(dtype, tolerance, clip_norm
     ours = run_dp_sgd(net, each_loss, features, targets)(start(net), runs, TRAINING)
     clients = Federation(features.numpy(), targets.numpy(), np.array([ROWS]))
     task = Task("x", "row", False, from_torch(net, "cross-entropy", classes=3), TRAINING, clients, None, None)
-    draws = Randomness.simulated(1)
+    draws = Randomness.from_seed(1)
     streams = [lambda client, name=name: draws.stream(name, 1, client) for name in ("batches", "noise")]
     theirs = TorchEngine(task).sum_uploads(RoundInputs(start(net), np.array([0]), *streams), runs).total
     assert ours.any()

@@ -118,7 +118,7 @@ def start(engine):
 
 
 def now(engine, cohort=COHORT):
-    streams = Randomness.simulated(7)
+    streams = Randomness.from_seed(7)
     return RoundInputs(
         start(engine),
         cohort,
@@ -296,7 +296,7 @@ def test_what_is_of_the_machine_or_of_the_user_ends_a_run(monkeypatch, kind):
 
 def test_a_run_with_a_row_on_which_the_module_fails_goes_on(tmp_path):
     scheme = ClientLevelCentral(8, 1.0, 2, 1.0, 0.1)
-    ours = train_without_charge(scheme, words_task(c2=11), randomness=Randomness.simulated(1))
+    ours = train_without_charge(scheme, words_task(c2=11), randomness=Randomness.from_seed(1))
     assert np.isfinite(ours.model).all()
     assert len(ours.records) == 2
 
@@ -314,7 +314,7 @@ def test_a_site_with_a_row_on_which_the_module_fails_answers_as_others_do(tmp_pa
         answers.append(
             compute_upload(TrainRequest("one", scheme, task.training, start(TorchEngine(task)), draws), computing, ONE)
         )
-    noise = scheme.noise_stddev * RandomStream.replayed(2).normals(answers[0].shape)
+    noise = scheme.noise_stddev * RandomStream.from_key(2).normals(answers[0].shape)
     assert np.array_equal(answers[0], noise)
     assert 0 < np.linalg.norm(answers[1] - noise) <= 0.2
 
@@ -429,7 +429,7 @@ def test_what_is_not_trained_stays_and_is_told_and_the_users_module_is_left_alon
     assert from_torch(inner, "cross-entropy", classes=3).describe()["untrained"] != told["untrained"]
     inner[0].weight.data -= 1
     task = task_of(model, 4)
-    train_without_charge(ClientLevelCentral(8, 1.0, 2, 1.0, 0.1), task, randomness=Randomness.simulated(1))
+    train_without_charge(ClientLevelCentral(8, 1.0, 2, 1.0, 0.1), task, randomness=Randomness.from_seed(1))
     assert all(torch.allclose(one, before[name]) for name, one in inner.state_dict().items())
     assert [one.requires_grad for one in inner.parameters()] == [False, False, True, True, True, True]
 
@@ -452,7 +452,7 @@ def test_whole_runs_are_those_of_the_compiled_engine(scheme):
         vector = 0.3 * np.random.default_rng(9).standard_normal(model.size)
         moved = dataclasses.replace(model, init=lambda model=model, vector=vector: model.unflatten(vector))
         task = dataclasses.replace(task_of(moved, 4, schedule="cosine"), unit_is_client=scheme.unit_is_client)
-        curves.append(train_without_charge(scheme, task, randomness=Randomness.simulated(2)))
+        curves.append(train_without_charge(scheme, task, randomness=Randomness.from_seed(2)))
     ours, theirs = curves
     assert ours.model == pytest.approx(theirs.model, abs=1e-12)
     for one, other in zip(ours.records, theirs.records, strict=True):
@@ -513,7 +513,7 @@ def test_canaries_lose_as_much_as_on_the_compiled_engine(dtype):
     losses, scores = [], []
     for engine in both("mlp", dtype):
         task = dataclasses.replace(engine.task, unit="row", unit_is_client=False)
-        task = insert_canaries(add_canary_slots(task, 9), draw_canaries(9, Randomness.simulated(3)))
+        task = insert_canaries(add_canary_slots(task, 9), draw_canaries(9, Randomness.from_seed(3)))
         make_engine(None, task)
         losses.append(canaries._losses(task.model, start(engine), *canaries.make_canary_rows(task.canaries, task)))
         scores.append(compute_canary_scores(task, start(engine)))

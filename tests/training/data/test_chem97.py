@@ -123,7 +123,7 @@ def test_central_noise_at_epsilon_4_keeps_the_utility_and_far_too_much_noise_doe
     def score(noise_multiplier, *, private=True):
         scheme = ClientLevelCentral(2000, 0.2, 60, 0.2, noise_multiplier)
         return (
-            train_without_charge(scheme, task, randomness=Randomness.simulated(1), private=private)
+            train_without_charge(scheme, task, randomness=Randomness.from_seed(1), private=private)
             .records[-1]
             .test_score
         )

@@ -652,7 +652,7 @@ def test_what_a_report_prints_is_the_schema_and_nothing_of_the_rows(tmp_path):
 
 @pytest.mark.parametrize("count", [1, 0, 2.5])
 def test_numbered_classes_are_two_or_more(count):
-    assert schema.ClassTarget(2).told(1) == 1
+    assert schema.ClassTarget(2).describe(1) == 1
     with pytest.raises(ValueError, match="count must be"):
         schema.ClassTarget(count)
 

@@ -50,7 +50,7 @@ def test_the_price_is_that_of_two_releases_of_one_sample_and_above_a_fixed_clip(
 def sizes_of_updates(task, model):
     """Each client's whole update, unclipped."""
     engine, everybody = CompiledEngine(task), range(task.clients.count)
-    streams = Randomness.simulated(0)
+    streams = Randomness.from_seed(0)
     one = [
         engine.sum_uploads(
             RoundInputs(model, np.array([client]), lambda c: streams.stream("batches", 1, c)), RawUpdate(np.inf)
@@ -68,14 +68,14 @@ def test_the_clip_goes_to_the_quantile_from_either_side(small_task, factor):
     norms = np.sort(sizes_of_updates(task, make_initial_state(task).model))
     loud = {"sampling_probability": 1.0, "quantile_noise": 0.1, "noise_multiplier": 1e-9}
     scheme = replace(SCHEME, clip_norm=factor * norms[6], rounds=60, **loud)
-    records = train_without_charge(scheme, task, randomness=Randomness.simulated(3)).records
+    records = train_without_charge(scheme, task, randomness=Randomness.from_seed(3)).records
     assert 0.9 * norms[5] < records[-1].clip_norm < 1.1 * norms[7]
     if factor != 1:
         assert (records[9].clip_norm - records[0].clip_norm) * (1 - factor) > 0
 
 
 def test_what_a_round_releases_is_what_the_next_one_clips_to(small_task):
-    records = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1)).records
+    records = train_without_charge(SCHEME, small_task(), randomness=Randomness.from_seed(1)).records
     assert records[0].clip_norm == SCHEME.clip_norm
     for before, after in itertools.pairwise(records):
         moved = before.clip_norm * np.exp(-0.5 * (before.unclipped - 0.5))
@@ -94,7 +94,7 @@ def test_a_clip_norm_stays_within_reach_whatever_the_count_says():
 
 def test_a_verifier_follows_the_clip_norms(small_task):
     scheme = replace(SCHEME, rounds=40)
-    records = list(train_without_charge(scheme, small_task(), randomness=Randomness.simulated(1)).records)
+    records = list(train_without_charge(scheme, small_task(), randomness=Randomness.from_seed(1)).records)
     assert check_clipping(records, scheme).verdict == "passed"
     assert check_clipping([], scheme).verdict == "passed"
     lies = {
@@ -115,7 +115,7 @@ def test_a_verifier_follows_the_clip_norms(small_task):
 def test_weak_noise_is_noticed_under_a_clip_norm_that_moves(small_task):
     scheme = replace(SCHEME, rounds=60, clip_learning_rate=1.0)
     for source, verdict in (
-        (Randomness.simulated(1), "passed"),
+        (Randomness.from_seed(1), "passed"),
         (Randomness.with_weaker_noise(1, noise_factor=0.7), "failed"),
         (Randomness.with_weaker_noise(1, noise_factor=1.3), "warned"),
     ):
@@ -128,7 +128,7 @@ def test_norms_are_compared_with_the_clip_of_their_own_round(small_task):
     task, scheme, state = small_task(), replace(SCHEME, clip_norm=0.01), make_initial_state(small_task())
     outcomes = []
     for _ in range(12):
-        outcomes.append(compute_next_round(scheme, CompiledEngine(task), state, Randomness.simulated(2)))
+        outcomes.append(compute_next_round(scheme, CompiledEngine(task), state, Randomness.from_seed(2)))
         state = outcomes[-1].state
     records, custody = [each.record for each in outcomes], [each.custody for each in outcomes]
     assert records[-1].clip_norm > 2 * scheme.clip_norm
@@ -138,12 +138,12 @@ def test_norms_are_compared_with_the_clip_of_their_own_round(small_task):
 
 
 def test_without_privacy_nothing_is_clipped_and_a_fixed_clip_says_nothing_of_shares(small_task):
-    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False).records
+    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.from_seed(1), private=False).records
     assert all(record.unclipped >= 0.5 for record in bare)
     assert not any(any(record.padding) for record in bare)
     fixed = ClientLevelCentral(12, 0.5, 2, 0.2, 1.0)
     assert {
-        each.unclipped for each in train_without_charge(fixed, small_task(), randomness=Randomness.simulated(1)).records
+        each.unclipped for each in train_without_charge(fixed, small_task(), randomness=Randomness.from_seed(1)).records
     } == {None}
 
 
@@ -164,7 +164,7 @@ def test_somebody_who_has_nothing_to_send_moves_the_count_by_no_more_than_is_pri
 
     def count(change):
         task = small_task(change=change)
-        found = compute_next_round(scheme, CompiledEngine(task), make_initial_state(task), Randomness.simulated(1))
+        found = compute_next_round(scheme, CompiledEngine(task), make_initial_state(task), Randomness.from_seed(1))
         return (found.record.unclipped - 0.5) * scheme.expected_cohort
 
     def without(client):

@@ -99,7 +99,7 @@ def noise_rows(scheme, task, seed):
         clipped = engine.sum_uploads(
             RoundInputs(state.model, np.array(scheme.cohorts.due(number))), RawUpdate(scheme.clip_norm)
         )
-        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(seed))
+        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.from_seed(seed))
         rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         state = outcome.state
         assert state.memory.size == (0 if number == scheme.rounds else len(scheme.decays) * state.model.size)
@@ -177,5 +177,5 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
 
 def test_it_is_stored_with_its_lists_and_without_privacy_remembers_zeros(small_task):
     assert codec.from_json(codec.to_json(SCHEME)) == SCHEME
-    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False)
+    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.from_seed(1), private=False)
     assert not any(any(record.padding) for record in bare.records)

@@ -38,7 +38,7 @@ def test_each_participant_adds_noise_of_the_stated_size(small_task):
     draws, padding = [], []
     for seed in range(60):
         loud, quiet = (
-            compute_next_round(scheme, engine, make_initial_state(task), Randomness.simulated(seed))
+            compute_next_round(scheme, engine, make_initial_state(task), Randomness.from_seed(seed))
             for scheme in (SCHEME, replace(SCHEME, noise_multiplier=0.0))
         )
         draws.append((loud.state.model - quiet.state.model) * np.sqrt(5) / SCHEME.noise_stddev)
@@ -54,7 +54,7 @@ def test_a_client_beyond_its_cap_is_absent_and_nobody_left_is_an_empty_round(sma
     task, engine, scheme = small_task(), CompiledEngine(small_task()), replace(SCHEME, cohort_size=12, rounds=5)
     state, sizes = make_initial_state(task), []
     for _ in range(5):
-        outcome = compute_next_round(scheme, engine, state, Randomness.simulated(1))
+        outcome = compute_next_round(scheme, engine, state, Randomness.from_seed(1))
         state, sizes = outcome.state, [*sizes, len(outcome.custody.participants)]
     assert sizes == [12, 12, 12, 0, 0]
     assert state.participations.tolist() == [3] * 12
@@ -62,9 +62,9 @@ def test_a_client_beyond_its_cap_is_absent_and_nobody_left_is_an_empty_round(sma
 
 def test_only_nothing_in_its_place_is_a_neighbour(small_task, charge_for):
     task = small_task()
-    AuthorizedRun(SCHEME, charge_for(SCHEME, task.unit), Randomness.simulated(1))
+    AuthorizedRun(SCHEME, charge_for(SCHEME, task.unit), Randomness.from_seed(1))
     charge = charge_for(SCHEME, task.unit)
     for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE):
         charge.request = replace(charge.request, relation=relation)
         with pytest.raises(ValueError, match="relation must be zero-out for client-level-client-side"):
-            AuthorizedRun(SCHEME, charge, Randomness.simulated(1))
+            AuthorizedRun(SCHEME, charge, Randomness.from_seed(1))

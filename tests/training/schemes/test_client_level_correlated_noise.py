@@ -90,7 +90,7 @@ def noise_rows(scheme, task, seed):
     for number in range(1, scheme.rounds + 1):
         cohort = np.array(scheme.cohorts.due(number))
         clipped = engine.sum_uploads(RoundInputs(state.model, cohort), RawUpdate(scheme.clip_norm))
-        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.simulated(seed))
+        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.from_seed(seed))
         rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         padding.append(outcome.record.padding)
         state = outcome.state
@@ -124,7 +124,7 @@ def test_a_verifier_knows_whose_turn_it_is(small_task):
     outcome, task = [], small_task()
     state = rounds.make_initial_state(task)
     for _ in range(10):
-        outcome.append(rounds.compute_next_round(SCHEME, CompiledEngine(task), state, Randomness.simulated(1)))
+        outcome.append(rounds.compute_next_round(SCHEME, CompiledEngine(task), state, Randomness.from_seed(1)))
         state = outcome[-1].state
     custody = [each.custody for each in outcome]
     assert check_participation(custody, SCHEME).verdict == "passed"
@@ -136,7 +136,7 @@ def test_a_verifier_knows_whose_turn_it_is(small_task):
 
 
 def test_without_privacy_no_noise_is_remembered(small_task):
-    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.simulated(1), private=False)
+    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.from_seed(1), private=False)
     assert not any(any(record.padding) for record in bare.records)
 
 
@@ -161,7 +161,7 @@ def test_a_run_that_diverges_forgets_its_noise(small_task):
     sizes = {}
     for scheme in (first, loud):
         outcome = rounds.compute_next_round(
-            scheme, CompiledEngine(task), rounds.make_initial_state(task), Randomness.simulated(1)
+            scheme, CompiledEngine(task), rounds.make_initial_state(task), Randomness.from_seed(1)
         )
         sizes[outcome.record.diverged] = outcome.state.memory.size
     assert sizes == {False: task.model.size, True: 0}
@@ -174,9 +174,9 @@ BINS = replace(SCHEME, clients=60, cycle_length=6, bands=2, rounds=24, sampling=
 
 def cohorts_of(scheme, seed):
     """Who is drawn in each round, as a run draws them."""
-    slots, found = sampling.NOTHING, []
+    slots, found = sampling.NO_SLOTS, []
     for number in range(1, scheme.rounds + 1):
-        stream = Randomness.simulated(seed).stream("cohort", number)
+        stream = Randomness.from_seed(seed).stream("cohort", number)
         before = SamplerHistory(number, np.zeros(scheme.clients, int), slots)
         slots = sampling.draw_slots(scheme.cohorts, stream, before)
         found.append(sampling.draw_cohort(scheme.cohorts, stream, replace(before, slots=slots)))
@@ -269,7 +269,7 @@ def test_a_run_with_bins_goes_on_with_them(small_task):
     scheme, task = replace(BINS, clients=12, cycle_length=4, rounds=12), small_task()
     state, custody = rounds.make_initial_state(task), []
     for _ in range(scheme.rounds):
-        outcome = rounds.compute_next_round(scheme, CompiledEngine(task), state, Randomness.simulated(2))
+        outcome = rounds.compute_next_round(scheme, CompiledEngine(task), state, Randomness.from_seed(2))
         state = outcome.state
         custody.append(outcome.custody)
     assert check_participation(custody, scheme).verdict == "passed"

@@ -83,7 +83,7 @@ def test_a_fine_grid_costs_what_the_whole_noise_costs_and_a_coarse_one_promises_
 
 @pytest.mark.parametrize("stddev", [1.0, 3.7, 100.0])
 def test_shares_have_the_law_they_claim(stddev):
-    drawn = draw_discrete_gaussians(Randomness.simulated(3).stream("noise", 1), stddev, 40_000)
+    drawn = draw_discrete_gaussians(Randomness.from_seed(3).stream("noise", 1), stddev, 40_000)
     assert drawn.dtype == np.int64
     edges = np.unique(np.round(stddev * np.linspace(-3, 3, 13)).astype(int))
     reach = int(12 * stddev)
@@ -93,13 +93,13 @@ def test_shares_have_the_law_they_claim(stddev):
     expected = np.bincount(cells, weights, minlength=edges.size + 1) * drawn.size
     found = np.bincount(np.searchsorted(edges, drawn), minlength=edges.size + 1)
     assert stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue > 1e-6
-    wide = draw_discrete_gaussians(Randomness.simulated(3).stream("noise", 2), 1.1 * stddev, 40_000)
+    wide = draw_discrete_gaussians(Randomness.from_seed(3).stream("noise", 2), 1.1 * stddev, 40_000)
     wrong = np.bincount(np.searchsorted(edges, wide), minlength=edges.size + 1)
     assert stats.chisquare(wrong, expected).pvalue < 1e-6
 
 
 def test_no_draw_is_lost_and_a_control_draws_less():
-    stream = Randomness.simulated(3).stream("noise", 1)
+    stream = Randomness.from_seed(3).stream("noise", 1)
     assert draw_discrete_gaussians(stream, 2.0, 0).shape == (0,)
     assert not draw_discrete_gaussians(stream, 0.0, 5).any()
     assert draw_discrete_gaussians(stream, 2.0, 17).shape == (17,)
@@ -121,7 +121,7 @@ def test_the_model_is_the_mean_of_updates_on_the_grid_plus_all_shares(small_task
     fine = replace(SCHEME, noise_multiplier=1e-9, grid=1e-6, modulus_bits=40)
     for seed in range(40):
         loud, quiet = (
-            compute_next_round(scheme, engine, make_initial_state(task), Randomness.simulated(seed))
+            compute_next_round(scheme, engine, make_initial_state(task), Randomness.from_seed(seed))
             for scheme in (SCHEME, fine)
         )
         assert loud.custody.participants == quiet.custody.participants
@@ -140,7 +140,7 @@ def test_rounding_towards_zero_makes_no_norm_larger(small_task):
             SCHEME, cohort_size=1, survivors=1, rounds=1, max_participations=1, noise_multiplier=1e-12, grid=grid
         )
         for seed in range(8):
-            outcome = compute_next_round(scheme, engine, make_initial_state(task), Randomness.simulated(seed))
+            outcome = compute_next_round(scheme, engine, make_initial_state(task), Randomness.from_seed(seed))
             moved = np.linalg.norm(outcome.state.model - make_initial_state(task).model)
             assert moved <= SCHEME.clip_norm * (1 + 1e-9)
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_whole_is_refused(small_task):
 
 @pytest.mark.parametrize("stddev", [2.0**38, 2.0**40])
 def test_the_last_bits_of_the_widest_shares_are_random(stddev):
-    drawn = draw_discrete_gaussians(Randomness.simulated(5).stream("noise", 1), stddev, 40_000)
+    drawn = draw_discrete_gaussians(Randomness.from_seed(5).stream("noise", 1), stddev, 40_000)
     for modulus in (2, 8):
         found = np.bincount(drawn % modulus, minlength=modulus)
         assert stats.chisquare(found).pvalue > 1e-6

@@ -173,7 +173,7 @@ def run(scheme, task, *, source=None):
     engine, state, outcomes = Fixed(task), make_initial_state(task), []
     require_matching_scheme(scheme, task)
     for _ in range(scheme.rounds):
-        outcomes.append(compute_next_round(scheme, engine, state, source or Randomness.simulated(1)))
+        outcomes.append(compute_next_round(scheme, engine, state, source or Randomness.from_seed(1)))
         state = outcomes[-1].state
     return outcomes
 
@@ -195,7 +195,7 @@ def test_the_divisor_and_the_noise_are_public_whoever_came(small_task, way):
     task, drawn = small_task(), []
     engine = Fixed(task)
     for seed in range(40):
-        outcome = compute_next_round(way, engine, make_initial_state(task), Randomness.simulated(seed))
+        outcome = compute_next_round(way, engine, make_initial_state(task), Randomness.from_seed(seed))
         came = len(outcome.custody.participants)
         drawn.append((outcome.state.model - make_initial_state(task).model) * 3 - came * engine.updates[0])
         assert len(outcome.record.padding) == 16
@@ -222,11 +222,11 @@ def test_bins_are_kept_until_their_cycle_ends_also_by_a_run_that_was_killed(smal
 
 def test_slots_are_uniform_and_drawn_anew():
     cohorts, counts = replace(WAYS["balls-in-bins"], clients=30).cohorts, np.zeros((4, 4))
-    slots = sampling.NOTHING
+    slots = sampling.NO_SLOTS
     for one in range(1, 801):
         before = slots
         slots = sampling.draw_slots(
-            cohorts, Randomness.simulated(3).stream("cohort", one), SamplerHistory(one, slots, slots)
+            cohorts, Randomness.from_seed(3).stream("cohort", one), SamplerHistory(one, slots, slots)
         )
         if one > 1 and (one - 1) % 4 == 0:
             np.add.at(counts, (before, slots), 1)
@@ -242,7 +242,7 @@ def test_whole_numbers_have_no_bias():
     below = 3 * 2**61
     found = sampling.draw_integers(RandomStream(SimpleNamespace(bit_generator=source)), count=4, below=below)
     assert found.tolist() == [0, 2**62, 3 * 2**61 - 1, 5]
-    small = sampling.draw_integers(Randomness.simulated(1).stream("x", 1), count=30_000, below=7)
+    small = sampling.draw_integers(Randomness.from_seed(1).stream("x", 1), count=30_000, below=7)
     assert stats.chisquare(np.bincount(small, minlength=7)).pvalue > 1e-6
 
 
@@ -258,7 +258,7 @@ BINS = ClientLevelCentral(300, None, 40, 0.5, 2.0, sampling="balls-in-bins", cyc
 
 
 def drawn(scheme, seed):
-    source, slots, cohorts = Randomness.simulated(seed), sampling.NOTHING, []
+    source, slots, cohorts = Randomness.from_seed(seed), sampling.NO_SLOTS, []
     for one in range(1, scheme.rounds + 1):
         stream, before = (
             source.stream("cohort", one),

@@ -100,8 +100,8 @@ class RDataFrame:
             self._refuse(f"{path.name}: SHA-256 must be {self.sha256}, got {found}")
         return content
 
-    def _refuse(self, says: str) -> None:
-        raise ConfigError(self.name, [says])
+    def _refuse(self, reason: str) -> None:
+        raise ConfigError(self.name, [reason])
 
 
 def mark_held_out(numbers: NDArray[np.int64], count: int, salt: str) -> NDArray[np.bool_]:

@@ -68,7 +68,7 @@ class CustomData:
         unit_is_client = self._level(unit)
         if self.test_share and not unit_is_client and self.schema.id is None:
             raise CheckError("id", "a column that names each row, to hold rows out by", "nothing")
-        held_out = rows.held_out(self.test_share or 0.0, whole_clients=unit_is_client)
+        held_out = rows.held_out(self.test_share or 0.0, by_client=unit_is_client)
         clients = rows.federation(~held_out)
         test, notes = self._test_set(rows, held_out)
         if self.public:
@@ -132,7 +132,7 @@ class CustomData:
         """Of one class alone an accuracy says nothing."""
         goal, only = self.schema.goal, test.targets[0]
         if isinstance(goal, CategoryColumn | ClassTarget) and (test.targets == only).all():
-            given = "; ".join([f"{goal.told(int(only))!r} in all of {len(test.targets):,}", *notes])
+            given = "; ".join([f"{goal.describe(int(only))!r} in all of {len(test.targets):,}", *notes])
             raise CheckError(field, f"{bound} of two classes or more", given)
 
     def _left_out(

@@ -64,7 +64,7 @@ class RangeColumn:
         low, high = (_number(end) for end in (self.low, self.high))
         return low, high
 
-    def told(self, predicted: float) -> Any:
+    def describe(self, predicted: float) -> Any:
         """A prediction between -1 and 1 in the range's own terms; a number, or a date."""
         low, high = self.bounds
         found = low + (min(max(predicted, -1.0), 1.0) + 1.0) / 2.0 * (high - low)
@@ -107,7 +107,7 @@ class CategoryColumn:
         """What a column of these holds, for a message."""
         return f"words of the list {list(self.names)}"
 
-    def told(self, predicted: int) -> str:
+    def describe(self, predicted: int) -> str:
         """The word at a place."""
         return self.names[predicted]
 
@@ -139,7 +139,7 @@ class ClassTarget:
         """What a column of these holds, for a message."""
         return f"class numbers from 0 to {self.count - 1}"
 
-    def told(self, predicted: int) -> int:
+    def describe(self, predicted: int) -> int:
         """A class is its number."""
         return int(predicted)
 
@@ -157,7 +157,7 @@ class UnscaledColumn:
         """What a column of these holds, for a message."""
         return "numbers"
 
-    def told(self, predicted: float) -> float:
+    def describe(self, predicted: float) -> float:
         """A prediction is what it is."""
         return float(predicted)
 

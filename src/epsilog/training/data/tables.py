@@ -65,10 +65,10 @@ class EncodedRows(Private):
         with _asked_by("client"):
             return cls(table, schema, table.columns[schema.client].names())
 
-    def held_out(self, share: float, *, whole_clients: bool) -> NDArray[np.bool_]:
+    def held_out(self, share: float, *, by_client: bool) -> NDArray[np.bool_]:
         """Marks the rows whose unit is held out: a unit is, where the SHA-256 of its name is small; shape (rows,)."""
         units = self.whose
-        if share and not whole_clients:
+        if share and not by_client:
             with _asked_by("id"):
                 units = self.table.columns[self.schema.id or ""].names()
         chosen = np.array([*(is_held_out(name, share) for name in units.known), False])

@@ -89,7 +89,7 @@ def sum_updates(
         norm = jnp.where(there, weight * jnp.sqrt(sum(map(_sum_squares, jax.tree.leaves(update)))), 0.0)
         factor = clipping.compute_clip_factors(norm, clip_norm, xp=jnp)
         kept = there & (factor > 0)
-        total = jax.tree.map(lambda whole, part: whole + jnp.where(kept, factor * weight * part, 0.0), total, update)
+        total = jax.tree.map(lambda summed, part: summed + jnp.where(kept, factor * weight * part, 0.0), total, update)
         largest = jnp.maximum(largest, jnp.where(factor > 0, factor * norm, 0.0))
         return total, largest, clipped + (factor < 1), dropped + (factor == 0)
 
@@ -129,7 +129,7 @@ def sum_dp_sgd(
         total, *seen = sums
         end, *seen = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), (start, *seen))
         weight = work.weights[slot]
-        return jax.tree.map(lambda whole, part: whole + weight * part, total, _change(end, start)), *seen
+        return jax.tree.map(lambda summed, part: summed + weight * part, total, _change(end, start)), *seen
 
     def step(slot: Any, index: Any, carried: Any) -> Any:
         params, *seen = carried
@@ -139,7 +139,7 @@ def sum_dp_sgd(
             summed, largest, clipped, dropped = sums
             each = gradients.compute_example_gradients(model, params, x, y, here)
             factor = jnp.where(here & each.reached, clipping.compute_clip_factors(each.norms, clip_norm, xp=jnp), 0.0)
-            summed = jax.tree.map(jnp.add, summed, each.weighted(factor))
+            summed = jax.tree.map(jnp.add, summed, each.sum_weighted(factor))
             largest = jnp.maximum(largest, jnp.where(factor > 0, factor * each.norms, 0.0).max())
             return summed, largest, clipped + (here & (factor < 1)).sum(), dropped + (here & (factor == 0)).sum()
 
@@ -177,7 +177,7 @@ def evaluate(model: Model, test: Any, vector: Any) -> Any:
     """Mean loss and score on a test set."""
     features, targets = test
     outputs = model.apply(model.unflatten(vector.astype(features.dtype)), features)
-    return model.losses(outputs, targets).mean(), model.scored(outputs, targets)
+    return model.losses(outputs, targets).mean(), model.compute_score(outputs, targets)
 
 
 def _descend(params: Params, gradient: Params, step_size: Any) -> Params:

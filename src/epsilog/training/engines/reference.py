@@ -83,7 +83,7 @@ class ReferenceEngine(Engine):
         trained, (features, targets) = self.task.model, self.task.test_set()
         with program.use_full_precision():
             outputs = trained.apply(trained.unflatten(jnp.asarray(model)), jnp.asarray(features, jnp.float64))
-            return float(trained.losses(outputs, targets).mean()), float(trained.scored(outputs, targets))
+            return float(trained.losses(outputs, targets).mean()), float(trained.compute_score(outputs, targets))
 
     def _local_run(self, model: Vector, rows: list[int], learning_rate: float) -> Vector:
         """Takes a client's rows in turn, so many a step; with fewer than that, all of them in each."""

@@ -70,7 +70,7 @@ class TorchEngine(RowEngine):
             params = trained.unflatten(self._tensor(model))
             parts = [trained.apply(params, torch.as_tensor(features[rows])) for rows in _parts(len(goals), ROWS)]
             outputs = torch.cat(parts)
-            return float(trained.losses(outputs, goals).mean()), float(trained.scored(outputs, goals))
+            return float(trained.losses(outputs, goals).mean()), float(trained.compute_score(outputs, goals))
 
     def _update_or_none(self, now: RoundInputs, client: int) -> Vector:
         """A client's update; NaN, which counts as zero, where the module fails on its rows: that must not show."""
@@ -133,11 +133,11 @@ class TorchEngine(RowEngine):
         """The sum of the examples' clipped gradients."""
         parts, size = [], len(vector)
 
-        def formed(features: Tensor, targets: Tensor) -> NDArray[np.floating]:
+        def compute_gradients(features: Tensor, targets: Tensor) -> NDArray[np.floating]:
             return np.asarray(compute_torch_gradients(self.task.model, vector, features, targets).numpy())
 
         for rows in _parts(len(features), max(1, FORMED // size)):
-            each = compute_gradients_or_nan(formed, features[rows], targets[rows], size=size)
+            each = compute_gradients_or_nan(compute_gradients, features[rows], targets[rows], size=size)
             parts.append(sum_clipped_examples(each, clip_norm))
         return combine_sums(parts, size=size)
 

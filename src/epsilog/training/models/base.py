@@ -190,7 +190,7 @@ class Model:
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
         return loss(outputs, targets)
 
-    def scored(self, outputs: Any, targets: Any) -> Any:
+    def compute_score(self, outputs: Any, targets: Any) -> Any:
         """How good outputs are on a whole test set."""
         if self.score is not None:
             return self.score(outputs, targets)

@@ -61,13 +61,13 @@ class CustomModel:
     source: bytes = field(repr=False)
 
     @classmethod
-    def read(cls, kind: str, beside: Path, options: dict[str, Any]) -> CustomModel:
+    def read(cls, kind: str, folder: Path, options: dict[str, Any]) -> CustomModel:
         """Reads the file, and runs nothing of it.
 
         Raises:
             CheckError: a name that is none, or a file that cannot be read.
         """
-        file = beside / f"{require_factory_name(kind).partition(':')[0]}.py"
+        file = folder / f"{require_factory_name(kind).partition(':')[0]}.py"
         try:
             source = file.read_bytes()
         except OSError as error:
@@ -149,13 +149,13 @@ class WarmStart:
     vector: NDArray[np.float64] = field(repr=False, compare=False)
 
     @classmethod
-    def read(cls, kind: Any, initial: Any, beside: Path) -> WarmStart:
+    def read(cls, kind: Any, initial: Any, folder: Path) -> WarmStart:
         """Takes an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
 
         Raises:
             CheckError: a file that cannot be read, or anything but finite real numbers, one after another.
         """
-        found = _load_array(beside / initial) if isinstance(initial, str | Path) else np.asarray(initial)
+        found = _load_array(folder / initial) if isinstance(initial, str | Path) else np.asarray(initial)
         if found.dtype.kind != "f" or found.ndim != 1:
             raise CheckError("initial", "finite real numbers of shape (d,)", f"{found.dtype} {found.shape}")
         if not np.isfinite(found).all():

@@ -34,19 +34,19 @@ class Gradients(NamedTuple):
     Attributes:
         norms: L2, in float64; shape (n,).
         reached: which examples have a norm; shape (n,).
-        weighted: sums them, each times its factor (n,), in float64.
+        sum_weighted: sums them, each times its factor (n,), in float64.
     """
 
     norms: Any
     reached: Any
-    weighted: Callable[[Any], Params]
+    sum_weighted: Callable[[Any], Params]
 
 
 class LayerGradients(NamedTuple):
     """One layer's part of the gradients of some examples: squared norms (n,), and the sum that ``Gradients`` names."""
 
     squares: Any
-    weighted: Callable[[Any], Params]
+    sum_weighted: Callable[[Any], Params]
 
 
 def compute_batch_gradient(model: Model, params: Params, x: Any, y: Any, weights: Any) -> Params:
@@ -70,30 +70,30 @@ def compute_example_gradients(model: Model, params: Params, x: Any, y: Any, here
     """
     known = _list_known_norms(model, params, x[0])
 
-    def seen() -> Any:
+    def compute() -> Any:
         return (
             _collect_layer_gradients(model, params, x, y, known)
             if known
-            else _compute_whole_gradients(model, params, x, y)
+            else _compute_full_gradients(model, params, x, y)
         )
 
-    leaves, structure = jax.tree.flatten(_once(seen, here.any()))
+    leaves, structure = jax.tree.flatten(_once(compute, here.any()))
     flat, reached = clipping.prepare_clip_factors([leaf.reshape(len(x), -1) for leaf in leaves], xp=jnp)
     shaped = [one.reshape(leaf.shape) for one, leaf in zip(flat, leaves, strict=True)]
     wide = jax.tree.unflatten(structure, shaped)
     if not known:
         whole = _wrap_gradients(wide)
-        return Gradients(jnp.sqrt(whole.squares), reached, whole.weighted)
+        return Gradients(jnp.sqrt(whole.squares), reached, whole.sum_weighted)
     pieces = [
-        _compute_by_ghost_norm(layer, own, *arrays) if ghost else _wrap_gradients(arrays)
+        _compute_by_example_norms(layer, own, *arrays) if ghost else _wrap_gradients(arrays)
         for layer, own, arrays, ghost in zip(model.layers, params, wide, known, strict=True)
     ]
     squares = [piece.squares for piece in pieces]
 
-    def weighted(factors: Any) -> Params:
-        return tuple(piece.weighted(factors) for piece in pieces)
+    def sum_weighted(factors: Any) -> Params:
+        return tuple(piece.sum_weighted(factors) for piece in pieces)
 
-    return Gradients(jnp.sqrt(sum(squares[1:], squares[0])), reached, weighted)
+    return Gradients(jnp.sqrt(sum(squares[1:], squares[0])), reached, sum_weighted)
 
 
 def rows_at_once(model: Model, width: int, precision: Any) -> int | None:
@@ -146,9 +146,9 @@ def _pulled_alone(layer: Layer, params: Params, row: Any, slope: Any) -> Params:
     return backpropagate_layer(layer, params, row[None], slope[None])
 
 
-def _compute_by_ghost_norm(layer: Layer, params: Params, x: Any, slopes: Any) -> LayerGradients:
+def _compute_by_example_norms(layer: Layer, params: Params, x: Any, slopes: Any) -> LayerGradients:
     """A layer's part by its ghost norms, of what enters it and of slopes in float64."""
-    squares, standing = layer.ghost_norm(x, slopes)  # type: ignore[misc] # its norms are known
+    squares, standing = layer.example_norms(x, slopes)  # type: ignore[misc] # its norms are known
     across = (len(x), *[1] * (standing.ndim - 1))
     wide = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), params)
     # With the examples last, XLA's product of doubles is twice as fast, since they are summed over in order; left alone
@@ -159,7 +159,7 @@ def _compute_by_ghost_norm(layer: Layer, params: Params, x: Any, slopes: Any) ->
     )
 
 
-def _compute_whole_gradients(model: Model, params: Params, x: Any, y: Any) -> Params:
+def _compute_full_gradients(model: Model, params: Params, x: Any, y: Any) -> Params:
     """The whole gradients, of a model that is not made of layers."""
 
     def loss(params: Params, row: Any, target: Any) -> Any:
@@ -192,7 +192,7 @@ def _list_known_norms(model: Model, params: Params, row: Any) -> list[bool]:
     def call(place: int, x: Any) -> Any:
         left = model.layers[place].apply(params[place], x)
         whole.append(place not in calls and x.shape[:1] == left.shape[:1] == (1,))
-        calls[place] = model.layers[place].ghost_norm(x, left) is not None
+        calls[place] = model.layers[place].example_norms(x, left) is not None
         return left
 
     if forward is not None:

@@ -196,12 +196,12 @@ KINDS: dict[str, Callable[..., ModelKind]] = {
 }
 
 
-def parse_model_kind(kind: str, /, beside: Path = Path(), initial: Any = None, **options: Any) -> ModelKind:
+def parse_model_kind(kind: str, /, folder: Path = Path(), initial: Any = None, **options: Any) -> ModelKind:
     """A kind of model with its options, checked.
 
     Args:
         kind: one of ``KINDS``, or module:factory.
-        beside: the folder of that module's file, and of ``initial``.
+        folder: the folder of that module's file, and of ``initial``.
         initial: public parameters to start from, an array (d,) or the path of an .npy file; None for the kind's own.
         **options: of the kind.
 
@@ -209,9 +209,9 @@ def parse_model_kind(kind: str, /, beside: Path = Path(), initial: Any = None, *
         CheckError: an unknown kind or option, or one that is out of its bounds.
     """
     if initial is not None:
-        return WarmStart.read(parse_model_kind(kind, beside, **options), initial, beside)
+        return WarmStart.read(parse_model_kind(kind, folder, **options), initial, folder)
     if is_custom(kind):
-        return CustomModel.read(kind, beside, options)
+        return CustomModel.read(kind, folder, options)
     made = KINDS[check.one_of(tuple(KINDS))(kind=kind)]
     known = [one.name for one in fields(made)]  # type: ignore[arg-type] # kinds are dataclasses
     for name, value in options.items():

@@ -29,7 +29,7 @@ class Layer(Protocol):
     def apply(self, params: Arrays, x: Any) -> Any:
         """What the layer makes of ``x`` (n, ...); shape (n, ...). A row is its own."""
 
-    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
+    def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
         """The squared norm of each example's gradient, and slopes that stand for that very gradient.
 
         Args:
@@ -70,7 +70,7 @@ class Dense:
         weights, bias = params
         return x @ weights + bias
 
-    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
+    def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
         """A gradient is the outer product of (x, 1) and its slope (Goodfellow 2015, arXiv:1510.01799)."""
         if x.ndim > 2:
             return None
@@ -105,7 +105,7 @@ class Embedding:
 
         return params[0][jnp.clip(x, 0, self.ids - 1).astype(jnp.int32)]
 
-    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
+    def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
         """The slopes of one id's places in an example add up before they are measured."""
         import jax.numpy as jnp
 
@@ -158,7 +158,7 @@ class Conv:
         sums = (weights.T @ windows.reshape(len(weights), -1)).reshape(self.outputs, len(x), high, wide)
         return jnp.moveaxis(sums, 0, -1) + bias
 
-    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
+    def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
         """None: windows are summed over, and a layer's weights are few."""
         return None
 
@@ -187,7 +187,7 @@ class Bias:
 
         return jnp.broadcast_to(params[0], (len(x), self.width))
 
-    def ghost_norm(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
+    def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
         """The slopes are the gradient."""
         return (slopes**2).sum(axis=1), slopes
 

@@ -125,7 +125,7 @@ def _compute_rows(model: Model, params: Any, features: NDArray[Any], targets: ND
         raise CheckError("apply", f"{model.classes} outputs for each row", _kind(outputs), verb="give")
     goals = model.asarray(targets)
     losses = call_user_code("loss", "take outputs and targets", lambda: model.losses(outputs, goals))
-    score = call_user_code("score", "take outputs and targets", lambda: model.scored(outputs, goals))
+    score = call_user_code("score", "take outputs and targets", lambda: model.compute_score(outputs, goals))
     for name, found, expected, what in (
         ("loss", losses, (count,), "one number for each example"),
         ("score", score, (), "one number for a test set"),

@@ -100,11 +100,11 @@ def _loss(loss: str | Loss) -> Loss:
     if not isinstance(loss, str):
         return loss
 
-    def named(outputs: Any, targets: Any) -> Any:
+    def call_loss(outputs: Any, targets: Any) -> Any:
         return LOSSES[loss](outputs, _tensor(targets))
 
-    named.__name__ = loss
-    return named
+    call_loss.__name__ = loss
+    return call_loss
 
 
 def _cross_entropy(outputs: Any, targets: Any) -> Any:

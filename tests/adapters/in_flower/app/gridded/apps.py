@@ -118,7 +118,7 @@ def paid_from(books):
     """The server's own charge: made at first, found again when a killed run goes on."""
     books.create_budget("lines", kind="approximate", privacy_unit="site", epsilon="50", delta="0.01", simulation=True)
     charge = books.reserve("lines", SCHEME.release(), key="one", delta=DELTA, rounds=SCHEME.rounds, simulation=True)
-    return AuthorizedRun(SCHEME, charge, Randomness.simulated(SEED))
+    return AuthorizedRun(SCHEME, charge, Randomness.from_seed(SEED))
 
 
 @server.main()
