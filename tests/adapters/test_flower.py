@@ -5,6 +5,7 @@ import json
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import epsilog as ep
@@ -183,3 +184,28 @@ def test_an_event_happens_at_least_once(count, known):
 def test_a_state_that_is_no_mapping_is_refused(state):
     with pytest.raises(CheckError, match="state must be a Mapping"):
         from_state(state)
+
+
+def test_numbers_of_numpy_are_stored_as_pythons_own_and_do_not_overflow():
+    found = accountant()
+    for _ in range(2):
+        found.compose(event(np.float32(1.5), np.int16(10), np.int64(1000)), np.int8(100))
+    (entry,) = json.loads(json.dumps(found.state_dict()))["compositions"]
+    assert entry["count"] == found.num_releases == 200
+    assert entry["event"] == {"noise_multiplier": 1.5, "sample_size": 10, "population_size": 1000}
+    state = found.state_dict()
+    state["compositions"] = [entry | {"count": np.int8(100)} for _ in range(2)]
+    found.load_state_dict(state)
+    assert found.num_releases == 200
+
+
+@pytest.mark.parametrize("value", [np.array([1.0, 2.0]), math.nan, True, "1", np.array(["1"])], ids=repr)
+@pytest.mark.parametrize("field", ["noise_multiplier", "sample_size", "population_size", "count"])
+def test_a_field_of_an_event_that_holds_no_number_is_refused_by_name_and_changes_nothing(field, value):
+    found = accountant()
+    one, count = event(), value if field == "count" else 1
+    if field != "count":
+        setattr(one, field, value)
+    with pytest.raises(CheckError, match=f"^{field} must be"):
+        found.compose(one, count)
+    assert found.num_releases == 0

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from epsilog.adapters import flower_processes, flower_simulation
-from epsilog.adapters.flower_processes import OWNER, STARTS, FlowerProcesses, is_running
-from epsilog.adapters.flower_simulation import FlowerSimulationTransport
+from epsilog.adapters import flower_app, flower_processes
+from epsilog.adapters.flower_app import FlowerSimulationTransport
+from epsilog.adapters.flower_processes import MAX_STARTS, OWNER, FlowerProcesses, is_running
 from epsilog.terms import ConfigError
 
 APP = """
@@ -81,13 +81,13 @@ def test_a_supernode_that_keeps_dying_ends_the_run_with_its_log(tmp_path, monkey
         started(flower, monkeypatch, "supernode", "print('no module'); raise SystemExit(3)")
         with pytest.raises(ConfigError, match=r"supernode-0 ended.*no module"):
             flower.wait(lambda: False, "the rounds", None)
-    assert len(told) == STARTS - 1
+    assert len(told) == MAX_STARTS - 1
 
 
 @warns_of_jax
 def test_a_superlink_that_died_ends_the_run(tmp_path, monkeypatch):
     with FlowerProcesses(tmp_path, "127.0.0.1:1") as flower:
-        monkeypatch.setattr(flower, "_answers", lambda: True)
+        monkeypatch.setattr(flower, "_accepts_connections", lambda: True)
         started(flower, monkeypatch, "superlink", "raise SystemExit(3)")
         with pytest.raises(ConfigError, match="superlink ended"):
             flower.wait(lambda: False, "the rounds", None)
@@ -132,12 +132,10 @@ class Grid:
 
 @pytest.fixture
 def courier(monkeypatch):
-    monkeypatch.setattr(flower_simulation, "LOOKS", 0.01)
+    monkeypatch.setattr(flower_app, "LOOKUP_SECONDS", 0.01)
     monkeypatch.setattr("epsilog.adapters.flower_app.PULL_SECONDS", 0.01)
-    monkeypatch.setattr(FlowerSimulationTransport, "_letter", lambda _, orders, node: Letter(list(orders), node))
-    monkeypatch.setattr(
-        flower_simulation, "decode_array", lambda reply, _: np.array([[float(one)] for one in reply.names])
-    )
+    monkeypatch.setattr(FlowerSimulationTransport, "_encode", lambda _, orders, node: Letter(list(orders), node))
+    monkeypatch.setattr(flower_app, "decode_array", lambda reply, _: np.array([[float(one)] for one in reply.names]))
     told = []
 
     def courier(grid, seconds=60.0):

@@ -1,6 +1,6 @@
-"""Flower's own processes on this machine: a SuperLink on loopback with SuperNodes, ended by their process ids.
+"""Start and end Flower's processes on this machine: a SuperLink on loopback with SuperNodes.
 
-No network beyond loopback, no ``uv sync``, no telemetry. Everything that was started dies with whoever started it.
+There is no network beyond loopback, no ``uv sync`` and no telemetry. Every process ends with the one that started it.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from epsilog.terms.extras import install_command
 
 HERE = "127.0.0.1"
 NAME = "epsilog-here"  # of the connection
-PATIENCE = 120.0  # seconds, for what takes a few on a quiet machine
-STARTS = 5  # of one SuperNode, before one that keeps ending ends the run
-TOLD = 2000  # characters of a log that are shown
-DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
-OWNER = "EPSILOG_FLOWER_OWNER"  # the process without which no other is to be: its id, in their environment
-LOOKS = 0.5  # seconds between two looks at whether it is there
+TIMEOUT = 120.0  # seconds, for steps that take a few on an idle machine
+MAX_STARTS = 5  # of one SuperNode, before its end ends the run
+LOG_CHARACTERS = 2000  # of a log in an error
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+OWNER = "EPSILOG_FLOWER_OWNER"  # environment variable: the id of the process with which all others end
+POLL_SECONDS = 0.5  # between two checks of the owner
 
 __all__ = ["FlowerProcesses", "end_with_owner", "is_running"]
 
 
 class FlowerProcesses:
-    """What was started, and the folder where its logs and its configuration lie; a context that ends all of it.
+    """A context of processes, which it ends, with a folder of their logs and configuration.
 
-    A SuperNode that has ended is told of, started again and waited for, ``STARTS`` times in all.
+    A SuperNode that ends is started again, up to ``MAX_STARTS`` starts in all.
     """
 
     def __init__(
-        self, folder: Path, address: str | None = None, tell: Callable[[str], None] = lambda _says: None
+        self, folder: Path, address: str | None = None, tell: Callable[[str], None] = lambda _message: None
     ) -> None:
-        """Takes a folder of its own, and HOST:PORT of a SuperLink; None for one that ``superlink`` starts.
+        """Prepare the configuration; start nothing yet.
 
         Args:
-            folder: of logs and configuration.
-            address: of the SuperLink.
-            tell: is told of a SuperNode that has ended.
+            folder: an empty folder for logs and configuration.
+            address: HOST:PORT of the SuperLink; None for one that ``superlink`` starts.
+            tell: receives a message when a SuperNode has ended.
         """
         self.folder, self.address = folder, address or f"{HERE}:{find_free_port()}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -71,20 +71,20 @@ class FlowerProcesses:
             kill_tree(process)
 
     def superlink(self) -> None:
-        """Starts a SuperLink on loopback, and waits until it answers."""
+        """Start a SuperLink on loopback, and wait until it accepts connections."""
         host, _, port = self.address.rpartition(":")
         arguments = ("--insecure", "--host", host, "--port", port, "--disable-runtime-dependency-installation")
         self._start("superlink", "flower-superlink", *arguments)
-        self.wait(self._answers, "the SuperLink to answer")
+        self.wait(self._accepts_connections, "the SuperLink to answer")
 
     def supernode(self, number: int) -> None:
-        """Starts a SuperNode of the SuperLink."""
+        """Start a SuperNode of the SuperLink."""
         self._starts[number] = self._starts.get(number, 0) + 1
         arguments = ("--insecure", "--superlink", self.address, "--port", str(find_free_port()))
         self._start(f"supernode-{number}", "flower-supernode", *arguments)
 
     def run(self, app: Path) -> None:
-        """Hands an app to the SuperLink, which runs it."""
+        """Submit an app to the SuperLink."""
         command = [_tool("flwr"), "run", str(app), NAME]
         done = subprocess.run(  # noqa: S603 - Flower's own command
             command,
@@ -92,44 +92,44 @@ class FlowerProcesses:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
         if done.returncode:
-            raise ConfigError("flwr run", [(done.stdout + done.stderr).strip()[-TOLD:]])
+            raise ConfigError("flwr run", [(done.stdout + done.stderr).strip()[-LOG_CHARACTERS:]])
 
-    def wait(self, holds: Callable[[], Any], what: str, seconds: float | None = PATIENCE) -> None:
-        """Waits until something holds.
+    def wait(self, holds: Callable[[], Any], what: str, seconds: float | None = TIMEOUT) -> None:
+        """Wait until a condition holds.
 
         Raises:
-            ConfigError: a process ended for good, or it took too long; with the ends of the logs.
+            ConfigError: a process ended for good, or the wait timed out; the error has the ends of the logs.
         """
         until = None if seconds is None else time.monotonic() + seconds
         while not holds():
             gone = [
                 name
                 for name, process in list(self._running.items())
-                if process.poll() is not None and not self._again(name, process)
+                if process.poll() is not None and not self._restart(name, process)
             ]
             late = until is not None and time.monotonic() > until
             if gone or late:
                 raise ConfigError("Flower", [f"{gone[0]} ended" if gone else f"waited for {what}", self.logs()])
             time.sleep(0.2)
 
-    def _again(self, name: str, ended: subprocess.Popen[bytes]) -> bool:
-        """Starts a SuperNode again that has ended; False where it has ended too often, or is none."""
+    def _restart(self, name: str, ended: subprocess.Popen[bytes]) -> bool:
+        """Restart a SuperNode that has ended; return False if it ended too often or is another process."""
         kind, _, number = name.partition("-")
-        if kind != "supernode" or self._starts[int(number)] >= STARTS:
+        if kind != "supernode" or self._starts[int(number)] >= MAX_STARTS:
             return False
-        kill_tree(ended)  # what it started may still run
+        kill_tree(ended)  # its children may still run
         self._tell(f"{name} ended with exit code {ended.returncode}; it is started again, and waited for")
         self.supernode(int(number))
         return True
 
     def logs(self) -> str:
-        """The end of every process's log."""
+        """Return the end of the log of every process."""
         found = sorted(self.folder.glob("*.log"))
-        return "\n".join(f"{path.stem}: {path.read_text(errors='replace')[-TOLD:]}" for path in found)
+        return "\n".join(f"{path.stem}: {path.read_text(errors='replace')[-LOG_CHARACTERS:]}" for path in found)
 
     def _start(self, name: str, tool: str, *arguments: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -142,17 +142,17 @@ class FlowerProcesses:
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - one thread, and a system call
             )
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         host, _, port = self.address.rpartition(":")
         with socket.socket() as one:
             return one.connect_ex((host, int(port))) == 0
 
 
 def end_with_owner() -> None:
-    """Ends this process, an app that Flower started, soon after the one that ``FlowerProcesses`` was made in is gone.
+    """Make this process, an app that Flower started, end with the process of its ``FlowerProcesses``.
 
-    Flower's own watch raises an interrupt that the main thread has to take, which may be waiting for an answer that
-    never comes: such an app kept the lock of its run.
+    Flower itself interrupts the main thread, which may wait for an answer that never comes, and so keep the lock of the
+    run.
     """
     if owner := os.environ.get(OWNER):
         threading.Thread(target=_end_with, args=(int(owner),), daemon=True).start()
@@ -160,19 +160,19 @@ def end_with_owner() -> None:
 
 def _end_with(owner: int) -> None:
     while is_running(owner):
-        time.sleep(LOOKS)
-    os.kill(os.getpid(), signal.SIGKILL)  # what is written by then is safe, as after any crash
+        time.sleep(POLL_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)  # safe at any time, like a crash
 
 
 def find_free_port() -> int:
-    """A port on loopback that nobody listens on."""
+    """Return an unused port on loopback."""
     with socket.socket() as one:
         one.bind((HERE, 0))
         return int(one.getsockname()[1])
 
 
 def kill_tree(process: subprocess.Popen[bytes]) -> None:
-    """Kills a process and all that it started."""
+    """Kill a process and its descendants."""
     for pid in {*list_descendants(process.pid), process.pid}:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -180,14 +180,14 @@ def kill_tree(process: subprocess.Popen[bytes]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and more of it than its exit code."""
+    """Return whether a process runs; a zombie does not."""
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
 def list_descendants(pid: int) -> set[int]:
-    """Processes that a process started, and those that they did."""
+    """Return the ids of all descendants of a process."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):  # gone by now
@@ -200,7 +200,7 @@ def list_descendants(pid: int) -> set[int]:
 
 
 def _tool(name: str) -> str:
-    """Flower's command in this environment."""
+    """Return the path of a command of Flower in this environment."""
     tool = Path(sys.executable).parent / name
     if not tool.exists():
         raise ConfigError(name, [f"is not installed here: {install_command('flower', 'train')}"])
@@ -208,5 +208,5 @@ def _tool(name: str) -> str:
 
 
 def _die_with_parent() -> None:
-    with contextlib.suppress(OSError, AttributeError):  # Linux alone has it
-        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    with contextlib.suppress(OSError, AttributeError):  # on Linux alone
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

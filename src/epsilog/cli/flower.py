@@ -186,7 +186,7 @@ def run_server_app() -> Any:
 
 def run_client_app() -> Any:
     """Return a ``ClientApp`` that computes for any clients of the run config in its settings."""
-    from epsilog.adapters.flower_simulation import build_simulation_client_app
+    from epsilog.adapters.flower_app import build_simulation_client_app
     from epsilog.training.engines import enable_compilation_cache
 
     end_with_owner()
@@ -207,7 +207,7 @@ def _require_simulation(config: Path) -> None:
 
 
 def _train(grid: Any, settings: Any, output: _OutputWriter) -> None:
-    from epsilog.adapters.flower_simulation import FlowerSimulationTransport
+    from epsilog.adapters.flower_app import FlowerSimulationTransport
     from epsilog.training.engines import enable_compilation_cache
     from epsilog.training.engines.remote import make_simulated_remote_engine
 

@@ -117,17 +117,17 @@ def test_what_cannot_be_read_is_no_array(content):
 def test_a_key_that_two_nodes_show_is_nobodys():
     one, other = key(), key()
     courier = FlowerTransport(Grid([one, other, one], {}), 0.1)
-    assert courier.nodes() == {name_public_key(other): 11}
+    assert courier.list_nodes() == {name_public_key(other): 11}
     with pytest.raises(CheckError, match="connected, one of them at least"):
-        courier.require([name_public_key(one)])
-    courier.require([name_public_key(one), name_public_key(other)])
+        courier.require_connected([name_public_key(one)])
+    courier.require_connected([name_public_key(one), name_public_key(other)])
     with pytest.raises(CheckError, match="named by their nodes' public keys"):
-        courier.require([])
+        courier.require_connected([])
 
 
 def test_a_key_that_is_none_stops_nobody():
     one = key()
-    assert FlowerTransport(Grid([b"", one, b"ssh-none x"], {}), 0.1).nodes() == {name_public_key(one): 11}
+    assert FlowerTransport(Grid([b"", one, b"ssh-none x"], {}), 0.1).list_nodes() == {name_public_key(one): 11}
 
 
 def test_messages_that_flower_does_not_take_end_the_round(monkeypatch):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
 
+from epsilog.adapters.flower_app import FlowerSimulationTransport
 from epsilog.adapters.flower_processes import FlowerProcesses, is_running, list_descendants
-from epsilog.adapters.flower_simulation import FlowerSimulationTransport
 from epsilog.cli import flower
 from epsilog.ledger import read_ledger
 from epsilog.pipeline.steps import make_charge_key
@@ -218,8 +218,7 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
 
 @pytest.mark.slow
 def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_path):
-    from epsilog.adapters.flower_app import encode_message
-    from epsilog.adapters.flower_simulation import _uploads
+    from epsilog.adapters.flower_app import _compute_uploads, encode_message
     from epsilog.schemes import ClientLevelClientSide
     from epsilog.training import Federation, LocalTraining, Task
     from epsilog.training.engines.remote import SimulatedDraws, TrainRequest
@@ -237,10 +236,10 @@ def test_a_host_takes_simulations_alone_and_answers_for_each_client_in_turn(tmp_
         for name, one in given.items()
     }
     order = TrainRequest("one", scheme, task.training, np.zeros(3), given["0"])
-    both = _uploads(encode_message(order, 1, 9.0, clients=json.dumps(as_json)), task)
-    alone = _uploads(encode_message(order, 1, 9.0, clients=json.dumps({"2": as_json["2"]})), task)
+    both = _compute_uploads(encode_message(order, 1, 9.0, clients=json.dumps(as_json)), task)
+    alone = _compute_uploads(encode_message(order, 1, 9.0, clients=json.dumps({"2": as_json["2"]})), task)
     assert both.shape == (2, 4)
     assert np.array_equal(both[1:], alone)
     for bad, of in ((order, {"0": None}), (TrainRequest("one", scheme, task.training, np.zeros(3)), as_json)):
         with pytest.raises(CheckError, match="draws must be given, as in a simulation"):
-            _uploads(encode_message(bad, 1, 9.0, clients=json.dumps(of)), task)
+            _compute_uploads(encode_message(bad, 1, 9.0, clients=json.dumps(of)), task)
