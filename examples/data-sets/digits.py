@@ -33,6 +33,6 @@ def load() -> Task:
 if __name__ == "__main__":
     task = load()
     settings = {"sampling_probability": 0.3, "rounds": 40, "clip_norm": 1.0}
-    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
+    outcome = run(PlanConfig.for_simulation(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("accuracy:", outcome.report["result"]["test_score"])

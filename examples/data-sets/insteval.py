@@ -35,6 +35,6 @@ def load() -> Task:
 if __name__ == "__main__":
     task = load()
     settings = {"sampling_probability": 0.1, "rounds": 20, "clip_norm": 1.0}
-    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-4", **settings), task)
+    outcome = run(PlanConfig.for_simulation(task, "client-level-central", epsilon=8, delta="1e-4", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("R squared:", outcome.report["result"]["test_score"])

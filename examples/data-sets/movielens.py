@@ -51,6 +51,6 @@ def rows(
 if __name__ == "__main__":
     task = load()
     settings = {"sampling_probability": 0.3, "rounds": 20, "clip_norm": 0.3}
-    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
+    outcome = run(PlanConfig.for_simulation(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("R squared:", outcome.report["result"]["test_score"])

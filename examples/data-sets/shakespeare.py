@@ -84,6 +84,6 @@ def windows(text: str) -> NDArray[np.int64]:
 if __name__ == "__main__":
     task = load(Path(sys.argv[1]))
     settings = {"sampling_probability": 0.1, "rounds": 20, "clip_norm": 1.0}
-    outcome = run(PlanConfig.simulated(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
+    outcome = run(PlanConfig.for_simulation(task, "client-level-central", epsilon=8, delta="1e-3", **settings), task)
     print(outcome.report["claim"]["statement"])
     print("accuracy:", outcome.report["result"]["test_score"])

@@ -330,13 +330,13 @@ def test_a_task_made_in_python_has_room_made_for_its_canaries(tmp_path, unit_is_
         else {"cohort_size": 10, "max_participations": 3, "batch_probability": 0.5, "epochs": 1}
     )
     room = add_canary_slots(task, 60)
-    config = PlanConfig.simulated(room, kind, epsilon="4", delta="1e-4", audit={"canaries": 60}, **facts)
+    config = PlanConfig.for_simulation(room, kind, epsilon="4", delta="1e-4", audit={"canaries": 60}, **facts)
     outcome = went(config, tmp_path, task=room)
     part = outcome.report["audit"]
     assert outcome.plan.guarantee.population == room.units
     assert part["planned"]["score"] == ("cosine" if unit_is_client else "loss")
     assert (part["estimate"] is not None) == unit_is_client
     assert outcome.reconciliation.verdict in ("passed", "warned")
-    tight = PlanConfig.simulated(task, kind, epsilon="4", delta="1e-4", audit={"canaries": 30}, **facts)
+    tight = PlanConfig.for_simulation(task, kind, epsilon="4", delta="1e-4", audit={"canaries": 30}, **facts)
     with pytest.raises(ConfigError, match=r"audit\.canaries must be at most the places"):
         went(tight, tmp_path / "tight", task=task)

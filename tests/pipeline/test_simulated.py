@@ -33,7 +33,7 @@ def test_each_config_on_a_task_has_a_budget_of_its_own(task, tmp_path):
     scopes = []
     with open_ledger(tmp_path / "ledger.db") as books:
         for number, one in enumerate([*stated, stated[0]]):
-            config = PlanConfig.simulated(task, "client-level-central", **FACTS | one)
+            config = PlanConfig.for_simulation(task, "client-level-central", **FACTS | one)
             plan = make_plan(prepare_task(config, task))
             charge = reserve_plan(books, plan, tmp_path / str(number))
             scopes.append(charge.scope)

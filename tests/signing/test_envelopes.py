@@ -26,8 +26,8 @@ def test_the_encoding_is_the_published_one(monkeypatch):
 
 
 def test_a_signed_file_is_that_of_its_signer(envelope, key, other):
-    assert envelope.covers(CONTENT)
-    assert not envelope.covers(CONTENT + b"\n")
+    assert envelope.matches_file(CONTENT)
+    assert not envelope.matches_file(CONTENT + b"\n")
     assert envelope.signers([other.verifier, key.verifier]) == [key.verifier]
     assert envelope.signers([other.verifier]) == []
     assert read_envelopes(f"{envelope}\n\n{envelope}\n".encode()) == (envelope, envelope)

@@ -150,7 +150,7 @@ class PlanConfig(ConfigSection):
         return _validate_document(cls, sections, SOURCE)
 
     @classmethod
-    def simulated(
+    def for_simulation(
         cls,
         task: training.Task,
         scheme: str,

@@ -1,8 +1,7 @@
-"""Signatures that other tools read: Ed25519 keys with names, signed notes for checkpoints, envelopes for files.
+"""Signatures in standard formats: named Ed25519 keys, signed notes for checkpoints, and envelopes for files.
 
-Formats are others' (C2SP signed-note; DSSE and in-toto), so that whoever checks needs nothing of ours. ``keys`` is the
-one room that knows the library which signs, the extra ``sign``; without it everything is read, and nothing is signed or
-found to be signed.
+The formats (C2SP signed-note, DSSE, in-toto) are public, so other tools can verify them. Only ``keys`` imports the
+library that signs, the extra ``sign``. Without it, everything can be read, but nothing signed or verified.
 """
 
 from epsilog.signing.envelopes import SUFFIX, Envelope, read_envelopes

@@ -1,7 +1,8 @@
-"""Detached signatures of files: an in-toto statement in a DSSE envelope, one envelope a line.
+"""Detached signatures of files: an in-toto statement in a DSSE envelope, one envelope per line.
 
-That is what supply-chain tools read (cosign, in-toto, slsa): the statement names the file and its SHA-256, and the
-signature is over the statement. Who checks it needs the file, the envelope and a key, and nothing of ours.
+Supply-chain tools (cosign, in-toto, slsa) read this format. The statement has the name of the file and its SHA-256, and
+the signature covers the statement. ``securesystemslib`` is not used: it accepts only signatures whose key id matches,
+though DSSE calls that id a hint.
 """
 
 from __future__ import annotations
@@ -19,20 +20,17 @@ from epsilog.terms.codec import UNREADABLE, encode_canonical, parse_json
 SUFFIX = ".intoto.jsonl"  # as in-toto names a file of attestations
 STATEMENT = "https://in-toto.io/Statement/v1"
 PAYLOAD = "application/vnd.in-toto+json"
-PREDICATE = "https://github.com/epsilog/epsilog/signature/v0"  # says that the signer approves of this file
-APPROVED: tuple[dict[str, str], ...] = (
-    {},
-    {"result": "approved"},
-)  # what a predicate of that type must be; any other result withholds approval
+PREDICATE = "https://github.com/epsilog/epsilog/signature/v0"  # the signer approves this file
+APPROVALS: tuple[dict[str, str], ...] = ({}, {"result": "approved"})  # the predicates that approve
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One signed statement on a file.
+    """One signed statement about a file.
 
     Attributes:
         payload: the statement, as signed.
-        signatures: what each signer says to be its key, and its signature.
+        signatures: the claimed key id of each signer, with its signature.
     """
 
     payload: bytes
@@ -40,12 +38,12 @@ class Envelope:
 
     @classmethod
     def over(cls, name: str, content: bytes, key: SigningKey) -> Self:
-        """Signs a file.
+        """Sign a file.
 
         Args:
-            name: the file's, for people: a renamed file is the same file.
+            name: the name of the file, for readers; a renamed file is the same file.
             content: its bytes.
-            key: whose signature.
+            key: the key that signs.
         """
         subject = {"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
         payload = encode_canonical(
@@ -54,14 +52,14 @@ class Envelope:
         return cls(payload, ((key.verifier.label, key.sign(_encode_payload(payload))),))
 
     def __str__(self) -> str:
-        """The envelope as one line of JSON."""
-        signatures = [{"keyid": who, "sig": base64.b64encode(made).decode()} for who, made in self.signatures]
+        """Return the envelope as one line of JSON."""
+        signatures = [{"keyid": label, "sig": base64.b64encode(one).decode()} for label, one in self.signatures]
         fields = {"payload": base64.b64encode(self.payload).decode(), "payloadType": PAYLOAD, "signatures": signatures}
         return encode_canonical(fields).decode()
 
     @classmethod
     def parse(cls, line: bytes) -> Self:
-        """Reads one line; what is no signed statement on one file is a ``CheckError``."""
+        """Read one line; raise ``CheckError`` unless it is a signed statement about one file."""
         try:
             fields = parse_json(line)
             payload = decode_base64(fields["payload"], what="payload")
@@ -72,35 +70,35 @@ class Envelope:
             raise CheckError("signature", "a DSSE envelope with an in-toto statement", repr(line[:80])) from error
         if not signed:
             raise CheckError("signature", f"a signed {PAYLOAD}", repr(line[:80]))
-        return cls(payload, tuple((str(who or ""), made) for who, made in signatures))
+        return cls(payload, tuple((str(label or ""), one) for label, one in signatures))
 
-    def covers(self, content: bytes) -> bool:
-        """Whether the statement is about a file of this content."""
+    def matches_file(self, content: bytes) -> bool:
+        """Return whether the statement is about a file with this content."""
         return bool(_subject(self.payload)["digest"].get("sha256") == hashlib.sha256(content).hexdigest())
 
     @property
     def is_ours(self) -> bool:
-        """Whether the statement is of the type that approves or withholds approval; others say something else."""
+        """Whether the statement has the type that approves a file or withholds approval."""
         return bool(parse_json(self.payload).get("predicateType") == PREDICATE)
 
     @property
     def approves(self) -> bool:
-        """Whether the statement approves of its file. Only our own type does, and only without another result."""
-        return self.is_ours and parse_json(self.payload).get("predicate") in APPROVED
+        """Whether the statement approves its file: it has our type and no other result."""
+        return self.is_ours and parse_json(self.payload).get("predicate") in APPROVALS
 
     def signers(self, keys: Collection[VerifierKey]) -> list[VerifierKey]:
-        """Those of these keys that have signed it. What the envelope says of keys is a hint, and not believed."""
+        """Return the keys that have signed it; the key ids in the envelope are ignored."""
         message = _encode_payload(self.payload)
-        return [key for key in keys if any(key.verifies(made, message) for _, made in self.signatures)]
+        return [key for key in keys if any(key.verifies(one, message) for _, one in self.signatures)]
 
 
 def read_envelopes(content: bytes) -> tuple[Envelope, ...]:
-    """Reads a file of envelopes, one a line."""
+    """Read a file of envelopes, one per line."""
     return tuple(Envelope.parse(line) for line in content.splitlines() if line.strip())
 
 
 def _subject(payload: bytes) -> Mapping[str, Any]:
-    """The one file that a statement is about."""
+    """Return the one file that a statement is about."""
     statement = parse_json(payload)
     (subject,) = statement["subject"]
     if statement["_type"] != STATEMENT or not isinstance(subject["digest"], dict):
@@ -110,5 +108,5 @@ def _subject(payload: bytes) -> Mapping[str, Any]:
 
 
 def _encode_payload(payload: bytes) -> bytes:
-    """What DSSE signs: the type and the payload, each after its length."""
+    """Return the bytes that DSSE signs: the type and the payload, each after its length."""
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)

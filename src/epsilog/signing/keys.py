@@ -1,7 +1,7 @@
-"""Ed25519 keys with names: a private one in a file of its owner's, and the public one as a line that anybody can keep.
+"""Create, store and parse named Ed25519 keys.
 
-The public line is a *verifier key* as C2SP's signed notes have it, ``name+id+key``. The private key is PKCS #8 in PEM,
-as every other tool writes it, below a line with its name. Nothing here prints a private key.
+The public key is one line, the *verifier key* ``name+id+key`` of C2SP's signed notes. The private key is PKCS #8 in
+PEM, below a line with its name, in a file that only its owner can read. Nothing here prints a private key.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from epsilog.terms.extras import install_command
 ED25519 = b"\x01"  # the signature type of C2SP signed-note
 SPKI = bytes.fromhex("302a300506032b6570032100")  # RFC 8410: what precedes the 32 bytes of a public key
 NAMED = "Name: "
-LARGEST = 10_000  # bytes of a key file
+MAX_BYTES = 10_000  # of a key file
 
 
 def require_key_name(name: object) -> str:
-    """Requires a name that a signature line can carry: printable ASCII without spaces or plus."""
+    """Require a name that fits into a signature line: printable ASCII without spaces or plus."""
     if not (isinstance(name, str) and name and name.isascii() and name.isprintable() and not set(name) & set(" +")):
         raise CheckError("name", "printable ASCII without spaces or '+', such as example.org/privacy", repr(name))
     return name
 
 
 def decode_base64(text: str, *, what: str) -> bytes:
-    """Base64 (RFC 4648, section 4) in its one spelling; anything else is a ``CheckError``."""
+    """Decode canonical base64 (RFC 4648, section 4); raise ``CheckError`` for any other text."""
     try:
         found = base64.b64decode(text, validate=True)
     except ValueError:
@@ -44,10 +44,10 @@ def decode_base64(text: str, *, what: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class VerifierKey:
-    """A public key and the name that its owner goes by.
+    """A public key with a name.
 
     Attributes:
-        name: as signatures carry it; a schema-less URL is usual.
+        name: as in signatures; usually a URL without a scheme.
         public: 32 bytes (RFC 8032).
 
     >>> key = VerifierKey.parse("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k")
@@ -65,7 +65,7 @@ class VerifierKey:
 
     @property
     def key_id(self) -> bytes:
-        """Four bytes that tell keys of one name apart; they prove nothing."""
+        """Four bytes that distinguish keys of one name; they prove nothing."""
         return hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.public).digest()[:4]
 
     @property
@@ -74,17 +74,17 @@ class VerifierKey:
         return f"{self.name}+{self.key_id.hex()}"
 
     def __str__(self) -> str:
-        """The line to keep: ``name+id+key``."""
+        """Return the verifier key: ``name+id+key``."""
         return f"{self.label}+{base64.b64encode(ED25519 + self.public).decode()}"
 
     def pem(self) -> str:
-        """The same key as other tools read it (SubjectPublicKeyInfo)."""
+        """Return the key in PEM (SubjectPublicKeyInfo)."""
         body = base64.b64encode(SPKI + self.public).decode()
         return f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n"
 
     @classmethod
     def parse(cls, line: str) -> Self:
-        """Reads the line of a key; one that is not an Ed25519 key, or whose id is another's, is refused."""
+        """Read a verifier key; refuse other types than Ed25519, and an id that does not match."""
         name, _, rest = line.strip().partition("+")
         key_id, _, key = rest.partition("+")
         content = decode_base64(key, what="key") if key else b""
@@ -96,12 +96,12 @@ class VerifierKey:
         return found
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether this key has signed a message.
+        """Return whether this key has signed a message.
 
         Raises:
             EpsilogError: the extra ``sign`` is not installed.
         """
-        ed25519, invalid = _ed25519(), _cryptography("exceptions").InvalidSignature
+        ed25519, invalid = _load_ed25519(), _load_cryptography("exceptions").InvalidSignature
         try:
             ed25519.Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
         except invalid:
@@ -111,7 +111,7 @@ class VerifierKey:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SigningKey:
-    """A private key and its name. Its text says only who it is.
+    """A private key with a name; its text shows the name and the id alone.
 
     Attributes:
         name: as in ``VerifierKey``.
@@ -128,31 +128,31 @@ class SigningKey:
 
     @classmethod
     def create(cls, name: str) -> Self:
-        """Draws a new key from the operating system's randomness."""
-        return cls(require_key_name(name), _ed25519().Ed25519PrivateKey.generate())
+        """Create a new key from the randomness of the operating system."""
+        return cls(require_key_name(name), _load_ed25519().Ed25519PrivateKey.generate())
 
     @property
     def verifier(self) -> VerifierKey:
-        """The public half."""
+        """The public key."""
         return VerifierKey(self.name, self._private.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
-        """The signature of a message, 64 bytes."""
+        """Return the signature of a message, 64 bytes."""
         signature: bytes = self._private.sign(message)
         return signature
 
     def save(self, path: Path, *, passphrase: str | None = None) -> None:
-        """Writes the key to a new file that its owner alone can read.
+        """Write the key to a new file that only its owner can read.
 
         Args:
-            path: must not be there yet.
-            passphrase: encrypts it; None leaves it to the file's permissions.
+            path: of a file that does not exist.
+            passphrase: encrypts the key; None relies on the permissions of the file.
         """
-        formats = _cryptography("hazmat.primitives.serialization")
+        formats = _load_cryptography("hazmat.primitives.serialization")
         if passphrase is not None:
             passphrase = check.text()(passphrase=passphrase)
-        hidden = formats.BestAvailableEncryption(passphrase.encode()) if passphrase else formats.NoEncryption()
-        content = self._private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, hidden)
+        encryption = formats.BestAvailableEncryption(passphrase.encode()) if passphrase else formats.NoEncryption()
+        content = self._private.private_bytes(formats.Encoding.PEM, formats.PrivateFormat.PKCS8, encryption)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -164,36 +164,36 @@ class SigningKey:
 
     @classmethod
     def load(cls, path: Path, *, passphrase: Callable[[], str] | None = None) -> Self:
-        """Reads a key file.
+        """Read a key file.
 
         Args:
-            path: what ``save`` wrote: a line with the name, and PKCS #8 in PEM. Others may have no access to it.
-            passphrase: asked for it where the key is encrypted.
+            path: a file of ``save``, which others must not be able to read.
+            passphrase: returns the passphrase; called only for an encrypted key.
 
         Raises:
-            CheckError: no such key, one that others can read, or another passphrase.
+            CheckError: the key is missing, readable by others, or encrypted with another passphrase.
         """
-        name, pem = _read(path)
+        name, pem = _read_key_file(path)
         locked = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
         if locked and passphrase is None:
             raise CheckError("key", "given with its passphrase", f"{path}, which is encrypted")
-        word = passphrase().encode() if locked and passphrase is not None else None
+        secret = passphrase().encode() if locked and passphrase is not None else None
         try:
-            private = _cryptography("hazmat.primitives.serialization").load_pem_private_key(pem, word)
-        except (ValueError, TypeError, _cryptography("exceptions").UnsupportedAlgorithm) as error:
+            private = _load_cryptography("hazmat.primitives.serialization").load_pem_private_key(pem, secret)
+        except (ValueError, TypeError, _load_cryptography("exceptions").UnsupportedAlgorithm) as error:
             trouble = "and the passphrase that it was encrypted with" if locked else "in PEM, PKCS #8"
             raise CheckError("key", f"an Ed25519 private key, {trouble}", str(path)) from error
-        if not isinstance(private, _ed25519().Ed25519PrivateKey):
+        if not isinstance(private, _load_ed25519().Ed25519PrivateKey):
             raise CheckError("key", "an Ed25519 private key", str(path))
         return cls(name, private)
 
 
-def _read(path: Path) -> tuple[str, bytes]:
-    """The name and the PEM block of a key file that only its owner can read."""
+def _read_key_file(path: Path) -> tuple[str, bytes]:
+    """Return the name and the PEM block of a key file; refuse one that others can read."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            content = file.read(LARGEST)
+            content = file.read(MAX_BYTES)
     except OSError as error:
         raise CheckError("key", "a file that can be read", f"{path} ({error.strerror})") from error
     if stat.S_IMODE(mode) & 0o077:
@@ -205,12 +205,12 @@ def _read(path: Path) -> tuple[str, bytes]:
     return require_key_name(name.removeprefix(NAMED).strip()), pem
 
 
-def _ed25519() -> Any:
-    return _cryptography("hazmat.primitives.asymmetric.ed25519")
+def _load_ed25519() -> Any:
+    return _load_cryptography("hazmat.primitives.asymmetric.ed25519")
 
 
-def _cryptography(part: str) -> Any:
-    """A module of the one library that signs, if it is here."""
+def _load_cryptography(part: str) -> Any:
+    """Import a module of the library that signs."""
     from importlib import import_module
 
     try:

@@ -1,7 +1,7 @@
-"""Signed notes (C2SP signed-note): a text, an empty line, and a line for each signature.
+"""Signed notes (C2SP signed-note): a text, an empty line, and one line per signature.
 
-Checkpoints and receipts are notes. A note can also be told in one line of ASCII, for an e-mail or a git tag: each line
-of it as a word, between ``epsilog-note`` and ``end``.
+Checkpoints and receipts are notes. For an e-mail or a git tag, a note can also be one line of ASCII: each line of it is
+a word, between ``epsilog-note`` and ``end``.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from epsilog.signing.keys import SigningKey, VerifierKey, decode_base64
 from epsilog.terms import CheckError
 
 DASH = "\N{EM DASH} "
-LARGEST = 1 << 20  # characters of a note
-MOST_SIGNATURES = 100
+MAX_CHARACTERS = 1 << 20  # of a note
+MAX_SIGNATURES = 100
 BEGIN, END, SIGNED, EMPTY = "epsilog-note", "end", "--", "."
-_PLAIN = "!\"#$&'()*+,-./:;<=?@[\\]^_`{|}~"  # printable ASCII but letters and digits, the space, % and >
+_SAFE = "!\"#$&'()*+,-./:;<=?@[\\]^_`{|}~"  # printable ASCII but letters and digits, the space, % and >
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Whose signature a note carries, as it says itself: only a key that somebody holds shows whether it is.
+    """A signature of a note with the key that it claims; only that key can verify it.
 
     Attributes:
-        name: the key's name.
-        key_id: the key's four bytes.
-        content: what the key has made of the text.
+        name: the name of the key.
+        key_id: the four bytes of the key.
+        content: the signature of the text.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Signature:
 
     @property
     def label(self) -> str:
-        """Name and id, as ``VerifierKey.label``."""
+        """Name and id, as in ``VerifierKey.label``."""
         return f"{self.name}+{self.key_id.hex()}"
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Signature:
 
     @classmethod
     def parse(cls, line: str) -> Self:
-        """Reads one signature line, without its newline."""
+        """Read one signature line, without its newline."""
         name, _, encoded = line.removeprefix(DASH).partition(" ")
         content = decode_base64(encoded, what="signature") if line.startswith(DASH) else b""
         if len(content) < 5:
@@ -60,11 +60,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A text and who has signed it; without signatures it is the text alone.
+    """A text with its signatures, if any.
 
     Attributes:
         text: ends with a newline, and has no other control characters.
-        signatures: in the order in which they stand.
+        signatures: in the order of the note.
     """
 
     text: str
@@ -73,8 +73,8 @@ class Note:
     def __post_init__(self) -> None:
         if not self.text.endswith("\n") or any(c < " " and c != "\n" for c in self.text):
             raise CheckError("note", "lines without control characters, each ended by a newline", repr(self.text[:80]))
-        if len(self.signatures) > MOST_SIGNATURES:
-            raise CheckError("note", f"of at most {MOST_SIGNATURES} signatures", f"{len(self.signatures)}")
+        if len(self.signatures) > MAX_SIGNATURES:
+            raise CheckError("note", f"of at most {MAX_SIGNATURES} signatures", f"{len(self.signatures)}")
 
     def __str__(self) -> str:
         signed = "".join(f"{signature}\n" for signature in self.signatures)
@@ -82,9 +82,9 @@ class Note:
 
     @classmethod
     def parse(cls, content: str) -> Self:
-        """Reads a note; one that cannot be read in one way only is refused."""
-        if len(content) > LARGEST:
-            raise CheckError("note", f"at most {LARGEST} characters long", f"{len(content)}")
+        """Read a note; refuse an ambiguous one."""
+        if len(content) > MAX_CHARACTERS:
+            raise CheckError("note", f"at most {MAX_CHARACTERS} characters long", f"{len(content)}")
         text, gap, rest = content.rpartition("\n\n")
         if not gap or not rest.startswith(DASH):
             return cls(content)
@@ -94,30 +94,30 @@ class Note:
         return cls(text + "\n", tuple(Signature.parse(line) for line in lines))
 
     def signed_by(self, key: SigningKey) -> Self:
-        """The same note with one signature more."""
+        """Return the note with one more signature."""
         verifier = key.verifier
         added = Signature(verifier.name, verifier.key_id, key.sign(self.text.encode()))
         return type(self)(self.text, (*self.signatures, added))
 
     def in_one_line(self) -> str:
-        """The whole note as one line of ASCII; ``find_note`` reads it back from any text around it."""
-        lines = [_to_word(line) for line in self.text.removesuffix("\n").split("\n")]
-        signed = [word for one in self.signatures for word in (SIGNED, *map(_to_word, str(one).split(" ")[1:]))]
+        """Return the note as one line of ASCII, which ``find_note`` finds in any text."""
+        lines = [_encode_line(line) for line in self.text.removesuffix("\n").split("\n")]
+        signed = [word for one in self.signatures for word in (SIGNED, *map(_encode_line, str(one).split(" ")[1:]))]
         return " ".join([BEGIN, *lines, *signed, END])
 
 
-def _to_word(line: str) -> str:
-    """A line as one word that is none of ours."""
-    word = quote(line, safe=_PLAIN) or EMPTY
-    if not line or word not in (BEGIN, END, SIGNED, EMPTY):
-        return word
-    return f"%{ord(word[0]):02X}{word[1:]}"
+def _encode_line(line: str) -> str:
+    """Return a line as one word, different from the reserved ones."""
+    encoded = quote(line, safe=_SAFE) or EMPTY
+    if not line or encoded not in (BEGIN, END, SIGNED, EMPTY):
+        return encoded
+    return f"%{ord(encoded[0]):02X}{encoded[1:]}"
 
 
 def find_note(content: str) -> Note:
-    """Reads a note: the file as it was written, or its one line in the midst of other text, quoted and wrapped."""
-    if len(content) > LARGEST:
-        raise CheckError("note", f"at most {LARGEST} characters long", f"{len(content)}")
+    """Read a note from its file, or from its one line within other text, which may be quoted and wrapped."""
+    if len(content) > MAX_CHARACTERS:
+        raise CheckError("note", f"at most {MAX_CHARACTERS} characters long", f"{len(content)}")
     found = _parse_note_words(content)
     if not found:
         return Note.parse(content)
@@ -127,7 +127,7 @@ def find_note(content: str) -> Note:
 
 
 def _parse_note_words(content: str) -> set[tuple[str, ...]]:
-    """The words of each note that a text tells in one line; mail puts ``>`` before what it quotes."""
+    """Return the words of each one-line note in a text; mail puts ``>`` before a quotation."""
     found, words = set(), None
     for word in content.replace(">", " ").split():
         if word == BEGIN:
@@ -142,25 +142,25 @@ def _parse_note_words(content: str) -> set[tuple[str, ...]]:
 
 def _unfold_note(words: tuple[str, ...]) -> tuple[str, tuple[Signature, ...]]:
     count = words.index(SIGNED) if SIGNED in words else len(words)
-    lines = ["" if word == EMPTY else _line(word) for word in words[:count]]
+    lines = ["" if word == EMPTY else _decode_word(word) for word in words[:count]]
     signed = words[count:]
     if len(signed) % 3 or any(word != SIGNED for word in signed[::3]):
         raise CheckError("note", f"signatures as {SIGNED} NAME SIGNATURE", " ".join(signed)[:200])
     pairs = zip(signed[1::3], signed[2::3], strict=True)
-    found = tuple(Signature.parse(f"{DASH}{_line(name)} {made}") for name, made in pairs)
+    found = tuple(Signature.parse(f"{DASH}{_decode_word(name)} {encoded}") for name, encoded in pairs)
     return "".join(f"{line}\n" for line in lines), found
 
 
-def _line(word: str) -> str:
-    """A line that was told as a word."""
+def _decode_word(encoded: str) -> str:
+    """Return the line that a word encodes."""
     try:
-        return unquote(word, errors="strict")
+        return unquote(encoded, errors="strict")
     except UnicodeDecodeError as error:
-        raise CheckError("note", "percent-encoded UTF-8", repr(word[:80])) from error
+        raise CheckError("note", "percent-encoded UTF-8", repr(encoded[:80])) from error
 
 
 def verify_signatures(note: Note, keys: Collection[VerifierKey]) -> Iterator[tuple[VerifierKey, bool]]:
-    """Which of these keys a note says to be signed by, and whether it is."""
+    """Yield each of these keys that a note claims as a signer, and whether the signature is valid."""
     for signature in note.signatures:
         for key in keys:
             if (signature.name, signature.key_id) == (key.name, key.key_id):

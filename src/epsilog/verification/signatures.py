@@ -75,8 +75,8 @@ def check_file_signatures(
 ) -> SignatureCheck:
     """Who has signed a file, by the envelopes that lie beside it."""
     every = tuple(envelopes)
-    here = [envelope for envelope in every if envelope.covers(content)]
-    elsewhere = _list_claimed_signers(envelope for envelope in every if not envelope.covers(content))
+    here = [envelope for envelope in every if envelope.matches_file(content)]
+    elsewhere = _list_claimed_signers(envelope for envelope in every if not envelope.matches_file(content))
     claimed, labels = _list_claimed_signers(here), [key.label for key in keys]
     signers = [(envelope, key.label) for envelope in here for key in envelope.signers(keys)]
     by = _each_once(label for envelope, label in signers if envelope.approves)

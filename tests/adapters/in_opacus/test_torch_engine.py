@@ -487,7 +487,7 @@ def test_settings_that_diverge_are_refused_in_rehearsal(tmp_path):
 
     task = task_of(MODELS["mlp"][1](), 4, "float32")
     settings = {"sampling_probability": 0.5, "rounds": 3, "clip_norm": 1e60}
-    programme = PlanConfig.simulated(task, "client-level-central", epsilon=4, delta="1e-4", **settings)
+    programme = PlanConfig.for_simulation(task, "client-level-central", epsilon=4, delta="1e-4", **settings)
     with pytest.raises(ConfigError, match="one round of noise alone makes it diverge"):
         run(programme, task, runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
