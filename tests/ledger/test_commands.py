@@ -323,7 +323,7 @@ def _with(entry, body):
 def test_roles_follow_from_the_commands():
     for name, command in COMMANDS.items():
         need = PERMISSIONS["POST", f"/api/v1/ledger/{name}"]
-        assert (need.action, need.whole_ledger) == (Action(command.role), command.subject == ENTIRE_LEDGER)
+        assert (need.action, need.entire_ledger) == (Action(command.role), command.subject == ENTIRE_LEDGER)
         assert TRANSITIONS[command.verb].owned == (command.role == "own")
 
 

@@ -53,15 +53,15 @@ class Permission:
 
     Attributes:
         action: what it does.
-        whole_ledger: whether to the whole ledger; else to a scope in the request, or to what the caller can read.
+        entire_ledger: whether to the whole ledger; else to a scope in the request, or to what the caller can read.
     """
 
     action: Action
-    whole_ledger: bool = False
+    entire_ledger: bool = False
 
     def require(self, holder: Holder) -> None:
         """Refuse a holder who may not do this in any scope."""
-        require_permission(holder, self.action, None if self.whole_ledger else holder.scope)
+        require_permission(holder, self.action, None if self.entire_ledger else holder.scope)
 
     @property
     def roles(self) -> list[Role]:
@@ -70,7 +70,7 @@ class Permission:
 
 
 _READ, _SPEND = Permission(Action.READ), Permission(Action.SPEND)
-_READ_ALL, _AUDIT = Permission(Action.READ, whole_ledger=True), Permission(Action.AUDIT, whole_ledger=True)
+_READ_ALL, _AUDIT = Permission(Action.READ, entire_ledger=True), Permission(Action.AUDIT, entire_ledger=True)
 _LEDGER_READS = "cycles entries head balances rows page charges entry spending"
 
 PERMISSIONS: Mapping[tuple[str, str], Permission] = {
@@ -90,7 +90,11 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
             *(("GET", f"/ledger/{name}", _READ) for name in _LEDGER_READS.split()),
             ("POST", "/ledger/fits", _READ),
             *(
-                ("POST", f"/ledger/{one.name}", Permission(Action(one.role), whole_ledger=one.subject == ENTIRE_LEDGER))
+                (
+                    "POST",
+                    f"/ledger/{one.name}",
+                    Permission(Action(one.role), entire_ledger=one.subject == ENTIRE_LEDGER),
+                )
                 for one in COMMANDS.values()
             ),
             ("POST", "/ledger/verify", _AUDIT),
@@ -145,7 +149,7 @@ def document_permissions(document: dict[str, Any]) -> dict[str, Any]:
             "type": "http",
             "scheme": "bearer",
             "description": "What `epsilog token create` shows, where the server was started with --tokens. The roles "
-            "beside it are the token's: any one of those will do, at the scope that is asked for.",
+            "of an operation are alternatives: the token needs one of them, at the scope of the request.",
         }
     }
     refusals = {"401": "No token, or none that is good here", "403": "A token that may not do this, or not there"}
@@ -156,7 +160,7 @@ def document_permissions(document: dict[str, Any]) -> dict[str, Any]:
                 continue
             permission = PERMISSIONS[method.upper(), path]
             operation["security"] = [{SCHEME: [role.value]} for role in permission.roles]
-            operation["x-act"], operation["x-whole-ledger"] = permission.action.value, permission.whole_ledger
+            operation["x-act"], operation["x-whole-ledger"] = permission.action.value, permission.entire_ledger
             for status, text in refusals.items():
                 operation["responses"][status] = {"description": text}
     return document

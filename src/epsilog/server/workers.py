@@ -101,7 +101,7 @@ class WorkerPool:
             return await self._ask_worker(self._slow, line)
         if self._slow_per_client[client] >= self._max_slow_per_client:
             detail = f"{self._max_slow_per_client} long questions from your address are being answered. Ask again then."
-            return _refuse_for_now(429, "too-many", "Too many long questions at a time", detail)
+            return _refuse(429, "too-many", "Too many long questions at a time", detail)
         self._slow_per_client[client] += 1
         try:
             return await self._ask_worker(self._slow, line)
@@ -112,7 +112,7 @@ class WorkerPool:
 
     async def _ask_worker(self, queue: _WorkerQueue, line: bytes) -> Response:
         if queue.is_full:
-            return _refuse_for_now(503, "busy", "Too many questions wait", "Ask again in a few seconds.")
+            return _refuse(503, "busy", "Too many questions wait", "Ask again in a few seconds.")
         try:
             status, media_type, body = json.loads(await queue.ask(line, self.deadline))
         except TimeoutError:
@@ -121,16 +121,14 @@ class WorkerPool:
 
 
 def _refuse_work(reason: str) -> Response:
-    from epsilog.server.problems import make_problem_response
-
     detail = f"{reason} Ask for fewer or simpler parts, or use the library."
-    return make_problem_response(422, "too-much-work", "This takes too long here", detail)
+    return _refuse(422, "too-much-work", "This takes too long here", detail)
 
 
-def _refuse_for_now(status: int, kind: str, title: str, detail: str) -> Response:
+def _refuse(status: int, kind: str, title: str, detail: str) -> Response:
     from epsilog.server.problems import make_problem_response
 
-    return make_problem_response(status, kind, title, detail, retry_after=5)
+    return make_problem_response(status, kind, title, detail, retry_after=None if status == 422 else 5)
 
 
 class _WorkerQueue:
