@@ -48,7 +48,7 @@ PARTS = (  # a file belongs to the first part that it lies in
     *("schemes", "queries", "signing", "verification", "reports", "pipeline", "adapters", "cli", "server"),
 )
 BESIDE = {"accounting": ("tests/oracles/",), "verification": ("tests/reports/",), "reports": ("tests/verification/",)}
-BESIDE |= {"numerics": ("tests/accounting/",), "mechanisms": ("tests/accounting/",)}
+BESIDE |= {"numerics": ("tests/accounting/",), "mechanisms": ("tests/accounting/",), "schemes": ("tests/training/",)}
 RECORD = "EPSILOG_BREAKAGES_RECORD"  # where a recording run of pytest writes; names the file
 MOST_TESTS, FIRST_TESTS = 400, 12
 MEMORY = 6 << 30  # bytes that a run may take: a broken size can ask for all there is
@@ -623,6 +623,8 @@ def attempt(copy: Copy, one: Breakage, tests: list[str], *, marks: str, cap: flo
     finally:
         file.write_text(source)
     killer = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", said, re.MULTILINE)
+    if code == 4 and "while loading conftest" in said:  # what cannot even be imported is caught
+        code = 1
     if code not in (-1, 0, 1, 2, 5):  # no verdict on the tests, but an error of ours
         raise RuntimeError(f"pytest ended with {code}: {said[-2000:]}")
     outcome = {0: "survived", 5: "survived", -1: "timed out"}.get(code, "caught")
