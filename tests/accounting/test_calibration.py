@@ -153,3 +153,9 @@ def test_a_search_ends_where_parabolas_see_nothing(cost):
     meaning = calibration._Meaning(Gaussian, calibration._Grid(integer=False, digits=None, tolerance=1e-5))
     found = calibration._search(meaning, cost, 1e-9, 1e9)
     assert 7.3 <= found <= 7.3 * (1 + 2e-5)
+
+
+def test_a_count_is_exact_however_coarse_the_tolerance():
+    count = calibrate(lambda n: Repeated(Gaussian(100.0), n), tolerance=0.3, integer=True, **GOAL)
+    assert meets(Repeated(Gaussian(100.0), count))
+    assert not meets(Repeated(Gaussian(100.0), count + 1))

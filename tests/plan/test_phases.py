@@ -11,6 +11,7 @@ from epsilog import plan
 from epsilog.accounting import gaussian_epsilon
 from epsilog.plan import Schedule
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec
+from epsilog.terms.formatting import format_lower, format_upper
 
 FREE = DeltaPolicy(None)
 PILOT, MAIN = Schedule(50_000, 250, 50, 1.5), Schedule(60_000, 900, 100, 1.2)
@@ -108,3 +109,15 @@ def test_the_whole_is_one_release_that_says_what_it_is():
 def test_bad_phases_are_refused_by_name(parts, named, wrong):
     with pytest.raises(ValueError, match=f"^{wrong}"):
         plan.plan_phases(parts, **named)
+
+
+def test_a_notebook_shows_both_sides():
+    found = plan.plan_phases([Schedule(1000, 1000, 1, 2.0)], delta=1e-6)
+    shown = found._repr_html_()
+    for label, number in (
+        ("epsilon", format_upper(found.epsilon.upper)),
+        ("lower bound", format_lower(found.epsilon.lower)),
+        ("unamplified", format_upper(found.unamplified.upper)),
+    ):
+        row = next(row for row in shown.split("<tr") if f">{label}<" in row)
+        assert number in row

@@ -273,3 +273,15 @@ def test_without_any_noise_nothing_is_saved():
     noise = plan.QueryNoise(math.inf, math.inf, math.inf)
     share = dataclasses.replace(plan.queries(epsilon=1.0, queries=1).shares[0], classic=noise, optimal=noise)
     assert dataclasses.replace(plan.queries(epsilon=1.0, queries=1), shares=(share,)).noise_reduction == 1.0
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_the_release_holds_every_answer_with_its_own_noise(mechanism):
+    found = plan.queries(
+        epsilon=1.0, queries=4, sensitivity=3.0, mechanism=mechanism, delta=1e-6, weights=(1.0, 2.5, 1.0, 0.5)
+    )
+    kind = Laplace if mechanism == "laplace" else Gaussian
+    answers = Composed([kind(share.optimal.scale / 3.0) for share in found.shares for _ in range(share.count)])
+    assert sum(share.count for share in found.shares) == 4
+    assert bound_epsilon(found.release, delta=1e-6) == bound_epsilon(answers, delta=1e-6)
+    assert 0.9 < found.interval.lower <= found.interval.upper <= 1.0

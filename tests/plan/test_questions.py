@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 from typing import Annotated
 
 import pytest
@@ -338,3 +339,18 @@ def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):
     )
     told = QUESTIONS["/queries/crossover"](epsilon=0.5, delta=1e-5, queries=37).answer()
     assert told == {"value": 0.5, "reason": str([1, 2, 5, 10, 20, 37, 50, 100, 200, 500, 1000])}
+
+
+def test_a_comparison_tells_at_each_point_who_is_better():
+    first, second = ({"mechanism": "gaussian", "parameter": z, "count": 1} for z in (1.0, 2.0))
+    asked = {"first": first, "second": second}
+    told = QUESTIONS["/account/compare"].parse(asked).answer()
+    points = [*told["deltas"], *told["fprs"]]
+    assert {one["better"] for one in points} == {"second"}
+    assert all(set(one) == {"at", "first", "second", "better"} for one in points)
+
+
+def test_the_risk_of_queries_is_about_a_person():
+    told = QUESTIONS["/queries/risk"].parse({"epsilon": 1.0, "queries": 2, "delta": 1e-6}).answer()
+    assert "person" in json.dumps(told["of_attacks"])
+    assert told["rows"]

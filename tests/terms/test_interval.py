@@ -1,13 +1,14 @@
 """An interval is two numbers: it prints both, each rounded to its own side, and is never taken for one."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import epsilog as ep
-from epsilog.terms import Interval, NeighboringRelation
+from epsilog.terms import CheckError, Interval, NeighboringRelation
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 FOUND = Interval(1.2341, 1.2349, "a method", RELATION)
@@ -57,3 +58,9 @@ def test_releases_and_intervals_know_their_json():
 
 def test_the_version_is_known():
     assert ep.__version__.count(".") == 2
+
+
+@pytest.mark.parametrize("pair", [("delta",), ("delta", 1.0, 2.0), "delta", 1.0])
+def test_what_is_given_is_a_list_of_pairs(pair):
+    with pytest.raises(CheckError, match=r"given\[0\] must be a pair"):
+        replace(FOUND, given=(pair,))

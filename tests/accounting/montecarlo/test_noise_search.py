@@ -1,15 +1,18 @@
 """From a goal to a noise level and a claim that holds on average over the whole procedure."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from tests.accounting.montecarlo.simulated import BINS
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import bounds, noise_search, oracle
+from epsilog.accounting.montecarlo import bounds, noise_search, oracle, tilt
+from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.shards import BernoulliTrial
 from epsilog.mechanisms import BallsInBins, Gaussian
 
 
@@ -119,3 +122,22 @@ def test_only_entropy_of_its_own_makes_a_claim():
     for bad in (-1, 2**128, 1.5, True):
         with pytest.raises(ValueError, match="seed must be"):
             noise_search.run_noise_search(plan, seed=bad)
+
+
+def test_the_worst_of_two_small_tests_is_integrated():
+    """Against quadrature with SciPy's binomials; a test that always passes adds its bound, and no more."""
+    payoff, how = HockeyStick(1.0), tilt.Tilt("remove", 0.0)
+    tests = [
+        noise_search.CandidateTest(BernoulliTrial(BINS, payoff, how, math.log(bound), samples), hits)
+        for bound, samples, hits in ((0.5, 40, 3), (0.2, 60, 30))
+    ]
+
+    def worst(y):
+        passes = (stats.binom.cdf(t.hits, t.trial.samples, y / t.trial.bound) for t in tests if y <= t.trial.bound)
+        return max(passes, default=0.0)
+
+    for fallback in (0.0, 0.03, 0.3):
+        exact = fallback + integrate.quad(worst, fallback, 0.5, points=[0.2], limit=500)[0]
+        assert exact * (1 - 1e-9) <= noise_search.envelope_delta(tests, fallback_delta=fallback) <= 1.002 * exact
+    sure = [replace(tests[0], hits=40), tests[1]]
+    assert 0.5 <= noise_search.envelope_delta(sure) <= 0.5 * (1 + 1e-9)

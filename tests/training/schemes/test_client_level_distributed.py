@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from epsilog.accounting import epsilon
-from epsilog.mechanisms import ZeroConcentratedDP
+from epsilog.mechanisms import Repeated, ZeroConcentratedDP
 from epsilog.schemes import ClientLevelDistributed
 from epsilog.terms import NeighboringRelation
 from epsilog.training import Randomness, require_matching_scheme
@@ -165,3 +165,9 @@ def test_the_last_bits_of_the_widest_shares_are_random(stddev):
     for modulus in (2, 8):
         found = np.bincount(drawn % modulus, minlength=modulus)
         assert stats.chisquare(found).pvalue > 1e-6
+
+
+def test_a_client_in_every_round_meets_every_sum():
+    free = replace(SCHEME, max_participations=SCHEME.rounds)
+    assert SCHEME.in_every_round() == Repeated(SCHEME.step(), 6) == free.release()
+    assert SCHEME.release() == Repeated(SCHEME.step(), 4)
