@@ -48,7 +48,7 @@ def test_neighbors_look_alike(tmp_path, name):
 def test_every_scheme_is_tried_with_each_kind_of_change():
     for scheme in SCHEMES.keys() - {ANSWERS, ONE_STEP}:
         changes = {pair.change for pair in EVERY.values() if pair.scheme == scheme}
-        assert changes >= {"a bad cell", "a number that is none", "a huge number", "an unusable row"}
+        assert changes >= {"a bad cell", "a number that cannot be used", "a huge number", "an unusable row"}
     for scheme in ("central", "adaptive clip", "examples"):
         assert f"{scheme}: a client without a usable row" in EVERY
     assert len({pair.rows for pair in EVERY.values()}) > 5

@@ -56,14 +56,13 @@ def account_command(
         typer.Option("--file", "-f", help="One release of any kind, as a JSON or TOML file; - for standard input."),
     ] = None,
     mechanism: Annotated[
-        str, typer.Option("--mechanism", help=f"The mechanism, here with its fields: {_MECHANISM_HELP}.")
+        str, typer.Option(help=f"The mechanism, here with its fields: {_MECHANISM_HELP}.")
     ] = "gaussian",
     parameter: Annotated[
-        float | None,
-        typer.Option("--noise-multiplier", "--parameter", "-z", help="The first field of the mechanism."),
+        float | None, typer.Option("--noise-multiplier", "--parameter", "-z", help="The first field of the mechanism.")
     ] = None,
     field: Annotated[
-        list[str] | None, typer.Option("--field", help="Another field of the mechanism, as NAME=VALUE; repeatable.")
+        list[str] | None, typer.Option(help="Another field of the mechanism, as NAME=VALUE; repeatable.")
     ] = None,
     sampling_probability: Annotated[
         float | None,
@@ -76,24 +75,18 @@ def account_command(
         int | None, typer.Option("--population", "-N", help="Units in all, for the other sizes.")
     ] = None,
     largest_batch: Annotated[
-        int | None,
-        typer.Option("--largest-batch", help="Size to which Poisson samples from --population are truncated."),
+        int | None, typer.Option(help="Size to which Poisson samples from --population are truncated.")
     ] = None,
     shuffled: Annotated[
         bool, typer.Option("--shuffled", help="One report from each unit of --population, in random order.")
     ] = False,
     strategy: Annotated[
         str | None,
-        typer.Option(
-            "--strategy",
-            help='Noise correlated over all --rounds: the matrix, "tree" or its first column as 1,0.5,0.25.',
-        ),
+        typer.Option(help='Noise correlated over all --rounds: the matrix, "tree" or its first column as 1,0.5,0.25.'),
     ] = None,
-    participations: Annotated[
-        int, typer.Option("--participations", help="With --strategy: most rounds that one unit takes part in.")
-    ] = 1,
+    participations: Annotated[int, typer.Option(help="With --strategy: most rounds that one unit takes part in.")] = 1,
     min_separation: Annotated[
-        int, typer.Option("--min-separation", help="With --strategy: least distance between two of these rounds.")
+        int, typer.Option(help="With --strategy: least distance between two of these rounds.")
     ] = 1,
     count: Annotated[
         str,
@@ -104,18 +97,15 @@ def account_command(
     trials: Annotated[
         str | None,
         typer.Option(
-            "--trials",
             help="Distribution of a secret number of trials of which only the best is released: "
-            f"{', '.join(mechanisms.TRIAL_FORMATS)}.",
+            f"{', '.join(mechanisms.TRIAL_FORMATS)}."
         ),
     ] = None,
-    group: Annotated[
-        int, typer.Option("--group", help="Most units that one person holds; bounds the person's cost.")
-    ] = 1,
+    group: Annotated[int, typer.Option(help="Most units that one person holds; bounds the person's cost.")] = 1,
     delta: Delta = None,
     epsilon: Epsilon = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    gap: Annotated[float, typer.Option("--gap", help="Target (upper - lower) / upper of the interval.")] = 0.002,
+    gap: Annotated[float, typer.Option(help="Target (upper - lower) / upper of the interval.")] = 0.002,
     as_json: Json = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print one line for each number asked for, with both bounds in columns.")
@@ -397,11 +387,9 @@ def compare_command(
     ] = None,
     fpr: Annotated[
         list[float] | None,
-        typer.Option("--fpr", help="False-positive rate at which true-positive rates are compared; repeatable."),
+        typer.Option(help="False-positive rate at which true-positive rates are compared; repeatable."),
     ] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", help="Largest difference of true-positive rates to ignore.")
-    ] = 1e-3,
+    tolerance: Annotated[float, typer.Option(help="Largest difference of true-positive rates to ignore.")] = 1e-3,
     as_json: Json = False,
 ) -> None:
     """Compare two releases: which one protects better, and where.

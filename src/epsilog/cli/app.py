@@ -65,7 +65,7 @@ def name_option(error: CheckError, options: Sequence[Any]) -> CheckError:
 
 
 class _Command(TyperCommand):
-    """A command whose errors name its options as they are typed."""
+    """A command that names options in errors as they are typed."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -75,7 +75,7 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """A group whose own errors name its options as they are typed."""
+    """A group that names its options in errors as they are typed."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -122,14 +122,14 @@ def _derive(module: str) -> type[_DerivedGroup]:
 
 app = Application(name="epsilog", no_args_is_help=True, context_settings={"max_content_width": 100})
 plan_app = Application(
-    help="Price a schedule or a set of queries before a run.", no_args_is_help=True, cls=_derive("epsilog.cli.plan")
+    help="Plan a schedule or a set of queries before a run.", no_args_is_help=True, cls=_derive("epsilog.cli.plan")
 )
 ledger_app = Application(
     help="Manage the append-only ledger of privacy budgets.",
     no_args_is_help=True,
     cls=_derive("epsilog.cli.ledger_commands"),
 )
-key_app = Application(help="Manage keys that sign checkpoints, bundles, receipts and reports.", no_args_is_help=True)
+key_app = Application(help="Manage signing keys.", no_args_is_help=True)
 token_app = Application(help="Manage access tokens of a server of `epsilog serve`.", no_args_is_help=True)
 account_app = Application(help="Bound the privacy cost of a release.", cls=_derive("epsilog.cli.account"))
 montecarlo_app = Application(help="Bound the privacy cost of a release by simulation.", no_args_is_help=True)

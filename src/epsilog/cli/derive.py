@@ -105,7 +105,7 @@ def _read_value(question: type[Question], name: str, value: Any) -> Any:
 
 
 def _read_parts(file: Path, name: str) -> Any:
-    """Return the list in a file: a JSON list, or what stands under ``name`` in an object."""
+    """Return the list in a file: a JSON list, or the value of ``name`` in an object."""
     document = read_document(file)
     found = document.get(name) if isinstance(document, dict) else document
     if not isinstance(found, list):

@@ -195,7 +195,7 @@ def run_client_app() -> Any:
 
 
 def _prepare_simulation(config: Path) -> Task:
-    """Return the task of a simulation, whose data are public; any other config is refused."""
+    """Return the task of a simulation, which uses public data; refuse any other config."""
     _require_simulation(config)
     return prepare_config(config).task
 

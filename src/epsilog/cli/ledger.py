@@ -85,7 +85,7 @@ def redact_address(ledger: str) -> str:
 def show_command(
     scope: ScopeFilter = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    last: Annotated[int, typer.Option("--last", min=1, help="Number of entries to show.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="Number of entries to show.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Show budgets, balances and entries of a verified ledger.
@@ -138,13 +138,13 @@ def show_command(
 def headroom_command(
     scope: Annotated[str, typer.Argument(help="Scope to charge; every budget at or above it is charged.")],
     release: Annotated[
-        Path | None, typer.Option("--release", help="The release, as a JSON or TOML file; - for standard input.")
+        Path | None, typer.Option(help="The release, as a JSON or TOML file; - for standard input.")
     ] = None,
-    delta: Annotated[str | None, typer.Option("--delta", help="Delta that approximate budgets are charged.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Delta that approximate budgets are charged.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Show what is available at a scope, and how many such charges fit.
+    """Show what is available at a scope, and what fits.
 
     Exit code 3: not even one charge fits.
 
@@ -174,10 +174,8 @@ def headroom_command(
 def history_command(
     scope: ScopeFilter = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    after: Annotated[int, typer.Option("--after", min=0, help="Only entries with a higher number.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Largest number of entries; if omitted: all.")
-    ] = None,
+    after: Annotated[int, typer.Option(min=0, help="Only entries with a higher number.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Largest number of entries; if omitted: all.")] = None,
     as_json: Json = False,
 ) -> None:
     """List entries, oldest first, as they are read.
@@ -198,12 +196,10 @@ def watch_command(
     scope: ScopeFilter = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, help="Start after this entry; if omitted: after the newest.")
+        int | None, typer.Option(min=0, help="Start after this entry; if omitted: after the newest.")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Stop after this many entries; if omitted: never.")
-    ] = None,
-    every: Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two reads.")] = 1.0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many entries; if omitted: never.")] = None,
+    every: Annotated[float, typer.Option(min=0.05, help="Seconds between two reads.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
 ) -> None:
     """Show entries as they are written, until Ctrl-C.
@@ -225,11 +221,13 @@ def watch_command(
 @ledger_app.command("export")
 def export_command(
     file: Annotated[Path, typer.Argument(help="File to write: .csv, .jsonl or .parquet.")],
-    scope: Annotated[str | None, typer.Option("--scope", help="Export only this scope and those under it.")] = None,
+    scope: Annotated[str | None, typer.Option(help="Export only this scope and those under it.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Write entries for other programs; text cannot act as a formula.
+    """Write entries as CSV, JSON lines or Parquet.
+
+    Text cannot act as a formula in a spreadsheet.
 
     Example: epsilog ledger export entries.csv --scope acme/claims
     """
@@ -237,10 +235,7 @@ def export_command(
 
     with open_for_reading(ledger) as books:
         count = export_entries(books.history(scope), file)
-    if as_json:
-        return print_json({"file": str(file), "entries": count})
-    write(f"wrote {count} entries to {file}")
-    return None
+    print_json({"file": str(file), "entries": count}) if as_json else write(f"wrote {count} entries to {file}")
 
 
 @ledger_app.command("cycles")
@@ -251,7 +246,7 @@ def cycles_command(
         typer.Option("--plan", help="A run folder, plan or report, for population, name and period; repeatable."),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option("--delta", help="Delta at which epsilon of a zcdp, gdp or rdp budget is stated.")
+        float | None, typer.Option(help="Delta at which epsilon of a zcdp, gdp or rdp budget is stated.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the cycles as Markdown to this file.")
@@ -259,7 +254,7 @@ def cycles_command(
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Show the cost of each release cycle under a budget, and the sum.
+    """Show the cost of each release cycle under a budget.
 
     A cycle is the period that plans state, else the part of the scope under SCOPE, else one charge. A decommissioned
     release stays spent: only the lifetime counts against the cap.
@@ -291,9 +286,8 @@ def verify_ledger_command(
     since: Annotated[
         Path | None,
         typer.Option(
-            "--since",
             help="A signed checkpoint that you kept: the ledger must begin with its entries. The costs of those are "
-            "taken on the word of its signer.",
+            "taken on the word of its signer."
         ),
     ] = None,
     key: Annotated[
@@ -342,7 +336,7 @@ def backup_command(
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Copy a ledger into one file and verify the copy; writers may go on.
+    """Copy a ledger into one file, and verify the copy.
 
     Example: epsilog ledger backup /elsewhere/ledger-2026-05-03.db
     """
@@ -354,14 +348,14 @@ def backup_command(
 @ledger_app.command("restore")
 def restore_command(
     file: Annotated[Path, typer.Argument(help="A backup.")],
-    by: Annotated[str, typer.Option("--by", help="Who decides; kept permanently.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept permanently.")],
+    by: Annotated[str, typer.Option(help="Who decides; kept permanently.")],
+    reason: Annotated[str, typer.Option(help="Why; kept permanently.")],
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="The ledger file to make; must not exist.")
     ] = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Make a ledger from a backup; its owner must accept it before use.
+    """Make a ledger from a backup.
 
     Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --by emil --reason "the disk is gone"
     """

@@ -78,7 +78,7 @@ def _execute(kind: type[Command], /, *, ledger: str, as_json: bool, **given: Any
 
 
 def _list_parameters(kind: type[Command], field: Any) -> list[Parameter]:
-    """Return the parameters that set a field: one, but for the caps of a budget."""
+    """Return the parameters that set a field: one, or several for the caps of a budget."""
     (stated, arg, *_), name = kind.args[field.name], field.name
     if name == "caps":
         options = {one: (of, f"--{one.replace('_', '-')}", text) for one, (of, text) in _CAPS.items()}
@@ -142,16 +142,16 @@ _READ: dict[str, Callable[[Any], Any]] = {
 Formatted = tuple[dict[str, Any], str]
 
 
-def _format_done(books: Ledger, command: Command, done: Done, ledger: str) -> Formatted:
+def _format_done(opened: Ledger, command: Command, done: Done, ledger: str) -> Formatted:
     """Return the document and the text of a command: of the budget, charge or ledger that it was about."""
     if command.subject == BUDGET and done.balance is not None:
         return budget_to_json(done.balance), _format_budget(done.balance)
     if command.subject == RESERVATION and done.reserved is not None:
-        charge = books.charge_record(str(done.reserved.key), scope=done.reserved.scope)
+        charge = opened.charge_record(str(done.reserved.key), scope=done.reserved.scope)
         return _charge_to_json(charge) | {"replayed": done.replayed}, _format_charge(charge)
     if done.charge is not None:
         return _charge_to_json(done.charge), _format_charge(done.charge)
-    count, head = books.head()
+    count, head = opened.head()
     text = "accepts charges again" if done.accepted else "accepts no charge until its owner runs `ledger accept`"
     return {"ledger": ledger, "entries": count, "head": head}, f"{ledger} {text} (entry {count})"
 

@@ -94,11 +94,9 @@ def delta_from_samples_command(
 @montecarlo_app.command("losses")
 def sample_losses_command(
     file: ReleaseFile,
-    samples: Annotated[int, typer.Option("--samples", help="Number of losses to draw.")] = 10_000,
-    direction: Annotated[
-        str, typer.Option("--direction", help="remove: drawn with the unit; add: drawn without it.")
-    ] = "remove",
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the draws; if omitted: a fresh one.")] = None,
+    samples: Annotated[int, typer.Option(help="Number of losses to draw.")] = 10_000,
+    direction: Annotated[str, typer.Option(help="remove: drawn with the unit; add: drawn without it.")] = "remove",
+    seed: Annotated[int | None, typer.Option(help="Seed of the draws; if omitted: a fresh one.")] = None,
     as_json: Json = False,
 ) -> None:
     """Draw privacy losses of a release, one a line: not a bound.
@@ -140,9 +138,9 @@ def compare_noise_command(
     epsilon: TargetEpsilon,
     delta: Annotated[float, typer.Option("--delta", "-d", help="Target delta.")],
     bands: Annotated[
-        list[int] | None, typer.Option("--bands", help="Numbers of bands to try; if omitted: 2, 4, 8, ...; repeatable.")
+        list[int] | None, typer.Option(help="Numbers of bands to try; if omitted: 2, 4, 8, ...; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the estimates.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the estimates.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Compare independent with correlated noise for one training run.
@@ -181,14 +179,11 @@ def _print_answer(name: str, value: float, given: dict[str, float], as_json: boo
 def certify_command(
     file: ReleaseFile,
     epsilon: Epsilon,
-    failure: Annotated[float, typer.Option("--failure", help="Probability that the interval is wrong.")] = 1e-6,
-    gap: Annotated[float, typer.Option("--gap", help="Target relative half-width of the interval.")] = 0.1,
-    samples: Annotated[
-        int | None, typer.Option("--samples", help="Draws for each adjacency type, instead of --gap.")
-    ] = None,
+    failure: Annotated[float, typer.Option(help="Probability that the interval is wrong.")] = 1e-6,
+    gap: Annotated[float, typer.Option(help="Target relative half-width of the interval.")] = 0.1,
+    samples: Annotated[int | None, typer.Option(help="Draws for each adjacency type, instead of --gap.")] = None,
     largest_batch: Annotated[
-        int | None,
-        typer.Option("--largest-batch", help="Size to which batches from --population are truncated; adds its cost."),
+        int | None, typer.Option(help="Size to which batches from --population are truncated; adds its cost.")
     ] = None,
     population: Annotated[
         int | None, typer.Option("--population", "-N", help="Units in all, for --largest-batch.")
@@ -239,9 +234,7 @@ def search_noise_command(
     file: ReleaseFile,
     epsilon: TargetEpsilon,
     delta: Annotated[float, typer.Option("--delta", "-d", help="Target delta: the claim is at most this.")],
-    slack: Annotated[
-        float, typer.Option("--slack", help="Fraction by which a candidate must stay below the target.")
-    ] = 0.1,
+    slack: Annotated[float, typer.Option(help="Fraction by which a candidate must stay below the target.")] = 0.1,
     workers: Workers = 1,
     backend: Backend = _PROCESSES,
     scheduler: Scheduler = None,
@@ -271,7 +264,7 @@ def execute_plan_command(
     file: Annotated[
         Path, typer.Argument(help="A plan that certify or sweep wrote with --commit; - for standard input.")
     ],
-    nonce: Annotated[str, typer.Option("--nonce", help="A public value that nobody knew when the plan was published.")],
+    nonce: Annotated[str, typer.Option(help="A public value, unpredictable when the plan was published.")],
     workers: Workers = 1,
     backend: Backend = _PROCESSES,
     scheduler: Scheduler = None,
@@ -321,7 +314,7 @@ def _write_plan(plan: Any, path: Path, as_json: bool) -> None:
     if as_json:
         return print_json({"commitment": plan.commitment, "plan": str(path)})
     print_figures("Plan", [("commitment", plan.commitment), ("plan", str(path))])
-    print_notice("Publish the commitment; then run `draw` with a public random number that nobody knew before.")
+    print_notice("Publish the commitment; then run `draw` with a later public random number.")
     return None
 
 
@@ -377,12 +370,10 @@ def _show_search(result: ep.montecarlo.NoiseSearchResult, output: Path | None, a
 def recompute_command(
     file: Annotated[Path, typer.Argument(help="Evidence that certify, sweep or draw wrote; - for standard input.")],
     shards: Annotated[
-        int | None, typer.Option("--shards", min=1, help="Number of shards to redraw of each trial; if omitted: all.")
+        int | None, typer.Option(min=1, help="Number of shards to redraw of each trial; if omitted: all.")
     ] = None,
-    commitment: Annotated[
-        str | None, typer.Option("--commitment", help="Hash of the plan, as it was published.")
-    ] = None,
-    nonce: Annotated[str | None, typer.Option("--nonce", help="The nonce, as its public source states it.")] = None,
+    commitment: Annotated[str | None, typer.Option(help="Hash of the plan, as it was published.")] = None,
+    nonce: Annotated[str | None, typer.Option(help="The nonce, as its public source states it.")] = None,
     as_json: Json = False,
 ) -> None:
     """Redraw the evidence of a certificate or a search.

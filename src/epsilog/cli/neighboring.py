@@ -67,7 +67,7 @@ population = {population}
 scope = "neighbors"
 epsilon = "1000"
 delta = "1e-3"
-delta_rationale = "nobody is protected by made-up rows"
+delta_rationale = "made-up rows protect no one"
 
 [scheme]
 {scheme}
@@ -157,14 +157,14 @@ class Pair:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Files that commands write where they are told to, all of them public."""
+        """Files that the commands write, all of them public."""
         return (
             "ledger.bundle",
             *(() if self.scheme == ANSWERS else ("verdict.md", *(f"as-{kind}" for kind in RENDERED))),
         )
 
     def files(self, second: int) -> dict[str, bytes]:
-        """What lies there before, for the first data set or the second."""
+        """Return the input files of the first or the second data set."""
         lines = "".join(",".join(row) + "\n" for row in (("row", "client", "age", "ward", "stay"), *self.rows[second]))
         found = {"rows.csv": lines.encode(errors="surrogateescape"), "gone.txt": self.withdrawn[second].encode()}
         return found if self.scheme == ANSWERS else found | {"programme.toml": self._programme().encode()}
@@ -221,7 +221,7 @@ def _of_runs(base: Table) -> list[Pair]:
         changes: Changes = {
             "a bad cell": ([BLANK], [(*BLANK[:4], "perhaps")]),
             "a cell that no reader expects": ([BLANK], [(*BLANK[:2], '"4\x00\udcff', "a", "b", "c,")]),
-            "a number that is none": ([(*GOOD[:2], "", *GOOD[3:])], [(*GOOD[:2], "inf", *GOOD[3:])]),
+            "a number that cannot be used": ([(*GOOD[:2], "", *GOOD[3:])], [(*GOOD[:2], "inf", *GOOD[3:])]),
             "a huge number": ([(*GOOD[:2], "110", *GOOD[3:])], [(*GOOD[:2], "1e300", *GOOD[3:])]),
             "an unusable row": ([GOOD], [GOOD, ("z1", *BLANK[1:])]),
         }
@@ -244,7 +244,7 @@ def _of_answers(base: Table) -> list[Pair]:
     changes: Changes = {
         "a bad cell": ([(*GOOD[:3], "", "no")], [(*GOOD[:3], "neither", "no")]),
         "a cell that no reader expects": ([(*GOOD[:2], "", "", "")], [(*GOOD[:2], '"4\x00\udcff', "a", "b", "c,")]),
-        "a number that is none": ([none], [(*GOOD[:2], "nan", *GOOD[3:])]),
+        "a number that cannot be used": ([none], [(*GOOD[:2], "nan", *GOOD[3:])]),
         "a huge number": ([(*GOOD[:2], "110", *GOOD[3:])], [(*GOOD[:2], "1e300", *GOOD[3:])]),
         "a row beyond the cap": ([GOOD] * 2, [*[GOOD] * 2, ("z2", "zz", "99", "b", "no")]),
         "a short row": ([(*GOOD[:3], "", "")], [GOOD[:3]]),

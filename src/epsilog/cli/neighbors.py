@@ -1,12 +1,12 @@
 """Neighboring data sets, run with coupled randomness: every published byte must be the same.
 
-Each pair of data sets differs in one unit whose clipped contribution is the same: a client that sends nothing is added,
-a cell that cannot be used holds something else, a number beyond its range lies further beyond, a row is there twice.
-Both are run as `epsilog run` runs them for people, with the same random bytes, and everything that leaves is compared:
-public files with their sizes and times, ledger entries, renderings, exit codes and printed lines.
+Each pair of data sets differs in one unit with the same clipped contribution. For example, a client that sends nothing
+is added, an unusable cell holds something else, or a row is repeated. Both data sets are run by `epsilog run` with the
+same random bytes. Everything published is compared: public files with sizes and times, ledger entries, renderings, exit
+codes and printed lines.
 
-The clock runs on by a second more in each round of the second data set. A commitment is replaced by its ideal, a
-constant: the real one looks random to whoever has not the key, as far as HMAC is pseudorandom.
+Each round of the second data set takes a second longer. A commitment is replaced by its ideal, a constant: without the
+key the real one looks random, as far as HMAC is pseudorandom.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _invoke(words: list[str]) -> str:
             code = end.code or 0
         finally:
             logging.getLogger().removeHandler(lines)
-    return f"exit code {code}\n{printed.getvalue()}\n" + "\n".join(lines.said)
+    return f"exit code {code}\n{printed.getvalue()}\n" + "\n".join(lines.lines)
 
 
 _COMMANDS = cache(lambda: typer.main.get_command(load()))
@@ -132,16 +132,16 @@ def _build_commands(*_: str) -> Any:
 
 
 class _Lines(logging.Handler):
-    """Keeps what is logged."""
+    """Keeps logged lines."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keeps a line."""
         if record.name.startswith("epsilog"):
-            self.said.append(f"{record.levelname} {record.getMessage()}")
+            self.lines.append(f"{record.levelname} {record.getMessage()}")
 
 
 def _files(runs: Path) -> tuple[Seen, Seen]:
@@ -161,7 +161,7 @@ def _files(runs: Path) -> tuple[Seen, Seen]:
 
 @contextlib.contextmanager
 def use_common_randomness(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]:
-    """The same random bytes for every run, a clock that goes on by ``pace`` more in each round, and ideal commitments.
+    """The same random bytes for every run, a clock that advances ``pace`` more in each round, and ideal commitments.
 
     Args:
         pace: seconds that each round takes longer.
@@ -194,7 +194,7 @@ def _make_replayed_stream(_: int, purpose: str, round: int) -> Any:  # noqa: A00
 
 
 class _Clock:
-    """Stands in for ``datetime`` where a ledger asks for the time."""
+    """Replaces ``datetime`` as the clock of a ledger."""
 
     def __init__(self) -> None:
         self.time = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -225,19 +225,19 @@ def _in_every_round(change: Callable[[RoundResult], RoundResult]) -> contextlib.
 
 
 def _count_in_a_record() -> contextlib.AbstractContextManager[object]:
-    def told(outcome: RoundResult) -> RoundResult:
+    def add_leak(outcome: RoundResult) -> RoundResult:
         first, *rest = outcome.record.padding
         return replace(outcome, record=replace(outcome.record, padding=(first + outcome.custody.unusable_rows, *rest)))
 
-    return _in_every_round(told)
+    return _in_every_round(add_leak)
 
 
 def _count_in_a_log() -> contextlib.AbstractContextManager[object]:
-    def told(outcome: RoundResult) -> RoundResult:
+    def add_leak(outcome: RoundResult) -> RoundResult:
         logging.getLogger("epsilog.training").warning("%d rows cannot be used", outcome.custody.unusable_rows)
         return outcome
 
-    return _in_every_round(told)
+    return _in_every_round(add_leak)
 
 
 CONTROLS: Mapping[str, Leak] = {
@@ -285,7 +285,7 @@ def _campaign(work: Path) -> NeighborReport:
 
 
 def neighbor_campaign(folder: Path) -> NeighborReport:
-    """Runs all pairs, and one with each planted leak, in a process of its own: its random bytes are no secret.
+    """Run all pairs, and one with each planted leak, in a separate process, as its random bytes are not secret.
 
     Args:
         folder: an empty one.
@@ -297,8 +297,8 @@ def neighbor_campaign(folder: Path) -> NeighborReport:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 our own module
     if done.returncode:
         raise RuntimeError(f"a process of the campaign ended with {done.returncode}: {done.stderr[-2000:]}")
-    told = json.loads(done.stdout)
-    return NeighborReport(**told | {"differing": tuple(map(tuple, told["differing"]))})
+    found = json.loads(done.stdout)
+    return NeighborReport(**found | {"differing": tuple(map(tuple, found["differing"]))})
 
 
 if __name__ == "__main__":

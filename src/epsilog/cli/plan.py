@@ -48,7 +48,7 @@ def build() -> Application:
 
 _FEDERATED = """Bound the epsilon of a federated schedule.
 
-The certified interval stands beside the closed form that is widely quoted.
+Also prints the closed form that is widely quoted, as an estimate.
 
 Example: epsilog plan federated -N 50000 -m 500 -T 200 -z 1.2
 """
@@ -126,7 +126,7 @@ def _mark_larger(dominates: bool) -> str:
 
 # ---- the query calculator --------------------------------------------------------------------------------------------
 
-_QUERIES = """Split a budget over queries: classic, exact and best noise.
+_QUERIES = """Split a budget over queries, with optimal noise.
 
 Exit code 3: more queries were answered than the budget covers.
 
@@ -192,7 +192,7 @@ def preflight_command(
     delta: Annotated[float, option_from_parameter("delta", parameters.DELTA, "of both figures")],
     as_json: Json = False,
 ) -> None:
-    """Check whether a DP-SGD loop costs what its accountant reports.
+    """Compare the cost of a DP-SGD loop with its accountant.
 
     Exit code 4: the loop costs more than its accountant reports, or no bound is proven.
 
@@ -223,7 +223,7 @@ def preflight_command(
 
 @plan_app.command("algorithm-2")
 def algorithm_2_command(
-    sigma: Annotated[float, typer.Option("--sigma", help="Noise magnitude, as printed.")],
+    sigma: Annotated[float, typer.Option(help="Noise magnitude, as printed.")],
     batch_probability: Annotated[
         float, typer.Option("--batch-probability", "-p", help="Probability that an example joins a batch.")
     ],
@@ -233,12 +233,12 @@ def algorithm_2_command(
     ],
     epochs: Annotated[int, typer.Option("--epochs", "-E", help="E, as printed.")] = 1,
     clip_norm: Annotated[float, typer.Option("--clip-norm", "-C", help="L2 clip norm of a gradient.")] = 1.0,
-    delta: Annotated[float, typer.Option("--delta", help="Failure probability.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="Failure probability.")] = 1e-5,
     as_json: Json = False,
 ) -> None:
-    """Bound the epsilon of Algorithm 2 of Naseri et al. (NDSS 2022).
+    """Bound epsilon of Algorithm 2 of Naseri et al. 2022.
 
-    The noise stands outside the divisor, as it is printed.
+    As printed, the noise is added outside the divisor.
 
     Example: epsilog plan algorithm-2 --sigma 1 -p 0.1 -n 64 -R 10
     """

@@ -49,47 +49,35 @@ def query_command(
     scope: Annotated[str, typer.Argument(help="Scope to charge; every budget at or above it is charged.")],
     question: Annotated[QueryKind, typer.Argument(help="The kind of query.")],
     column: Annotated[str | None, typer.Argument(help="The column; optional for a count.")] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="A CSV or Parquet file; --quote does not need it.")
-    ] = None,
-    separator: Annotated[str, typer.Option("--separator", help="Separator of a CSV file.")] = ",",
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="The column that identifies the privacy unit of a row.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help="A CSV or Parquet file; --quote does not need it.")] = None,
+    separator: Annotated[str, typer.Option(help="Separator of a CSV file.")] = ",",
+    unit: Annotated[str | None, typer.Option(help="The column that identifies the privacy unit of a row.")] = None,
     each_row: Annotated[
-        bool, typer.Option("--each-row", help="Instead of --unit: each row is a privacy unit of its own.")
+        bool, typer.Option("--each-row", help="Instead of --unit: each row is a separate privacy unit.")
     ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Most rows of a unit that are counted.")] = 1,
-    low: Annotated[float | None, typer.Option("--low", help="Lower bound of values: sum, mean.")] = None,
-    high: Annotated[float | None, typer.Option("--high", help="Upper bound of values: sum, mean.")] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows of a unit that are counted.")] = 1,
+    low: Annotated[float | None, typer.Option(help="Lower bound of values: sum, mean.")] = None,
+    high: Annotated[float | None, typer.Option(help="Upper bound of values: sum, mean.")] = None,
     category: Annotated[
-        list[str] | None,
-        typer.Option("--category", help="A category; repeatable: histogram, most-common, first-above."),
+        list[str] | None, typer.Option(help="A category; repeatable: histogram, most-common, first-above.")
     ] = None,
     edge: Annotated[
-        list[float] | None, typer.Option("--edge", help="A bin edge; repeatable, in rising order: histogram.")
+        list[float] | None, typer.Option(help="A bin edge; repeatable, in rising order: histogram.")
     ] = None,
-    population: Annotated[
-        int | None, typer.Option("--population", min=1, help="A public number of rows, the divisor: mean.")
-    ] = None,
-    threshold: Annotated[
-        int | None, typer.Option("--threshold", help="The count to reach: above, first-above.")
-    ] = None,
+    population: Annotated[int | None, typer.Option(min=1, help="A public number of rows, the divisor: mean.")] = None,
+    threshold: Annotated[int | None, typer.Option(help="The count to reach: above, first-above.")] = None,
     epsilon: Annotated[
-        str | None, typer.Option("--epsilon", help="Epsilon to spend at most: pure, approximate, zcdp and rdp budgets.")
+        str | None, typer.Option(help="Epsilon to spend at most: pure, approximate, zcdp and rdp budgets.")
     ] = None,
-    rho: Annotated[
-        str | None, typer.Option("--rho", help="Rho to spend at most, where every budget is zcdp or rdp.")
-    ] = None,
-    mu: Annotated[str | None, typer.Option("--mu", help="Mu to spend at most, where budgets are gdp.")] = None,
+    rho: Annotated[str | None, typer.Option(help="Rho to spend at most, where every budget is zcdp or rdp.")] = None,
+    mu: Annotated[str | None, typer.Option(help="Mu to spend at most, where budgets are gdp.")] = None,
     error: Annotated[
-        float | None, typer.Option("--error", help="Instead: the target error, at the least cost that reaches it.")
+        float | None, typer.Option(help="Instead: the target error, at the least cost that reaches it.")
     ] = None,
     key: Annotated[
-        str | None,
-        typer.Option("--key", help="Idempotency key: the same query under it repeats its answer at no cost."),
+        str | None, typer.Option(help="Idempotency key: the same query under it repeats its answer at no cost.")
     ] = None,
-    keep: Annotated[Path, typer.Option("--keep", help="The folder that keeps answers.")] = Path("answers"),
+    keep: Annotated[Path, typer.Option(help="The folder that keeps answers.")] = Path("answers"),
     quote: Annotated[bool, typer.Option("--quote", help="Print the cost; read no data and charge nothing.")] = False,
     simulation: Annotated[bool, typer.Option("--simulation", help="The data are simulated.")] = False,
     ledger: LedgerFile = DEFAULT_LEDGER,

@@ -35,14 +35,13 @@ def run_command(
     configs: Annotated[list[Path], typer.Argument(help="Run configs (TOML).")],
     runs: RunsFolder = Path("runs"),
     ledger: RunLedger = None,
-    engine: Annotated[str, typer.Option("--engine", help="Where rounds are computed: embedded, or flower.")] = EMBEDDED,
+    engine: Annotated[str, typer.Option(help="Where rounds are computed: embedded, or flower.")] = EMBEDDED,
     superlink: Annotated[
-        str | None,
-        typer.Option("--superlink", help="HOST:PORT of Flower's SuperLink; if omitted: one is started here."),
+        str | None, typer.Option(help="HOST:PORT of Flower's SuperLink; if omitted: one is started here.")
     ] = None,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Number of Flower nodes to start or to wait for.")] = 2,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of Flower nodes to start or to wait for.")] = 2,
     only_check: Annotated[
-        bool, typer.Option("--check", help="Only read and price the configs: no data, no charge, no training.")
+        bool, typer.Option("--check", help="Only check the configs and their cost: no data, no charge, no training.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -109,7 +108,7 @@ def _check(configs: list[Path], *, as_json: bool) -> None:
             ],
         )
         if not one.is_complete:
-            print_notice("Its claim is priced; to run it, add [data], [model] and [training].")
+            print_notice("Only its claim was checked; to run it, add [data], [model] and [training].")
     return None
 
 
@@ -188,14 +187,15 @@ def init_command(
     ],
     target: Annotated[str, typer.Option("--target", prompt=True, help="The column to predict.")],
     row: Annotated[str, typer.Option("--row", prompt="Noun for one row", help="A noun for one row.")],
-    protect: Annotated[str, typer.Option("--protect", help="The privacy unit: client or row.")] = "client",
+    protect: Annotated[str, typer.Option(help="The privacy unit: client or row.")] = "client",
     output: Annotated[Path, typer.Option("--output", "-o", help="The run config to write; must not exist.")] = Path(
         "programme.toml"
     ),
 ) -> None:
-    """Write a run config for your data, with "?" where you must fill in.
+    """Write a run config for your data.
 
-    It reads the names and types of columns, but no row: you state ranges, categories and counts.
+    A "?" marks what you must fill in. The names and types of columns are read, but no row: you state ranges, categories
+    and counts.
 
     Example: epsilog init visits.csv --client clinic --target long_stay --row visit
     """
@@ -333,20 +333,19 @@ def _format_figure(value: float | str | None, none: str) -> str:
 def report_command(
     folder: Annotated[Path | None, typer.Argument(help="A finished run folder.")] = None,
     logs: Annotated[
-        Path | None, typer.Option("--logs", help="Instead of a folder: a mapping (TOML) of the logs of any other run.")
+        Path | None, typer.Option(help="Instead of a folder: a mapping (TOML) of the logs of any other run.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; if omitted: beside the report or the mapping.")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; if omitted: in the folder of the report or mapping."),
     ] = None,
     kind: Annotated[
         str, typer.Option("--format", "-f", help="html, markdown, pdf, json, registry or summary.")
     ] = "html",
-    about: Annotated[
-        Path | None, typer.Option("--about", help="A TOML file of publication fields that a report lacks.")
-    ] = None,
+    about: Annotated[Path | None, typer.Option(help="A TOML file of publication fields that a report lacks.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Render a report as HTML, Markdown, PDF, JSON, registry or summary.
+    """Render a report in one of six formats.
 
     The report of a run of epsilog is read from its folder; with --logs it is built from the logs of any other run.
 

@@ -52,32 +52,26 @@ EXTRAS = {
 @app.command("serve")
 def serve_command(
     host: Annotated[
-        str, typer.Option("--host", help="A loopback address; any other needs --tokens, and TLS or a proxy.")
+        str, typer.Option(help="A loopback address; any other needs --tokens, and TLS or a proxy.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one and prints it.")] = 8080,
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="The ledger, if it exists: a file or postgresql://...?ledger=NAME.")
     ] = DEFAULT_LEDGER,
-    runs: Annotated[Path, typer.Option("--runs", help="The folder of run folders.")] = Path("runs"),
-    certificates: Annotated[
-        Path, typer.Option("--certificates", help="The folder that keeps Monte Carlo certificates.")
-    ] = Path("runs/certificates"),
+    runs: Annotated[Path, typer.Option(help="The folder of run folders.")] = Path("runs"),
+    certificates: Annotated[Path, typer.Option(help="The folder that keeps Monte Carlo certificates.")] = Path(
+        "runs/certificates"
+    ),
     tokens: Annotated[
-        Path | None,
-        typer.Option("--tokens", help="The file of `epsilog token`; if omitted: all local users are owners."),
+        Path | None, typer.Option(help="The file of `epsilog token`; if omitted: all local users are owners.")
     ] = None,
-    name: Annotated[list[str] | None, typer.Option("--name", help="A host name of the server; repeatable.")] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", help="The TLS certificate with its chain, in PEM.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", help="The private key of the certificate, in PEM.")
-    ] = None,
+    name: Annotated[list[str] | None, typer.Option(help="A host name of the server; repeatable.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="The TLS certificate with its chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The private key of the certificate, in PEM.")] = None,
     behind_proxy: Annotated[
-        bool,
-        typer.Option("--behind-proxy", help="A proxy on this machine ends TLS and sets X-Forwarded-For."),
+        bool, typer.Option("--behind-proxy", help="A proxy on this machine ends TLS and sets X-Forwarded-For.")
     ] = False,
-    rate: Annotated[float, typer.Option("--rate", help="Sustained requests per second of one token holder.")] = 50.0,
+    rate: Annotated[float, typer.Option(help="Sustained requests per second of one token holder.")] = 50.0,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Print a JSON line for each request, without secrets.")
     ] = False,
@@ -201,11 +195,10 @@ _KILLS = 100
 @app.command("selftest")
 def selftest_command(
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="A folder on the disk to test; if omitted: a temporary one.")
+        Path | None, typer.Option(help="A folder on the disk to test; if omitted: a temporary one.")
     ] = None,
     database: Annotated[
-        str | None,
-        typer.Option("--database", help="A PostgreSQL URL to test instead; new schemas are made and left there."),
+        str | None, typer.Option(help="A PostgreSQL URL to test instead; new schemas are made and left there.")
     ] = None,
     neighbors: Annotated[
         bool,
@@ -249,7 +242,7 @@ def _format_figure(value: object) -> str:
 
 
 def _make_namer(database: str | None) -> Callable[[str], str | None]:
-    """Return a function that names new ledgers in a database; its names are None without a database."""
+    """Return a function that names new ledgers in a database; without one it returns None."""
     if database is None:
         return lambda _: None
     if "ledger=" in database:
@@ -268,29 +261,26 @@ DEFAULT_TOKENS = Path("tokens.json")
 @token_app.command("create")
 def create_token_command(
     name: TokenName,
-    role: Annotated[str, typer.Option("--role", help="The role: reader, spender, owner or auditor.")],
-    scope: Annotated[
-        str | None, typer.Option("--scope", help="The scope that the role covers, with all under it.")
-    ] = None,
-    whole_ledger: Annotated[
+    role: Annotated[str, typer.Option(help="The role: reader, spender, owner or auditor.")],
+    scope: Annotated[str | None, typer.Option(help="The scope that the role covers, with all under it.")] = None,
+    everywhere: Annotated[
         bool, typer.Option("--whole-ledger", help="The role covers the whole ledger, instead of --scope.")
     ] = False,
     expires: Annotated[
-        str | None,
-        typer.Option("--expires", help="The end of its validity (UTC), such as 2027-01-31; if omitted: none."),
+        str | None, typer.Option(help="The end of its validity (UTC), such as 2027-01-31; if omitted: unlimited.")
     ] = None,
     file: TokenFile = DEFAULT_TOKENS,
     as_json: Json = False,
 ) -> None:
     """Make a token and show it, this once.
 
-    It makes the file too if there is none.
+    It makes the file too if needed.
 
     Example: epsilog token create anna --role spender --scope acme/claims --expires 2027-01-31
     """
     from epsilog import server
 
-    if (scope is None) != whole_ledger:
+    if (scope is None) != everywhere:
         raise CheckError("scope", "given, or else --whole-ledger", "neither" if scope is None else "both")
     made, text = server.create_token(file, name, role=role, scope=scope, expires=_read_time(expires))
     if as_json:

@@ -64,10 +64,10 @@ def sign_file_command(
     path: Annotated[Path, typer.Argument(help="The file to sign, such as a report (JSON or HTML).")],
     key: Annotated[Path, typer.Option("--key", "-k", help=f"{_KEY_HELP}.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; if omitted: beside the signed file.")
+        Path | None, typer.Option("--output", "-o", help="File to write; if omitted: FILE.intoto.jsonl.")
     ] = None,
 ) -> None:
-    """Sign a file with a DSSE envelope beside it.
+    """Sign a file; the signature goes into a DSSE envelope.
 
     The envelope holds an in-toto statement. Signing again adds a signer.
 
@@ -88,13 +88,13 @@ def checkpoint_command(
     sign: OptionalSigner = None,
     origin: Origin = None,
     since: Annotated[
-        Path | None, typer.Option("--since", help="An older checkpoint: proves that the ledger only grew since.")
+        Path | None, typer.Option(help="An older checkpoint: proves that the ledger only grew since.")
     ] = None,
     line: Annotated[bool, typer.Option("--line", help="Print one line, for an e-mail or a git tag.")] = False,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Write a checkpoint: the number of entries and one hash over all.
+    """Write a checkpoint: entry count and one hash.
 
     Keep it where the owner of the ledger cannot change it.
 
@@ -104,7 +104,7 @@ def checkpoint_command(
     from epsilog.verification import read_checkpoint
 
     if line and since is not None:
-        raise CheckError("line", "absent with --since, whose proof needs lines of its own", "given")
+        raise CheckError("line", "absent with --since, as its proof needs several lines", "given")
     signer, older = _signer(sign), None if since is None else read_checkpoint(since).checkpoint
     with open_for_reading(ledger) as books:
         entries = list(iterate_verified_documents(books))
@@ -145,13 +145,13 @@ def bundle_command(
 @ledger_app.command("receipt")
 def receipt_command(
     charge: Annotated[str, typer.Argument(help="The key of the charge.")],
-    sign: Annotated[Path, typer.Option("--sign", help=f"{_KEY_HELP}.")],
+    sign: Annotated[Path, typer.Option(help=f"{_KEY_HELP}.")],
     scope: ChargeScope = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     origin: Origin = None,
     output: Output = None,
 ) -> None:
-    """Write a signed line that proves a charge is in the ledger.
+    """Write a signed proof that a charge is in the ledger.
 
     It names neither the scope nor the key.
 

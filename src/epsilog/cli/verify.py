@@ -52,10 +52,7 @@ def verify_command(
     ] = None,
     logs: Annotated[
         Path | None,
-        typer.Option(
-            "--logs",
-            help="A mapping (TOML) of the logs of any other run: checks them, or their report at PATH.",
-        ),
+        typer.Option(help="A mapping (TOML) of the logs of any other run: checks them, or their report at PATH."),
     ] = None,
     ledger: Annotated[
         str | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to, or its bundle.")
@@ -63,51 +60,39 @@ def verify_command(
     require: Annotated[
         list[str] | None,
         typer.Option(
-            "--require",
             help="Required evidence: report, ledger, custody, page, signature; if omitted: the first three, and the "
             "signature with --key or for files that are made to be signed. "
-            f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; if omitted: all but the last two. Repeatable.",
+            f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; if omitted: all but the last two. Repeatable."
         ),
     ] = None,
     head: Annotated[
-        str | None, typer.Option("--head", help="Hash of an entry that you kept: the ledger must still contain it.")
+        str | None, typer.Option(help="Hash of an entry that you kept: the ledger must still contain it.")
     ] = None,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", help="A checkpoint that you kept: the ledger must begin with its entries."),
+        Path | None, typer.Option(help="A checkpoint that you kept: the ledger must begin with its entries.")
     ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", "-k", help="A key that you trust: a public line NAME+ID+KEY, or its file; repeatable."),
     ] = None,
     signature: Annotated[
-        Path | None,
-        typer.Option("--signature", help="The report's signature; if omitted: REPORT.intoto.jsonl beside it."),
+        Path | None, typer.Option(help="The report's signature; if omitted: REPORT.intoto.jsonl.")
     ] = None,
     playbook: Annotated[
-        Path | None,
-        typer.Option("--playbook", help="A TOML file of steps by the findings that trigger them."),
+        Path | None, typer.Option(help="A TOML file of steps by the findings that trigger them.")
     ] = None,
     rigorous: Annotated[
-        bool,
-        typer.Option(
-            "--rigorous",
-            help="Also prove the claim in ball arithmetic (extra `rigorous`).",
-        ),
+        bool, typer.Option("--rigorous", help="Also prove the claim in ball arithmetic (extra `rigorous`).")
     ] = False,
-    cells: Annotated[
-        int, typer.Option("--cells", min=2048, help="With --rigorous: largest number of lattice cells.")
-    ] = 1 << 17,
+    cells: Annotated[int, typer.Option(min=2048, help="With --rigorous: largest number of lattice cells.")] = 1 << 17,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown to this file.")
     ] = None,
     reference: Annotated[
-        list[str] | None,
-        typer.Option("--reference", help="NAME=FILE that a calculation record names by its SHA-256; repeatable."),
+        list[str] | None, typer.Option(help="NAME=FILE that a calculation record names by its SHA-256; repeatable.")
     ] = None,
     watch: Annotated[
-        float | None,
-        typer.Option("--watch", min=0.1, help="Seconds between two looks; verifies again when a file changes."),
+        float | None, typer.Option(min=0.1, help="Seconds between two looks; verifies again when a file changes.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -164,7 +149,7 @@ def _watch(look: Callable[[], Status], seconds: float, places: list[Path]) -> St
 
 
 def _stamps(places: list[Path]) -> list[tuple[str, int, int]]:
-    """Names, sizes and times of all files at some places, or beside the mapping or ledger that lies there."""
+    """Return names, sizes and times of the files in some folders, or in the folders of some files."""
     found = []
     for place in places:
         for file in sorted((place if place.is_dir() else place.parent).iterdir()):
@@ -209,7 +194,7 @@ class _Request(NamedTuple):
     references: Mapping[str, str]
 
     def verify(self, path: str | Path | None) -> Verified:
-        """Verify what lies at a path, by its kind."""
+        """Verify the artifact at a path, by its kind."""
         from epsilog import reports
         from epsilog import verification as checks
 
@@ -376,12 +361,9 @@ def audit_command(
         typer.Option("--protocol", "-p", help="The protocol that was fixed before the run (TOML); for a CSV file."),
     ] = None,
     delta: Annotated[
-        float | None,
-        typer.Option("--delta", help="Delta at which epsilon is bounded; for a CSV file without --protocol."),
+        float | None, typer.Option(help="Delta at which epsilon is bounded; for a CSV file without --protocol.")
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option("--run", help="The run folder whose claim is compared; for a CSV file.")
-    ] = None,
+    run: Annotated[Path | None, typer.Option(help="The run folder to compare the claim of; for a CSV file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Bound epsilon from below by canaries in one run.

@@ -141,7 +141,7 @@ class FederatedGoal(FederatedSchedule, schema="FederatedGoal"):
 
 
 class FederatedNoise(FederatedGoal, path="/federated/noise", sought="noise_multiplier", work=0.6):
-    """Find the least noise multiplier that reaches a target epsilon."""
+    """Find the least noise multiplier for a target epsilon."""
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own noise is ignored."""
@@ -149,7 +149,7 @@ class FederatedNoise(FederatedGoal, path="/federated/noise", sought="noise_multi
 
 
 class FederatedRounds(FederatedGoal, path="/federated/rounds", sought="rounds", work=0.6):
-    """Find the most rounds that stay within a target epsilon."""
+    """Find the most rounds within a target epsilon."""
 
     def answer(self) -> dict[str, Any]:
         """On the certified side; the schedule's own rounds are ignored."""
@@ -201,7 +201,7 @@ class FederatedQuestion(
 
 
 class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="FederatedVerdictAsk", work=1.0):
-    """Interpret the epsilon of a schedule, and compare it with a cap."""
+    """Interpret epsilon of a schedule, against a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
@@ -213,7 +213,7 @@ class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="Fed
 
 
 class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
-    """Bound membership inference against a schedule, and epsilon for groups."""
+    """Bound attacks on a schedule, and group epsilons."""
 
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
@@ -265,7 +265,7 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambd
 class QueriesVerdict(
     QueriesQuestion, path="/queries/verdict", schema="QueriesVerdictAsk", work=lambda ask: 0.5 + 0.06 * ask.different
 ):
-    """Interpret the epsilon of all queries, and compare it with a cap."""
+    """Interpret epsilon of all queries, against a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
@@ -275,7 +275,7 @@ class QueriesVerdict(
 
 
 class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 0.3 * ask.different):
-    """Bound membership inference against all answers, and epsilon for groups."""
+    """Bound attacks on all answers, and group epsilons."""
 
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
@@ -288,7 +288,7 @@ class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 
 
 
 class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work=1.0):
-    """Find the number of queries from which Gaussian noise is smaller than Laplace."""
+    """Find where Gaussian noise becomes less than Laplace."""
 
     epsilon: Annotated[float, parameters.TOTAL_EPSILON]
     delta: Annotated[float, Field("total failure probability", "δ", gt=0, lt=1, rounding=DOWN, example=1e-6)]
@@ -304,7 +304,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work
 
 
 class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"):
-    """Bound how far one unit can move a count, a bounded sum or a mean."""
+    """Bound the sensitivity of a count, sum or mean."""
 
     query: Annotated[str, Field("what is asked of the data", choices={name: name for name in QUERIES})]
     contributions: Annotated[int, Field("the most rows that one unit may have", ge=1)] = 1
@@ -320,7 +320,7 @@ class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"
 
 
 class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100):
-    """Bound epsilon of several releases together, and what each adds."""
+    """Bound epsilon of several releases together."""
 
     parts: Annotated[tuple[Part, ...], Field("the releases", min_length=1, max_length=20)]
     delta: Annotated[float, Field("failure probability, in [0, 1)", "δ", ge=0, lt=1, rounding=DOWN)] = 1e-6
@@ -340,7 +340,7 @@ class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0
 
 
 class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
-    """Compute the privacy profile of several releases together."""
+    """Compute the privacy profile of several releases."""
 
     def answer(self) -> dict[str, Any]:
         """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
@@ -370,7 +370,7 @@ class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + le
 class MixVerdict(
     MixQuestion, path="/account/verdict", schema="MixVerdictAsk", work=lambda ask: 1.0 + len(ask.parts) / 2
 ):
-    """Interpret epsilon of several releases together, and compare it with a cap."""
+    """Interpret epsilon of several releases, against a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
@@ -386,7 +386,7 @@ class MixRisk(
     path="/account/risk",
     work=lambda ask: 1.0 + sum(0.5 if part.sampling_probability == 1 else 3.0 for part in ask.parts),
 ):
-    """Bound membership inference against several releases, and epsilon for groups."""
+    """Bound attacks on several releases, and group epsilons."""
 
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""

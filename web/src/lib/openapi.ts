@@ -3,7 +3,7 @@
 import type { Fact } from "./facts";
 import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text, textOrNull } from "./read";
 
-/** Close a charge whose run is gone; it stays charged. One that is only reserved is counted as spent. */
+/** Close a charge whose run is lost; it stays charged. */
 export type AbandonAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -15,7 +15,7 @@ export type AbandonAsk = {
   reason: string;
 };
 
-/** Accept what may be missing in a ledger that was restored; then charge again what is known of it. */
+/** Accept a restored ledger, and what may be missing. */
 export type AcceptRestoredAsk = {
   /** who decides; kept for ever */
   by: string;
@@ -23,7 +23,7 @@ export type AcceptRestoredAsk = {
   reason: string;
 };
 
-/** Give one's own reservation back, before its start. */
+/** Cancel your own reservation, before its start. */
 export type CancelAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -54,7 +54,7 @@ export type CertificateRequest = {
   samples?: number;
 };
 
-/** Set another cap, higher or lower; what is spent or reserved stays so. That of a partition only rises. */
+/** Set another cap, higher or lower. */
 export type ChangeCapAsk = {
   /** names joined by '/' */
   scope: string;
@@ -66,7 +66,7 @@ export type ChangeCapAsk = {
   reason: string;
 };
 
-/** Reserve, start and commit at once, before a release that is made in one step. */
+/** Reserve, start and commit a charge in one step. */
 export type ChargeAtOnceAsk = {
   /** names joined by '/' */
   scope: string;
@@ -98,7 +98,7 @@ export type ClosedFormModel = {
   side?: "estimate";
 };
 
-/** Close a charge that has started, with the hashes of its evidence. */
+/** Commit a started charge, with hashes of its evidence. */
 export type CommitAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -155,7 +155,7 @@ export type ConsumedBudget = {
   optimal: IntervalModel;
 };
 
-/** Make a budget, once and before any charge at or under its scope; the same again changes nothing. */
+/** Create a budget, before any charge at or under its scope. */
 export type CreateBudgetAsk = {
   /** names joined by '/' */
   scope: string;
@@ -182,7 +182,7 @@ export type CrossoverAnswer = {
   against_optimal: number | null;
 };
 
-/** Find the number of queries from which Gaussian noise is smaller than Laplace. */
+/** Find where Gaussian noise becomes less than Laplace. */
 export type CrossoverAsk = {
   /** the whole budget, in nats */
   epsilon: number;
@@ -205,7 +205,7 @@ export type CrossoverRow = {
   gaussian_optimal: number;
 };
 
-/** Declare what lies below a scope disjoint blocks: the budgets above pay for one of them, now and once. */
+/** Declare the scopes under a scope disjoint blocks. */
 export type DeclarePartitionAsk = {
   /** names joined by '/' */
   scope: string;
@@ -217,7 +217,7 @@ export type DeclarePartitionAsk = {
   reason: string;
 };
 
-/** Note that what a charge released is out of use; it stays spent. */
+/** Record that a release is out of use; it stays spent. */
 export type DecommissionAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -252,7 +252,7 @@ export type EpsilonCurveResponse = {
   points: EpsilonCurvePointModel[];
 };
 
-/** Give back a reservation whose time is over and that has not started: anybody may. */
+/** Return an expired reservation that has not started. */
 export type ExpireAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -421,7 +421,7 @@ export type FederatedSchedule = {
   releases_per_period: number;
 };
 
-/** Interpret the epsilon of a schedule, and compare it with a cap. */
+/** Interpret epsilon of a schedule, against a cap. */
 export type FederatedVerdictAsk = {
   /** privacy units in all; declared, public */
   population: number;
@@ -511,7 +511,7 @@ export type HeadroomResponse = {
   repetitions: number | null;
 };
 
-/** Hold a reservation until a time, after which anybody may give it back; what was said last stands. */
+/** Hold a reservation until a time. */
 export type HoldAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -563,7 +563,7 @@ export type IntervalModel = {
   given?: ([string, number])[];
 };
 
-/** Note that the ledger came out of a backup: nothing happens in it until an owner accepts that. */
+/** Record that a ledger was restored from a backup. */
 export type MarkRestoredAsk = {
   /** who decides; kept for ever */
   by: string;
@@ -577,7 +577,7 @@ export type MixAnswer = {
   parts: PartCost[];
 };
 
-/** Bound epsilon of several releases together, and what each adds. */
+/** Bound epsilon of several releases together. */
 export type MixAsk = {
   /** the releases */
   parts: Part[];
@@ -589,7 +589,7 @@ export type MixAsk = {
   fpr: number;
 };
 
-/** Interpret epsilon of several releases together, and compare it with a cap. */
+/** Interpret epsilon of several releases, against a cap. */
 export type MixVerdictAsk = {
   /** the releases */
   parts: Part[];
@@ -608,7 +608,7 @@ export type NoiseResponse = {
   noise_multiplier: number;
 };
 
-/** Allow one charge at a price that the accountant does not prove: an act of the budget's owner. */
+/** Allow one charge at a cost that is not proven. */
 export type OverrideCostAsk = {
   /** names joined by '/' */
   scope: string;
@@ -771,7 +771,7 @@ export type QueriesRecordAsk = {
   magnitude: number | null;
 };
 
-/** Interpret the epsilon of all queries, and compare it with a cap. */
+/** Interpret epsilon of all queries, against a cap. */
 export type QueriesVerdictAsk = {
   /** the whole budget, in nats */
   epsilon: number;
@@ -825,7 +825,7 @@ export type RatePointModel = {
   tpr: number;
 };
 
-/** Note a plan before anything is reserved for it: its key in this scope is then for this plan alone. */
+/** Register a plan before anything is reserved for it. */
 export type RegisterPlanAsk = {
   /** names joined by '/' */
   scope: string;
@@ -835,7 +835,7 @@ export type RegisterPlanAsk = {
   plan_hash: string;
 };
 
-/** Release a round, before its output leaves; the same twice is once. */
+/** Record the release of a round, before its output leaves. */
 export type ReleaseRoundAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -856,7 +856,7 @@ export type ReportVerificationModel = {
   parts: PartComparisonModel[];
 };
 
-/** Reserve the price of a release; nothing is spent before its start. */
+/** Reserve the cost of a release; nothing is spent yet. */
 export type ReserveAsk = {
   /** names joined by '/' */
   scope: string;
@@ -882,7 +882,7 @@ export type ReserveAsk = {
   until: string | null;
 };
 
-/** End a scope: nothing new is charged at or under it, ever; what runs may end. */
+/** Retire a scope: it accepts no new charge, ever. */
 export type RetireAsk = {
   /** names joined by '/' */
   scope: string;
@@ -892,7 +892,7 @@ export type RetireAsk = {
   reason: string;
 };
 
-/** Give back somebody's reservation that has not started. */
+/** Revoke a reservation of others that has not started. */
 export type RevokeAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -929,7 +929,7 @@ export type SensitivityAnswer = {
   reason: string | [string, Record<string, unknown>];
 };
 
-/** Bound how far one unit can move a count, a bounded sum or a mean. */
+/** Bound the sensitivity of a count, sum or mean. */
 export type SensitivityAsk = {
   /** what is asked of the data */
   query: "count" | "sum" | "mean";
@@ -965,7 +965,7 @@ export type StampedCalculationModel = {
   sha256: string;
 };
 
-/** Spend a reservation, for ever: before data is first touched, and once. */
+/** Start a charge: spend its reservation permanently. */
 export type StartAsk = {
   /** the charge's idempotency key */
   key: string;
@@ -973,7 +973,7 @@ export type StartAsk = {
   scope: string | null;
 };
 
-/** Begin a round; again, as long as nothing of it was released. */
+/** Begin a round, or begin it again before its release. */
 export type StartRoundAsk = {
   /** the charge's idempotency key */
   key: string;

@@ -76,9 +76,9 @@ class CreateBudget(
     stored=_BUDGET_BODY,
     may_store=_PROMISE | {"by": By},
 ):
-    """Make a budget, once and before any charge at or under its scope; the same again changes nothing.
+    """Create a budget, before any charge at or under its scope.
 
-    An act of its owner, which makes the ledger too if there is none.
+    Creating the same budget again changes nothing. The owner's command; it creates the ledger too if needed.
 
     Example: epsilog ledger create acme/claims --kind approximate --epsilon 3 --delta 1e-5
     """
@@ -126,7 +126,9 @@ class DeclarePartition(
     stored=_BUDGET_BODY | {"by": By, "reason": Reason},
     may_store=_PROMISE,
 ):
-    """Declare what lies below a scope disjoint blocks: the budgets above pay for one of them, now and once.
+    """Declare the scopes under a scope disjoint blocks.
+
+    The budgets above are charged for one block, now and once.
 
     The caps are the most that one block may cost; each is then a budget directly below.
 
@@ -185,7 +187,9 @@ class ChangeCap(
     stored={"caps": _StoredCaps, "by": By, "reason": Reason},
     may_store=_PROMISE,
 ):
-    """Set another cap, higher or lower; what is spent or reserved stays so. That of a partition only rises.
+    """Set another cap, higher or lower.
+
+    What is spent or reserved does not change. The cap of a partition can only rise.
 
     A client sends it once: later it could undo what another has set.
 
@@ -230,7 +234,9 @@ class ChangeCap(
 
 
 class Retire(OfScope, name="retire", verb="scope-retired", role=OWN):
-    """End a scope: nothing new is charged at or under it, ever; what runs may end.
+    """Retire a scope: it accepts no new charge, ever.
+
+    This includes scopes under it. Charges that have started may finish.
 
     Example: epsilog ledger retire acme/claims/2026-Q4 --by dora --reason "the quarter is over"
     """

@@ -49,7 +49,9 @@ class RegisterPlan(
     from_states=(None,),
     to_state=REGISTERED,
 ):
-    """Note a plan before anything is reserved for it: its key in this scope is then for this plan alone.
+    """Register a plan before anything is reserved for it.
+
+    Its key in this scope is then reserved for this plan.
 
     Example: epsilog ledger register acme/claims $(sha256sum plan.json | cut -c-64) --key run-17
     """
@@ -108,7 +110,9 @@ class OverrideCost(
     to_state=ALLOWED,
     unproven=True,
 ):
-    """Allow one charge at a price that the accountant does not prove: an act of the budget's owner.
+    """Allow one charge at a cost that is not proven.
+
+    The command of the budget's owner.
 
     Example: epsilog ledger override acme/claims --key v-1 --release r.json --amount epsilon=0.5 --reason "proof 12"
     """
@@ -215,7 +219,7 @@ class Reserve(
     from_states=(None, REGISTERED, ALLOWED),
     to_state=RESERVED,
 ):
-    """Reserve the price of a release; nothing is spent before its start.
+    """Reserve the cost of a release; nothing is spent yet.
 
     The same key and request give the same charge, which is then replayed.
 
@@ -243,7 +247,9 @@ class Reserve(
 
 
 class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVATION):
-    """Reserve, start and commit at once, before a release that is made in one step.
+    """Reserve, start and commit a charge in one step.
+
+    Run it before the release.
 
     A key that somebody reserved or started is theirs to finish, and a conflict here.
 
@@ -281,7 +287,9 @@ class ChargeCommand(Command, subject=CHARGE):
 
 
 class Hold(ChargeCommand, name="hold", verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
-    """Hold a reservation until a time, after which anybody may give it back; what was said last stands.
+    """Hold a reservation until a time.
+
+    After that anyone may return it. The last time that was set counts.
 
     Example: epsilog ledger hold run-17 --until 2026-05-01T12:00Z
     """
@@ -294,7 +302,9 @@ class Hold(ChargeCommand, name="hold", verb="held-until", from_states=(RESERVED,
 
 
 class Start(ChargeCommand, name="start", verb="started", from_states=(RESERVED,), to_state=STARTED, untimed=True):
-    """Spend a reservation, for ever: before data is first touched, and once.
+    """Start a charge: spend its reservation permanently.
+
+    Run it once, before the data are first used.
 
     Example: epsilog ledger start run-17
     """
@@ -310,7 +320,7 @@ class StartRound(
     stage=RoundStage.OPEN,
     untimed=True,
 ):
-    """Begin a round; again, as long as nothing of it was released.
+    """Begin a round, or begin it again before its release.
 
     Example: epsilog ledger round-start run-17 --round 1
     """
@@ -328,7 +338,9 @@ class ReleaseRound(
     stage=RoundStage.RELEASED,
     untimed=True,
 ):
-    """Release a round, before its output leaves; the same twice is once.
+    """Record the release of a round, before its output leaves.
+
+    Recording the same release again changes nothing.
 
     Example: epsilog ledger round-release run-17 --round 1 --output-hash $(sha256sum model.bin | cut -c-64)
     """
@@ -351,7 +363,7 @@ class Commit(
     rounds=(RoundStage.AHEAD, RoundStage.RELEASED),
     untimed=True,
 ):
-    """Close a charge that has started, with the hashes of its evidence.
+    """Commit a started charge, with hashes of its evidence.
 
     Example: epsilog ledger commit run-17 --evidence rounds.jsonl
     """
@@ -366,7 +378,7 @@ class Commit(
 
 
 class Cancel(ChargeCommand, name="cancel", verb="cancelled", from_states=(RESERVED,), to_state=CANCELLED):
-    """Give one's own reservation back, before its start.
+    """Cancel your own reservation, before its start.
 
     Example: epsilog ledger cancel run-17 --reason "not needed"
     """
@@ -375,7 +387,7 @@ class Cancel(ChargeCommand, name="cancel", verb="cancelled", from_states=(RESERV
 
 
 class Revoke(ChargeCommand, name="revoke", verb="revoked", role=OWN, from_states=(RESERVED,), to_state=CANCELLED):
-    """Give back somebody's reservation that has not started.
+    """Revoke a reservation of others that has not started.
 
     Example: epsilog ledger revoke run-17 --by dora --reason "the run was never scheduled"
     """
@@ -387,7 +399,9 @@ class Revoke(ChargeCommand, name="revoke", verb="revoked", role=OWN, from_states
 class Expire(
     ChargeCommand, name="expire", verb="expired", own_charge=False, from_states=(RESERVED,), to_state=CANCELLED
 ):
-    """Give back a reservation whose time is over and that has not started: anybody may.
+    """Return an expired reservation that has not started.
+
+    Anyone may do this.
 
     Example: epsilog ledger expire run-17
     """
@@ -402,7 +416,9 @@ class Abandon(
     from_states=(STARTED,),
     to_state=ABANDONED,
 ):
-    """Close a charge whose run is gone; it stays charged. One that is only reserved is counted as spent.
+    """Close a charge whose run is lost; it stays charged.
+
+    A charge that is only reserved counts as spent.
 
     Example: epsilog ledger abandon run-18 --by dora --reason "its machine burned down"
     """
@@ -425,7 +441,7 @@ class Decommission(
     to_state=DECOMMISSIONED,
     memo="decommissioned",
 ):
-    """Note that what a charge released is out of use; it stays spent.
+    """Record that a release is out of use; it stays spent.
 
     Example: epsilog ledger decommission run-18 --by dora --reason "replaced by run-19"
     """

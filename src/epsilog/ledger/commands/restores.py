@@ -10,7 +10,9 @@ from epsilog.terms import ConflictError
 
 
 class MarkRestored(LedgerWideCommand, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False):
-    """Note that the ledger came out of a backup: nothing happens in it until an owner accepts that.
+    """Record that a ledger was restored from a backup.
+
+    It accepts no command until its owner accepts the restore.
 
     Example: epsilog ledger mark-restored --by dora --reason "the disk is as it was on Monday"
     """
@@ -26,7 +28,9 @@ class AcceptRestored(
     role=OWN,
     stored={"by": By, "reason": Reason, "restored": Annotated[int, Arg("the entry that is accepted", ge=1)]},
 ):
-    """Accept what may be missing in a ledger that was restored; then charge again what is known of it.
+    """Accept a restored ledger, and what may be missing.
+
+    Then charge again the missing charges that are known.
 
     Example: epsilog ledger accept --by dora --reason "two answers of that day, a-7 and a-8"
     """
