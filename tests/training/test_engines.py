@@ -7,17 +7,29 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.training.test_engine import COHORT, noise, noisy_runs, updates
+from tests.training.test_engine import COHORT, noise, noisy_runs, noisy_updates, updates
 
 from epsilog.training import Federation
+from epsilog.training.engines import DropoutEngine, SplitEngine
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 
-SUMS = pytest.mark.parametrize("sums", [updates, noisy_runs])
+SUMS = pytest.mark.parametrize("sums", [updates, noisy_updates, noisy_runs])
 EMPTY = 3  # the client without rows
 
 
-@pytest.fixture(params=[CompiledEngine, ReferenceEngine], ids=lambda engine: engine.__name__)
+def nobody_drops_out(task):
+    return DropoutEngine(CompiledEngine(task), 0.0)
+
+
+def two_engines(task):
+    return SplitEngine(CompiledEngine(task), {2, 3, 5}, CompiledEngine(task))
+
+
+ENGINES = [CompiledEngine, ReferenceEngine, nobody_drops_out, two_engines]
+
+
+@pytest.fixture(params=ENGINES, ids=lambda engine: engine.__name__)
 def engine(request):
     return request.param
 
@@ -59,6 +71,7 @@ def test_no_client_moves_the_sum_further_than_the_bound(small_task, engine, clip
 def test_nobody_is_a_sum_of_nothing(small_task, engine, sums):
     ours = sums(engine(small_task()), cohort=np.array([], dtype=int))
     assert not ours.total.any()
+    assert not ours.padding.size
     assert (ours.largest_norm, ours.clipped, ours.dropped, ours.count) == (0, 0, 0, 0)
 
 
@@ -98,6 +111,16 @@ def test_a_client_without_rows_sends_no_update_and_all_of_its_noise(small_task, 
     step = task.training.learning_rate / (0.5 * task.training.nominal_examples)
     drawn = 0.3 * noise(EMPTY).normals((3, task.model.size + 1))
     assert noisy.total == pytest.approx(-step * drawn[:, :-1].sum(axis=0))
+    assert noisy.padding == pytest.approx(drawn[:, -1].sum() / np.sqrt(3))
+
+
+def test_client_noise_is_added_to_clipped_updates_one_draw_a_client(small_task, engine):
+    made = engine(small_task())
+    drawn = 0.1 * np.stack([noise(client).normals((made.task.model.size + 1,)) for client in COHORT])
+    noisy, clipped = noisy_updates(made), updates(made)
+    assert noisy.total == pytest.approx(clipped.total + drawn[:, :-1].sum(axis=0), abs=1e-12)
+    assert sorted(noisy.padding) == pytest.approx(sorted(drawn[:, -1]))
+    assert (noisy.largest_norm, noisy.clipped, noisy.count) == (clipped.largest_norm, clipped.clipped, clipped.count)
 
 
 def test_a_client_whose_update_is_not_finite_counts_as_zero_and_is_counted(small_task, engine):

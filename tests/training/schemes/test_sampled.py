@@ -190,20 +190,6 @@ def test_cohorts_are_those_of_the_sampler(small_task, way):
         assert cohorts[:4] != cohorts[4:8]
 
 
-def test_the_divisor_and_the_noise_are_public_whoever_came(small_task, way):
-    """A step times the public divisor, less the cohort's updates, is the noise; every seed and every cohort size."""
-    task, drawn = small_task(), []
-    engine = Fixed(task)
-    for seed in range(40):
-        outcome = compute_next_round(way, engine, make_initial_state(task), Randomness.from_seed(seed))
-        came = len(outcome.custody.participants)
-        drawn.append((outcome.state.model - make_initial_state(task).model) * 3 - came * engine.updates[0])
-        assert len(outcome.record.padding) == 16
-    values = np.concatenate(drawn) / way.noise_stddev
-    assert 5e-7 < stats.chi2.cdf(np.sum(values**2), values.size) < 1 - 5e-7
-    assert not 5e-7 < stats.chi2.cdf(np.sum((0.7 * values) ** 2), values.size) < 1 - 5e-7
-
-
 def test_bins_are_kept_until_their_cycle_ends_also_by_a_run_that_was_killed(small_task, tmp_path):
     """Under fresh entropy every draw is another one: what a resumed run does not remember would show."""
     task, scheme = small_task(), WAYS["balls-in-bins"]

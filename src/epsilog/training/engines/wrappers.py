@@ -48,8 +48,8 @@ class SplitEngine(Engine):
         return combine_sums([honest, others], size=now.model.size)
 
     def unusable(self, cohort: Ids) -> int:
-        """As the honest engine says."""
-        return self._honest.unusable(cohort[~np.isin(cohort, self._ids)])
+        """As the honest engine says, of all clients' rows."""
+        return self._honest.unusable(cohort)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
         """As the honest engine says."""
