@@ -11,7 +11,6 @@ from tests.extent import amount
 
 import epsilog as ep
 from epsilog.accounting import expected_trials, tuning
-from epsilog.accounting.tuning import TrialCountGenerator
 from epsilog.mechanisms import (
     BestOfTrials,
     BinomialTrialCount,
@@ -81,12 +80,12 @@ def test_a_law_is_what_its_terms_say(law):
     assert expected_trials(law) == pytest.approx(mean, rel=1e-9)
     assert expected_trials(law) >= mean * (1 - 1e-12)
     for chance in (0.0, 1e-6, 0.01, 0.3, 0.9, 1.0):
-        low, high = TrialCountGenerator(law).any_trial_probability(chance)
+        low, high = law.any_trial_probability(chance)
         assert low <= high <= low + 1e-9
         assert low == pytest.approx(float(CHANCES[law] @ (1 - (1 - chance) ** k)), rel=1e-8, abs=1e-13)
     top = 0.2
     grown = [float((CHANCES[law] * k)[1:] @ (1 - share) ** (k[1:] - 1)) for share in (0.0, top)]
-    assert TrialCountGenerator(law).tail_correction(top) == pytest.approx(math.log(grown[0] / grown[1]), rel=1e-6)
+    assert law.tail_correction(top) == pytest.approx(math.log(grown[0] / grown[1]), rel=1e-6)
 
 
 def outcome_laws(rng):
@@ -145,11 +144,14 @@ def test_no_selection_tells_more_than_the_bound():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forgotten", ["epsilon_shift", "mean"])
+@pytest.mark.parametrize("forgotten", ["epsilon_shift", "expected_trials"])
 def test_a_bound_that_forgets_a_part_of_the_proof_is_broken(monkeypatch, forgotten):
-    monkeypatch.setattr(
-        TrialCountGenerator, forgotten, property(lambda _: 1.0) if forgotten == "mean" else lambda *_: (0.0, 0.0)
-    )
+    if forgotten == "epsilon_shift":
+        monkeypatch.setattr(tuning, "epsilon_shift", lambda *_: (0.0, 0.0))
+    for kind in (
+        (NegativeBinomialTrialCount, PoissonTrialCount, BinomialTrialCount) if forgotten != "epsilon_shift" else ()
+    ):
+        monkeypatch.setattr(kind, "expected_trials", property(lambda _: 1.0))
     assert broken(1, 80) > 5
 
 

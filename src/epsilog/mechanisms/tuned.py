@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from fractions import Fraction
 from functools import partial
 from typing import Annotated, ClassVar
 
+from epsilog import numerics
 from epsilog.mechanisms import sampling
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.sampling import RandBelow
+from epsilog.numerics.rounding import LEAST, ONCE, round_down, round_up
 from epsilog.terms import CheckError, check
 from epsilog.terms.check import check_fields
 from epsilog.terms.fields import UP, Field, term
@@ -20,10 +23,17 @@ from epsilog.terms.numerals import read_number
 FEWEST_STOPS = 1e-9  # a stopping probability; beyond a billion trials nothing is tuned
 MOST_TRIALS = 10**9
 _MOST_DRAWN = 1e6  # on average: more are not run, and take long to draw
+_LOGARITHMIC = 1e-100  # a shape that is 0 to far more than any digit
+TRIALS_ROUNDINGS = 64
+"""Roundings: fewer than 16 in up to four quotients, products and differences and two functions."""
+_ROUNDINGS = 1e4  # far above those of a few functions, by 1 and the size of their arguments
 
 
 class TrialDistribution(ABC):
-    """The distribution of the number of trials: public, fixed beforehand; the drawn number stays secret. Abstract."""
+    """The distribution of the number of trials: public, fixed beforehand; the drawn number stays secret. Abstract.
+
+    G is its generating function, G(x) the mean of x to the number of trials.
+    """
 
     __slots__ = ()
 
@@ -44,6 +54,43 @@ class TrialDistribution(ABC):
         >>> NegativeBinomialTrialCount(shape=1.0, stopping_probability=0.1).draw(random.Random(1).randrange)
         5
         """
+
+    @property
+    def most_trials(self) -> int | None:
+        """The largest number of trials; None where any number may be drawn."""
+        return None
+
+    @property
+    @abstractmethod
+    def expected_trials(self) -> float:
+        """The mean number of trials, G'(1), rounded up."""
+
+    @abstractmethod
+    def _any_trial(self, chance: float) -> tuple[float, float]:
+        """Return 1 - G(1 - chance) as it is computed, and the size of its exponentials' arguments: digits they cost."""
+
+    def any_trial_probability(self, chance: float) -> tuple[float, float]:
+        """Bound 1 - G(1 - chance): how likely at least one trial hits what each hits with that chance.
+
+        >>> low, high = PoissonTrialCount(2.0).any_trial_probability(0.5)
+        >>> low < 1 - math.exp(-1) < high < low + 1e-10
+        True
+        """
+        found, spread = self._any_trial(min(chance, 1.0))
+        off = _ROUNDINGS * (1 + spread)
+        return max(round_down(found, off) - LEAST, 0.0), min(round_up(found, off) + LEAST, 1.0)
+
+    @abstractmethod
+    def tail_correction(self, top: float) -> float:
+        """Return about ln G'(1) - ln G'(1 - top): what an outcome with so much above it loses by that."""
+
+    @property
+    def rank_odds(self) -> tuple[float, float] | None:
+        """The power and the odds by which ln G' changes with the rank of an outcome; None where G' is G times a factor.
+
+        docs/accounting/tuning.md.
+        """
+        return None
 
 
 @term("negative-binomial-trials")
@@ -73,6 +120,39 @@ class NegativeBinomialTrialCount(TrialDistribution):
             raise CheckError("stopping_probability", bound, repr(self.stopping_probability))
         return sampling.negative_binomial(Fraction(self.shape), Fraction(self.stopping_probability), below)
 
+    @property
+    def expected_trials(self) -> float:
+        """By its closed form.
+
+        >>> round(NegativeBinomialTrialCount(1.0, 0.125).expected_trials, 9)
+        8.0
+        """
+        shape, stops, log = self.shape, self.stopping_probability, math.log(self.stopping_probability)
+        if abs(shape) < _LOGARITHMIC:
+            return round_up((1 - stops) / stops / -log, TRIALS_ROUNDINGS)
+        part = -math.expm1(shape * log)  # 1 - stops^shape: its condition is at most 1 + |shape log|
+        return round_up(shape * (1 - stops) / stops / part, TRIALS_ROUNDINGS + 16 * abs(shape * log))
+
+    def _any_trial(self, chance: float) -> tuple[float, float]:
+        shape, stops = self.shape, self.stopping_probability
+        log, grown = -math.log(stops), math.log1p((1 - stops) / stops * chance)
+        if abs(shape) < _LOGARITHMIC:
+            found = grown / log
+        elif shape > 0:
+            found = math.expm1(-shape * grown) / math.expm1(-shape * log)
+        else:  # the larger exponential is divided by, and not met
+            found = math.exp(-shape * (grown - log)) * math.expm1(shape * grown) / math.expm1(shape * log)
+        return found, abs(shape) * log + 1 / stops
+
+    def tail_correction(self, top: float) -> float:
+        """By a power."""
+        return (1 + self.shape) * math.log1p((1 - self.stopping_probability) / self.stopping_probability * top)
+
+    @property
+    def rank_odds(self) -> tuple[float, float]:
+        """One more than its shape, and the odds to stop."""
+        return round_up(1 + self.shape, ONCE), self.stopping_probability / (1 - self.stopping_probability)
+
 
 @term("poisson-trials")
 class PoissonTrialCount(TrialDistribution):
@@ -86,6 +166,18 @@ class PoissonTrialCount(TrialDistribution):
             raise CheckError("mean", "at most a million trials", repr(self.mean))
         return sampling.poisson(self.mean, below)
 
+    @property
+    def expected_trials(self) -> float:
+        """Its parameter."""
+        return self.mean
+
+    def _any_trial(self, chance: float) -> tuple[float, float]:
+        return -math.expm1(-self.mean * chance), self.mean
+
+    def tail_correction(self, top: float) -> float:
+        """By an exponential."""
+        return self.mean * top
+
 
 @term("binomial-trials")
 class BinomialTrialCount(TrialDistribution):
@@ -97,6 +189,31 @@ class BinomialTrialCount(TrialDistribution):
     def draw(self, below: RandBelow = secrets.randbelow) -> int:
         """A coin for each."""
         return sum(sampling.coin(Fraction(self.probability), below) for _ in range(self.most))
+
+    @property
+    def most_trials(self) -> int:
+        """Its parameter."""
+        return self.most
+
+    @property
+    def expected_trials(self) -> float:
+        """A product."""
+        return round_up(self.most * self.probability, ONCE)
+
+    def _any_trial(self, chance: float) -> tuple[float, float]:
+        part = self.probability * chance
+        found = 1.0 if part >= 1 else -math.expm1(self.most * math.log1p(-part))
+        return found, self.most / (1 - self.probability) if self.probability < 1 else float(self.most)
+
+    def tail_correction(self, top: float) -> float:
+        """By a power."""
+        part = self.probability * top
+        return (1 - self.most) * math.log1p(-part) if part < 1 else numerics.distributions.base.LARGEST_LOSS
+
+    @property
+    def rank_odds(self) -> tuple[float, float]:
+        """One less than the most, and the odds that a trial does not take place."""
+        return float(self.most - 1), (1 - self.probability) / self.probability
 
 
 @term("tuned")
