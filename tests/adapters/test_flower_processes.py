@@ -65,7 +65,7 @@ def started(processes, monkeypatch, name, script):
 @warns_of_jax
 def test_a_supernode_that_died_is_told_of_started_again_and_waited_for(tmp_path, monkeypatch):
     told = []
-    with FlowerProcesses(tmp_path, "127.0.0.1:1", tell=told.append) as flower:
+    with FlowerProcesses(tmp_path, "127.0.0.1:1", notify=told.append) as flower:
         started(flower, monkeypatch, "supernode", "import time; time.sleep(600)")
         first = flower._running["supernode-0"]
         first.kill()
@@ -77,7 +77,7 @@ def test_a_supernode_that_died_is_told_of_started_again_and_waited_for(tmp_path,
 @warns_of_jax
 def test_a_supernode_that_keeps_dying_ends_the_run_with_its_log(tmp_path, monkeypatch):
     told = []
-    with FlowerProcesses(tmp_path, "127.0.0.1:1", tell=told.append) as flower:
+    with FlowerProcesses(tmp_path, "127.0.0.1:1", notify=told.append) as flower:
         started(flower, monkeypatch, "supernode", "print('no module'); raise SystemExit(3)")
         with pytest.raises(ConfigError, match=r"supernode-0 ended.*no module"):
             flower.wait(lambda: False, "the rounds", None)

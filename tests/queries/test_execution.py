@@ -305,7 +305,7 @@ def break_at(monkeypatch, ledger, step, *, after):
 
     at = {"reserve": (ledger, "reserve"), "draw": (execution, "draw_noisy_values")}
     at |= {name: (Charge, name) for name in ("start", "round_started", "round_released", "commit")}
-    at |= {"drafted": (ResultStore, "_put"), "publish": (ResultStore, "publish")}
+    at |= {"drafted": (ResultStore, "_write_draft"), "publish": (ResultStore, "publish")}
     owner, name = at[step]
     whole, broken = getattr(owner, name), []
 
@@ -351,7 +351,7 @@ def test_a_crash_at_any_step_loses_no_money_and_draws_nothing_twice(monkeypatch,
 
 def test_from_another_folder_a_released_answer_is_not_drawn_again(ledger, put, tmp_path):
     first = put()
-    with pytest.raises(ConflictError, match=r"was answered already, .* is not in"):
+    with pytest.raises(ConflictError, match=r"already has an answer .* does not hold it"):
         put(keep="elsewhere")
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert put() == first
@@ -372,7 +372,7 @@ def test_of_two_folders_that_draw_at_once_one_is_released(monkeypatch, ledger, p
         return whole(self, number, output_hash=output_hash)
 
     monkeypatch.setattr(Charge, "round_released", slow)
-    with pytest.raises(ConflictError, match="was answered already"):
+    with pytest.raises(ConflictError, match="already has an answer"):
         put(keep="slow")
     assert not [path for path in (tmp_path / "slow").iterdir() if path.is_file()]  # its draft is gone
     assert put(keep="fast") == there[1]
@@ -520,7 +520,7 @@ with open_ledger("budget.db") as ledger:
     [
         ("c", "start"),
         ("a", "draw_noisy_values"),
-        ("s", "_put"),
+        ("s", "_write_draft"),
         ("p", "hardlink_to"),
         ("c", "round_released"),
         ("c", "commit"),

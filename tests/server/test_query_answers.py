@@ -59,7 +59,7 @@ def test_people_at_two_places_get_one_answer_for_one_key(site, tmp_path):
                     ledger, "acme", Count(), FRAME, unit=None, key="race", keep=tmp_path / str(n), epsilon="0.5"
                 )
             except ConflictError as error:
-                assert "was answered already" in str(error)  # noqa: PT017 - the others end otherwise
+                assert "already has an answer" in str(error)  # noqa: PT017 - the others end otherwise
                 return None
 
     with ThreadPoolExecutor(4) as pool:

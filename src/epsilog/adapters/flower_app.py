@@ -6,8 +6,8 @@ On the nodes, in the module that the app names:
 
 On the server, inside the main function of a ``ServerApp``, under a charge of its own ledger:
 
-    paid = AuthorizedRun(scheme, charge, Randomness.from_os())
-    train_over_flower(grid, paid, task, folder=folder, run=charge.key, reply_seconds=600)
+    authorized = AuthorizedRun(scheme, charge, Randomness.from_os())
+    train_over_flower(grid, authorized, task, folder=folder, run=charge.key, reply_seconds=600)
 
 The public key of its node identifies a client; nothing that a client sends does.
 
@@ -79,7 +79,7 @@ def name_clients(keys: Sequence[Path]) -> tuple[str, ...]:
 
 def train_over_flower(
     grid: Grid,
-    paid: AuthorizedRun,
+    authorized: AuthorizedRun,
     task: Task,
     *,
     folder: Path,
@@ -91,7 +91,7 @@ def train_over_flower(
 
     Args:
         grid: the grid of a ``ServerApp``.
-        paid: the scheme, its charge and its randomness.
+        authorized: the scheme, its charge and its randomness.
         task: what is trained, with ``Federation.remote_clients(name_clients(...))`` as its clients.
         folder: the folder of the run at the server.
         run: the key under which sites charge the run; a resumed run keeps it.
@@ -103,8 +103,8 @@ def train_over_flower(
     """
     transport = FlowerTransport(grid, reply_seconds)
     transport.require_connected(task.clients.names)
-    engine = make_remote_engine(transport, paid.scheme, run)
-    return run_rounds(paid, task, folder=folder, on_round=on_round, engine=engine)
+    engine = make_remote_engine(transport, authorized.scheme, run)
+    return run_rounds(authorized, task, folder=folder, on_round=on_round, engine=engine)
 
 
 @dataclass(frozen=True)
@@ -192,10 +192,10 @@ class FlowerSimulationTransport(FlowerTransport):
     give equal uploads.
 
     Attributes:
-        tell: receives messages about lost nodes and about waiting.
+        notify: receives messages about lost nodes and about waiting.
     """
 
-    tell: Callable[[str], None] = lambda _message: None
+    notify: Callable[[str], None] = lambda _message: None
 
     def carry(self, requests: Mapping[str, TrainRequest]) -> Iterator[tuple[str, Any]]:
         """Carry requests as ``ClientTransport`` does, spread over the connected nodes.
@@ -221,7 +221,7 @@ class FlowerSimulationTransport(FlowerTransport):
             if not left:
                 return
             lost |= monitor.lost
-            self.tell(f"a node was lost; {len(left)} clients are computed again")
+            self.notify(f"a node was lost; {len(left)} clients are computed again")
 
     def _await_nodes(self, until: float, lost: Collection[int]) -> list[int]:
         """Return the connected nodes without the lost ones, as soon as there is one."""
@@ -230,7 +230,7 @@ class FlowerSimulationTransport(FlowerTransport):
             if time.monotonic() > until:
                 raise ConnectionError(f"no node of Flower is connected, after {self.reply_seconds:g} seconds")
             if not waiting:
-                self.tell("no node is connected; waiting for one")
+                self.notify("no node is connected; waiting for one")
                 waiting = True
             time.sleep(LOOKUP_SECONDS)
         return found

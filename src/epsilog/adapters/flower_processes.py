@@ -41,18 +41,18 @@ class FlowerProcesses:
     """
 
     def __init__(
-        self, folder: Path, address: str | None = None, tell: Callable[[str], None] = lambda _message: None
+        self, folder: Path, address: str | None = None, notify: Callable[[str], None] = lambda _message: None
     ) -> None:
         """Prepare the configuration; start nothing yet.
 
         Args:
             folder: an empty folder for logs and configuration.
             address: HOST:PORT of the SuperLink; None for one that ``superlink`` starts.
-            tell: receives a message when a SuperNode has ended.
+            notify: receives a message when a SuperNode has ended.
         """
         self.folder, self.address = folder, address or f"{HERE}:{find_free_port()}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._tell, self._starts = tell, dict[int, int]()
+        self._notify, self._starts = notify, dict[int, int]()
         (folder / "flwr").mkdir(parents=True)
         connection = f'[superlink]\ndefault = "{NAME}"\n[superlink.{NAME}]\naddress = {quote_toml(self.address)}\n'
         (folder / "flwr" / "config.toml").write_text(f"{connection}insecure = true\n", encoding="utf-8")
@@ -122,7 +122,7 @@ class FlowerProcesses:
         if kind != "supernode" or self._starts[int(number)] >= MAX_STARTS:
             return False
         kill_tree(ended)  # its children may still run
-        self._tell(f"{name} ended with exit code {ended.returncode}; it is started again, and waited for")
+        self._notify(f"{name} ended with exit code {ended.returncode}; it is started again, and waited for")
         self.supernode(int(number))
         return True
 

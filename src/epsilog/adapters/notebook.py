@@ -1,4 +1,4 @@
-"""Sliders for a schedule, with its certified price, in notebooks; by anywidget (extra ``notebook``)."""
+"""Show sliders for a schedule and its certified cost in notebooks, by anywidget (extra ``notebook``)."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class FederatedSliders(anywidget.AnyWidget):
 
     @property
     def plan(self) -> FederatedPlan:
-        """The plan of what the sliders show; raises ``ValueError`` for a value that no schedule has."""
+        """The plan for the values of the sliders; raises ``ValueError`` for an invalid value."""
         return plan_federated(**{name: getattr(self, name) for name in _ASKED})
 
     def _certify(self, _: Any = None) -> None:
         asked = {name: getattr(self, name) for name in _ASKED}
-        if self.certified.get("asked") == asked:  # several values came at once, and the first of them priced all
+        if self.certified.get("asked") == asked:  # several values changed at once, and this is not the first
             return
         try:
             plan = self.plan
         except (ValueError, EpsilogError) as error:
-            said: dict[str, Any] = {"trouble": str(error)}
+            shown: dict[str, Any] = {"trouble": str(error)}
         else:
             numbers = {"lower": plan.epsilon.lower, "upper": plan.epsilon.upper, "formula": plan.formula.total}
-            said = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
-            said["verdict"] = str(plan.verdict)
-        self.set_trait("certified", {"asked": asked} | said)
+            shown = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
+            shown["verdict"] = str(plan.verdict)
+        self.set_trait("certified", {"asked": asked} | shown)

@@ -83,7 +83,7 @@ def train_on_flower(
         ledger = redact_password(ledger)
     with (
         tempfile.TemporaryDirectory(prefix="epsilog-flower-") as place,
-        FlowerProcesses(Path(place), superlink, tell=observer.stage) as flower,
+        FlowerProcesses(Path(place), superlink, notify=observer.stage) as flower,
     ):
         folder = Path(place)
         settings = {"config": config, "runs": runs, "ledger": ledger, "output": folder / "output"}

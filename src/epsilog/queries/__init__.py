@@ -1,9 +1,9 @@
-"""Answers: questions about a data frame, charged to a budget, answered with exact noise and an error bar, and kept.
+"""Queries on a data frame: charged to a budget, answered with exact noise and an error bar, and stored.
 
-``queries`` says what can be asked, ``files`` reads files, ``columns`` says what rows add, ``noise`` what it costs and
-how far it is off, ``choice`` how the largest count is found and ``sparse`` the first that is large enough, ``telling``
-draws and adds the error bar, ``shelf`` keeps, and ``asking`` leads through them, in the order in which nothing
-can be told that was not paid for. ``best`` runs trials of anything and tells the best alone.
+``query_types`` defines the queries and ``files`` reads files. ``contributions`` sums rows, and ``noise`` plans noise,
+cost and error. ``noisy_max`` finds the largest count, ``sparse_vector`` the first large one. ``noisy_values`` draws,
+``result_store`` stores results, and ``execution`` runs these steps, so that nothing uncharged is released.
+``best_of_trials`` runs trials of any mechanism and releases the best one.
 """
 
 from epsilog.queries.best_of_trials import run_best_of_trials

@@ -1,4 +1,4 @@
-"""The best of a secret number of trials: what a ``Tuned`` release describes, run."""
+"""Run the best of a secret number of trials, as ``BestOfTrials`` describes it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ T = TypeVar("T")
 def run_best_of_trials(
     trial: Callable[[], tuple[float, T]], trials: TrialDistribution, *, below: RandBelow = secrets.randbelow
 ) -> T | None:
-    """Runs a random number of trials and returns what the best one found; how many there were is told to nobody.
+    """Run a random number of trials and return the result of the best one; the number stays secret.
 
-    Charge the ``Tuned`` release first. Let nothing else of the trials out: no score, no log, no count; how long it took
-    tells the number, so who must not know it must not see that either.
+    Charge the ``BestOfTrials`` release first. Release nothing else of the trials: no score, no log and no count. The
+    duration reveals the number, so it must stay secret, too.
 
     Args:
-        trial: one trial from its start: draws its hyperparameters, computes, and returns a score and what it found.
-            Every call must be the same mechanism with fresh randomness. A trial that fails should return a score of
-            minus infinity: an error that ends the run tells of the data, and nobody priced it.
-        trials: the law of their number.
-        below: where randomness comes from; anything but the default is a simulation.
+        trial: runs one trial from the start: draws its hyperparameters, computes, and returns a score and a result.
+            Every call must be the same mechanism with fresh randomness. A trial that fails should return minus
+            infinity: an error that ends the run depends on the data, and no charge covers it.
+        trials: the distribution of the number of trials.
+        below: source of randomness; anything but the default makes this a simulation.
 
     Returns:
-        What the trial of the highest score found, of equals the first; a score that is NaN is the lowest. None if the
-        law drew no trial at all.
+        The result of the highest score, the first of equals; NaN is the lowest score. None if no trial was drawn.
 
     Source:
         docs/accounting/tuning.md.

@@ -1,8 +1,8 @@
-"""What a frame's rows add to the sums: each row by itself, and at most so many rows of each unit.
+"""Sum the contributions of rows: each row alone, and a bounded number of rows per privacy unit.
 
-Nothing here depends on more than one unit's own rows: no category is found, no range is looked up, no error is raised
-because of a value. What cannot be read as what was asked for stays out. The names and types of the columns are taken as
-public, and checked before anything is charged, as are the steps of a lazy frame; values are read after.
+A contribution depends on the rows of one unit alone: no category or range is read from the data, and no value raises
+an error. A value that cannot be read as required is left out. Names and types of columns, and the steps of a lazy
+frame, count as public and are checked before the charge; values are read after it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _NUMERIC = re.compile(r"(u?int|float)\d+|bool(ean)?", re.IGNORECASE)
 
 
 def check_frame(frame: Any, query: Query, unit: str | None) -> None:
-    """Requires the columns that a question names, once each and of a type that can answer it; reads no value.
+    """Require the columns of a query, each once and with a suitable type; read no value.
 
     Raises:
-        CheckError: another frame, or a lazy one with a step that can fail because of a value.
+        CheckError: the frame lacks them, or a lazy frame has a step that a value can make fail.
     """
     types = get_column_types(frame)
     if _is_lazy(frame):
@@ -63,19 +63,19 @@ def check_frame(frame: Any, query: Query, unit: str | None) -> None:
 def sum_contributions(
     frame: Any, query: Query, parts: Sequence[NoisySum], *, unit: str | None, rows: int
 ) -> list[list[int]]:
-    """What the rows add up to, in steps: a list of cells for each part.
+    """Return the sums over the rows in steps: a list of cells for each part.
 
     Args:
-        frame: as ``check_frame`` let it pass.
-        query: what is asked.
-        parts: the sums that answer it.
-        unit: the column that says whose a row is; None where each row is a unit of its own.
-        rows: the most rows of a unit that count: the first that have what is asked for.
+        frame: a frame that ``check_frame`` accepts.
+        query: the query.
+        parts: the sums of the query.
+        unit: the column with the privacy unit of each row; None if each row is a unit.
+        rows: how many rows of a unit count, at most: its first ones with a usable value.
     """
     table = _collect_columns(frame, (*query.columns, *(() if unit is None else (unit,))))
-    with np.errstate(all="ignore"):  # a warning about one value would tell of it
+    with np.errstate(all="ignore"):  # a warning about one value would reveal it
         added, counted = _list_row_contributions(table, query)
-    kept = counted if unit is None else _first(_values(table, unit), counted, rows)
+    kept = counted if unit is None else _limit_rows(_list_values(table, unit), counted, rows)
     match query:
         case Sum():
             return [[_sum(added[kept])]]
@@ -87,37 +87,37 @@ def sum_contributions(
 
 
 def _sum(steps: Array) -> int:
-    """A sum that does not overflow: the steps of a row are below 2^22, and no frame has 2^41 rows."""
+    """Sum without overflow: a row has fewer than 2^22 steps, and no frame has 2^41 rows."""
     return int(steps.sum(dtype=np.int64))
 
 
 def _list_row_contributions(table: Any, query: Query) -> tuple[Array, NDArray[np.bool_]]:
-    """What each row adds (steps, or the place of its cell), and whether it adds anything."""
+    """Return what each row adds (steps, or the index of its cell), and whether it counts."""
     match query:
         case Count(column=None) | CountAbove(column=None):
-            height = _height(table)
+            height = _count_rows(table)
             return np.zeros(height, np.int64), np.ones(height, np.bool_)
         case Count(column=str(name)) | CountAbove(column=str(name)):
-            there = np.fromiter((not cells.is_missing(value) for value in _values(table, name)), np.bool_)
+            there = np.fromiter((not cells.is_missing(value) for value in _list_values(table, name)), np.bool_)
             return np.zeros(len(there), np.int64), there
         case Sum(column=name, bounds=bounds) | Mean(column=name, bounds=bounds):
-            return _snap_to_grid(_numbers(table, name), bounds, centred=isinstance(query, Mean))
+            return _snap_to_grid(_list_numbers(table, name), bounds, centred=isinstance(query, Mean))
         case Histogram(column=name, edges=edges) if edges is not None:
-            return _bin_values(_numbers(table, name), edges)
+            return _bin_values(_list_numbers(table, name), edges)
         case (
             Histogram(column=name, categories=names)
             | MostCommonCategory(column=name, categories=names)
             | FirstCategoryAbove(column=name, categories=names)
         ):
             assert names is not None, "a histogram without edges has categories"
-            return _place_categories(_values(table, name), names)
+            return _place_categories(_list_values(table, name), names)
     raise CheckError("query", "a question that epsilog.queries has", repr(query))
 
 
 def _snap_to_grid(
     values: NDArray[np.float64], bounds: tuple[float, float], *, centred: bool
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Values clamped to their bounds and rounded to the grid, in steps; a step is a power of two, so this is exact."""
+    """Clamp values to their bounds and round them to the grid, in steps; exact, since a step is a power of two."""
     step, low, high = build_value_grid(bounds)
     there = ~np.isnan(values)
     clamped = np.clip(np.where(there, values, bounds[0]), *bounds)
@@ -132,23 +132,23 @@ def _bin_values(values: NDArray[np.float64], edges: Sequence[float]) -> tuple[Ar
 
 
 def _place_categories(values: Iterable[Any], names: Sequence[str | int]) -> tuple[Array, NDArray[np.bool_]]:
-    """The place of each value among the categories: texts by their letters, numbers by their value."""
+    """Return the index of each value among the categories: texts by their letters, numbers by their value."""
     known = {name: place for place, name in enumerate(names)}
-    places = np.fromiter((_place(known, value) for value in values), np.int64)
+    places = np.fromiter((_find_category(known, value) for value in values), np.int64)
     return places, places >= 0
 
 
-def _place(known: Mapping[Any, int], value: Any) -> int:
+def _find_category(known: Mapping[Any, int], value: Any) -> int:
     try:
         return known.get(value, -1)
     except Exception:  # noqa: BLE001 - whatever a value does, it only stays out itself
         return -1
 
 
-def _first(units: Iterable[Any], counted: NDArray[np.bool_], rows: int) -> NDArray[np.bool_]:
-    """Keeps the first rows of each unit, of those that count; a row that names no unit stays out.
+def _limit_rows(units: Iterable[Any], counted: NDArray[np.bool_], rows: int) -> NDArray[np.bool_]:
+    """Keep the first rows of each unit, of those that count; leave out a row without a unit.
 
-    Which rows of a unit are kept depends on the order of its own rows alone, and on nobody else's.
+    Which rows of a unit are kept depends on the order of that unit's rows alone.
     """
     seen: dict[Any, int] = {}
     kept = np.zeros(len(counted), np.bool_)
@@ -162,46 +162,44 @@ def _first(units: Iterable[Any], counted: NDArray[np.bool_], rows: int) -> NDArr
     return kept
 
 
-def _numbers(table: Any, name: str) -> NDArray[np.float64]:
-    """A column as doubles; what is no number is NaN."""
+def _list_numbers(table: Any, name: str) -> NDArray[np.float64]:
+    """Return a column as doubles; NaN for what is no number."""
     column = table[name]
     kind = str(getattr(column, "dtype", "object"))
     if _NUMERIC.fullmatch(kind):
-        if _of(column, "pandas"):
+        if _is_from(column, "pandas"):
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=math.nan))
-        if _of(column, "polars"):
+        if _is_from(column, "polars"):
             return np.asarray(column.cast(sys.modules["polars"].Float64).fill_null(math.nan).to_numpy())
-        return np.asarray(
-            np.ma.filled(np.ma.asarray(column, dtype=np.float64), math.nan)
-        )  # what is masked is not there
-    return np.fromiter(map(cells.number, _values(table, name)), np.float64)
+        return np.asarray(np.ma.filled(np.ma.asarray(column, dtype=np.float64), math.nan))  # a masked value is missing
+    return np.fromiter(map(cells.number, _list_values(table, name)), np.float64)
 
 
-def _values(table: Any, name: str) -> list[Any]:
-    """A column's cells as Python's own values."""
+def _list_values(table: Any, name: str) -> list[Any]:
+    """Return the cells of a column as Python values."""
     column = table[name]
-    if _of(column, "polars") and (column.dtype.is_nested() or column.dtype.is_temporal()):
-        # one date beyond Python's years would fail for all: what stands here equals no category
+    if _is_from(column, "polars") and (column.dtype.is_nested() or column.dtype.is_temporal()):
+        # one date beyond Python's years would fail for all rows; these values equal no category
         there = column.is_not_null().to_list()
         if column.dtype.is_nested():
-            return [[] if each else None for each in there]  # names nobody, as any list
+            return [[] if each else None for each in there]  # no unit, like any list
         return [(each,) if known else None for each, known in zip(column.to_physical().to_list(), there, strict=True)]
     return cells.listed(column)
 
 
-def _height(table: Any) -> int:
+def _count_rows(table: Any) -> int:
     return len(next(iter(table.values()), ())) if isinstance(table, Mapping) else len(table)
 
 
-def _of(value: Any, library: str) -> bool:
+def _is_from(value: Any, library: str) -> bool:
     return type(value).__module__.split(".")[0] == library
 
 
 def get_column_types(frame: Any) -> dict[str, str]:
-    """The columns of a frame that have a text for a name, each with the name of its type."""
-    if _of(frame, "polars") and hasattr(frame, "collect_schema"):
+    """Return the type names of the columns of a frame, by name; without names that are no text."""
+    if _is_from(frame, "polars") and hasattr(frame, "collect_schema"):
         found = _read(lambda: dict(frame.collect_schema()))
-    elif _of(frame, "pandas") and hasattr(frame, "columns"):
+    elif _is_from(frame, "pandas") and hasattr(frame, "columns"):
         if not frame.columns.is_unique:
             raise CheckError("frame", "columns of different names", "some twice", verb="have")
         found = dict(frame.dtypes)
@@ -220,7 +218,7 @@ def get_column_types(frame: Any) -> dict[str, str]:
 
 
 def _collect_columns(frame: Any, names: Sequence[str]) -> Any:
-    """The columns that are wanted, in memory."""
+    """Return these columns in memory."""
     if _is_arrow(frame):
         return _read(lambda: cells.from_arrow(frame))
     if not _is_lazy(frame):
@@ -232,22 +230,22 @@ def _collect_columns(frame: Any, names: Sequence[str]) -> Any:
 
 
 def _is_lazy(frame: Any) -> bool:
-    return _of(frame, "polars") and hasattr(frame, "collect")
+    return _is_from(frame, "polars") and hasattr(frame, "collect")
 
 
 def _is_arrow(frame: Any) -> bool:
-    """A table of another library that hands its columns over through the Arrow interface."""
+    """Return whether a table of another library has the Arrow interface."""
     speaks = hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")
-    return speaks and not _of(frame, "polars") and not _of(frame, "pandas") and not isinstance(frame, Mapping)
+    return speaks and not _is_from(frame, "polars") and not _is_from(frame, "pandas") and not isinstance(frame, Mapping)
 
 
 def _without_rows(frame: Any) -> Any:
-    """The same table without its rows: its names and types, for which no value is read.
+    """Return a table without its rows; reads no value.
 
     Raises:
-        CheckError: a table that is worked out when it is read, so that one value may make it fail.
+        CheckError: the table is computed when it is read, so that a value can make it fail.
     """
-    if _of(frame, "duckdb"):
+    if _is_from(frame, "duckdb"):
         kind = str(getattr(frame, "type", "another"))
         if kind != "TABLE_RELATION":
             bound = "a table of DuckDB that is stored, or frame.to_arrow_table(): a query may fail because of a value"
@@ -259,7 +257,7 @@ def _without_rows(frame: Any) -> Any:
 
 
 def _read(reading: Callable[[], Any]) -> Any:
-    """What a library says of data that it cannot read may repeat it, so it is not passed on."""
+    """Read data without passing on a library's error, which may repeat a value."""
     try:
         return reading()
     except (CheckError, RecordError):

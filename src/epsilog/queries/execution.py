@@ -1,17 +1,18 @@
-"""Asking a ledger's budget a question about a data frame: charged first, drawn once, kept, and only then told.
+"""Run a query on a data frame: charge the budget first, draw once, store the result, and only then return it.
 
-Everything that is public is checked beforehand: the question, the budget, the names and types of columns, the steps of
-a lazy frame, the folder. No value is read before the price is spent, since an error that a value causes would tell of
-it, and could be asked for again. A crash may come between any two of these steps:
+Everything public is checked before the charge: the query, the budget, the names and types of columns, the steps of a
+lazy frame, the folder. No value is read before the charge, since an error caused by a value would reveal it.
+A crash may happen between any two of these steps:
 
-1. The price is reserved, and spent by ``start``. Asked again, it goes on.
-2. The frame is read and summed, noise is drawn, and the answer is written to disk as a draft: durable, and told to
-   nobody. If reading fails, the draft says that, and nothing else; it is released as an answer is, once, and for good.
-3. The ledger notes its SHA-256 as released. Of several who drew for one key the ledger takes one; others are discarded.
-4. The charge is committed, and the answer is told. From here on the key stands for this answer, wherever it is kept.
+1. The cost is reserved, and spent by ``start``. A repeated call continues.
+2. The frame is read and summed, noise is drawn, and the result is written to disk as a draft, which is not returned. If
+   reading fails, the draft states only that; it is released like a result, once.
+3. The ledger records its SHA-256 as released. If several processes drew for one key, the ledger accepts one draft, and
+   the others are discarded.
+4. The charge is committed, and the result is returned. From now on the key has this result, wherever it is stored.
 
-Before step 3 nothing has left the process, so an answer that was lost may be drawn anew for the same charge. From
-step 3 on nothing is drawn for it again, whatever happens.
+Before step 3 nothing has left the process, so a lost result may be drawn again under the same charge. From step 3 on
+nothing is drawn again.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ __all__ = [
 
 VERSION = 0
 _EVIDENCE = "answer.json"
-_LARGEST_ROWS = 1_000_000  # that one unit may add
+_MAX_ROWS = 1_000_000  # of one unit
 
 
 class BudgetReader(Protocol):
-    """What a quote asks of a ledger, in this process or far away, or of one to look at."""
+    """What a cost estimate needs of a local, remote or read-only ledger."""
 
     def budgets_above(self, scope: str) -> Sequence[Balance]:
-        """The budgets that a charge at this scope must fit."""
+        """Return the budgets at and above a scope."""
 
 
 class ChargeClient(BudgetReader, Protocol):
-    """What an answer asks of a ledger."""
+    """What a query needs of a ledger."""
 
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:
-        """The charge with a key in a scope, if there is one."""
+        """Return the charge with a key at a scope, if any."""
 
     def reserve(
         self,
@@ -76,27 +77,27 @@ class ChargeClient(BudgetReader, Protocol):
         rounds: int | None = None,
         simulation: bool = False,
     ) -> Charge:
-        """Promises the price of a release."""
+        """Reserve the cost of a release."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What was released: the same whenever it is asked for again.
+    """A released result; a repeated call returns the same one.
 
     Attributes:
-        value: a number; of a histogram one for each cell; of ``Above`` True or False; of ``MostCommonCategory`` a
-        category; of ``FirstCategoryAbove`` a category, or None.
-        error: with 95% confidence noise moved the answer no further: each cell of a histogram, the threshold of
-            ``Above`` and of ``FirstCategoryAbove``, the count of what was chosen below the largest. Of a mean, the
-            longer side of its interval.
-        lower: the interval's lower end; of a histogram one for each cell, None where there is none.
-        upper: its upper end.
-        rounding: what rounding to the grid may have moved each row, at most; it is not in the interval of a sum.
-        charged: what it cost, by kind of budget and quantity.
-        key: of the charge.
-        scope: where it was charged.
-        question: all that was asked.
-        document: the bytes that are kept, and whose SHA-256 the ledger released.
+        value: a number; one per cell for a histogram; True or False for ``CountAbove``; a category for
+            ``MostCommonCategory``; a category or None for ``FirstCategoryAbove``.
+        error: bound on the error by noise, with 95% confidence: of each cell of a histogram, of the threshold of
+            ``CountAbove`` and ``FirstCategoryAbove``, of the selected count below the largest. For a mean, the longer
+            side of its interval.
+        lower: lower end of the interval; one per cell for a histogram; None if there is none.
+        upper: upper end of the interval.
+        rounding: bound on the rounding of each row to the grid; the interval of a sum does not include it.
+        charged: the cost, by kind of budget and quantity.
+        key: the key of the charge.
+        scope: the scope of the charge.
+        question: the query with its unit, rows and relation.
+        document: the stored bytes, whose SHA-256 the ledger released.
     """
 
     value: Any
@@ -112,34 +113,35 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         charged = "; ".join(f"{name} {amount}" for amounts in self.charged.values() for name, amount in amounts.items())
-        paid = [("charged", f"{charged} at {self.scope}"), ("key", self.key)]
+        cost = [("charged", f"{charged} at {self.scope}"), ("key", self.key)]
         title = f"{self.question.get('query', 'answer')}, 95% error {self.error:.6g}"
         if isinstance(self.value, Mapping):
-            return render_html_table(title, [*((name, f"{cell:g}") for name, cell in self.value.items()), *paid])
+            return render_html_table(title, [*((name, f"{cell:g}") for name, cell in self.value.items()), *cost])
         number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         rows = [("answer", f"{self.value:.7g}" if number else f"{self.value}")]
         if not number or not all(isinstance(end, int | float) for end in (self.lower, self.upper)):
-            return render_html_table(title, [*rows, *paid])
-        says = f"{self.value:.7g}; with 95% confidence between {self.lower:.7g} and {self.upper:.7g}"
-        drawn = draw_interval_bar(self.lower, self.upper, title=says, estimate=("answer", self.value), from_zero=False)
-        return drawn + render_html_table(title, [*rows, ("between", f"{self.lower:.7g} and {self.upper:.7g}"), *paid])
+            return render_html_table(title, [*rows, *cost])
+        ends = f"{self.lower:.7g} and {self.upper:.7g}"
+        label = f"{self.value:.7g}; with 95% confidence between {ends}"
+        bar = draw_interval_bar(self.lower, self.upper, title=label, estimate=("answer", self.value), from_zero=False)
+        return bar + render_html_table(title, [*rows, ("between", ends), *cost])
 
     @classmethod
     def read(cls, document: bytes) -> QueryResult:
-        """Reads what is kept.
+        """Read a stored result.
 
         Raises:
-            RecordError: the frame could not be read when the answer was due.
+            RecordError: the frame could not be read when the result was drawn.
         """
-        said = json.loads(document)
-        if said.pop("v", None) != VERSION:
+        stored = json.loads(document)
+        if stored.pop("v", None) != VERSION:
             raise CheckError("v", f"{VERSION}", "another")
-        if said.get("failed"):
+        if stored.get("failed"):
             raise RecordError(
-                f"the frame could not be read under key {said.get('key')!r}; the charge stands, and the key is used "
+                f"the frame could not be read under key {stored.get('key')!r}; the charge stands, and the key is used "
                 "up: ask under another key"
             )
-        return cls(**{name: said[name] for name in cls.__slots__ if name in said}, document=document)
+        return cls(**{name: stored[name] for name in cls.__slots__ if name in stored}, document=document)
 
 
 def run_query(
@@ -159,34 +161,34 @@ def run_query(
     simulation: bool = False,
     below: RandBelow | None = None,
 ) -> QueryResult:
-    """Answers a question about a data frame with exact discrete noise, once it is charged.
+    """Charge a query on a data frame, and answer it with exact discrete noise.
 
     Args:
-        ledger: that has the budgets.
-        scope: where it is charged; every budget at or above it must bear it.
-        query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommonCategory``, ``Above`` or ``FirstCategoryAbove``.
+        ledger: the ledger with the budgets.
+        scope: the scope of the charge; it counts against every budget at and above it.
+        query: ``Count``, ``Sum``, ``Mean``, ``Histogram``, ``MostCommonCategory``, ``CountAbove`` or
+            ``FirstCategoryAbove``.
         frame: of Polars, pandas or Arrow, a stored table of DuckDB, or a mapping of columns. Its rows may have been
-            chosen and changed each by itself, and by nothing that depends on other units' rows. A lazy frame of Polars
-            may have only steps that cannot fail because of a value.
-        unit: the column that says whose a row is, in the sense of the budget's privacy unit; None if each row is a unit
-            of its own, and no unit has two.
-        key: idempotency key, which belongs to the scope: the same scope, key and question give the same answer,
-            whatever the frame holds by then.
-        keep: the folder where answers are kept.
-        rows: the most rows of a unit that count: the first of its rows that have what is asked for.
-        epsilon: of the answer, at most; with discrete Laplace noise. A zcdp budget is charged half of its square.
-        rho: of the answer, at most, where every budget is zcdp or rdp; with discrete Gaussian noise.
-        mu: of the answer, at most, where a budget is gdp, and others zcdp or rdp; with Gaussian noise that is drawn
+            selected and changed, but each one independently of the rows of other units. A lazy frame of Polars may have
+            only steps that no value can make fail.
+        unit: the column with the privacy unit of each row; None if each row is a unit, and no unit has two.
+        key: idempotency key within the scope; the same scope, key and query give the same result, whatever the frame
+            holds by then.
+        keep: the folder of results.
+        rows: how many rows of a unit count, at most: its first ones with a usable value.
+        epsilon: the largest cost, with discrete Laplace noise; a zcdp budget is charged half of its square.
+        rho: the largest cost, if every budget is zcdp or rdp, with discrete Gaussian noise.
+        mu: the largest cost, if a budget is gdp and the others are zcdp or rdp, with Gaussian noise that is drawn
             exactly and rounded to the grid.
-        error: the half-width that is wanted, instead of a price; it is charged the least that gives it.
-        simulation: whether this is no release of real data; only budgets of simulations take it.
-        below: where a simulation's randomness comes from; None for the operating system.
+        error: the half-width of the interval, instead of a cost; the least cost that achieves it is charged.
+        simulation: whether this is no release of real data; only budgets of simulations accept it.
+        below: source of randomness of a simulation; None for the operating system.
 
     Raises:
-        BudgetExceededError: some budget cannot bear it; nothing was charged.
-        ConflictError: the key came with another question to this scope, or its answer is kept elsewhere.
-        RecordError: the frame could not be read; the charge stands, and the key says so from here on.
-        UnsupportedMechanismError: the noise has no proven price under a budget (discrete Laplace noise under gdp).
+        BudgetExceededError: a budget lacks the cost; nothing was charged.
+        ConflictError: the key has another query at this scope, or its result is stored elsewhere.
+        RecordError: the frame could not be read; the charge stands, and the key has this outcome from now on.
+        UnsupportedMechanismError: a budget has no proven cost for the noise (discrete Laplace noise under gdp).
 
     >>> import tempfile, epsilog as ep
     >>> with tempfile.TemporaryDirectory() as folder, ep.open_ledger(Path(folder) / "budget.db") as ledger:
@@ -196,24 +198,24 @@ def run_query(
     ...     result.error, dict(result.charged["pure"]), abs(result.value - 1000) < 100
     (6, {'epsilon': '0.5'}, True)
     """
-    below = _source(below, simulation=check.boolean()(simulation=simulation))
-    asked = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    below = _choose_randomness(below, simulation=check.boolean()(simulation=simulation))
+    pending = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
     key = check.text()(key=key)
     check_frame(frame, query, unit)
-    shelf = ResultStore(Path(keep), scope, key)
-    if not shelf.holds():
-        shelf.prepare()
-    elif ledger.find(key, scope=scope) is None:  # looked up after the shelf: whoever drew had reserved before
-        raise ConflictError(f"{shelf.folder} holds an answer under key {key!r} of {scope!r} that is not this ledger's")
-    charge = _reserve(ledger, scope, asked, key=key, simulation=simulation)
-    bound = _bound(charge, asked.question)
+    store = ResultStore(Path(keep), scope, key)
+    if not store.contains():
+        store.prepare()
+    elif ledger.find(key, scope=scope) is None:  # looked up after the store, since a reservation precedes every draft
+        raise ConflictError(f"{store.folder} holds an answer under key {key!r} of {scope!r} that is not this ledger's")
+    charge = _reserve(ledger, scope, pending, key=key, simulation=simulation)
+    bound = _describe_charge(charge, pending.question)
 
     def draw() -> bytes:
-        sums = _sum_rows(frame, asked)
-        said = {"failed": True} if sums is None else draw_noisy_values(query, asked.plan, sums, below)
-        return _document(charge, bound, asked.plan, said)
+        sums = _sum_rows(frame, pending)
+        values = {"failed": True} if sums is None else draw_noisy_values(query, pending.plan, sums, below)
+        return _encode_result(charge, bound, pending.plan, values)
 
-    return QueryResult.read(_once(charge, shelf, bound, draw))
+    return QueryResult.read(_release_once(charge, store, bound, draw))
 
 
 def reserve_answer(
@@ -230,7 +232,7 @@ def reserve_answer(
     error: float | None = None,
     simulation: bool = False,
 ) -> Charge:
-    """Reserves the price of a question; ``run_query`` with the same key goes on from there. No data is read.
+    """Reserve the cost of a query without reading data; ``run_query`` with the same key continues from there.
 
     Args:
         ledger: see ``run_query``.
@@ -246,12 +248,12 @@ def reserve_answer(
         simulation: see ``run_query``.
 
     Raises:
-        BudgetExceededError: some budget cannot bear it.
-        ConflictError: the key came with another question.
+        BudgetExceededError: a budget lacks the cost.
+        ConflictError: the key has another query.
     """
-    asked = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    pending = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
     simulation = check.boolean()(simulation=simulation)
-    return _reserve(ledger, scope, asked, key=check.text()(key=key), simulation=simulation)
+    return _reserve(ledger, scope, pending, key=check.text()(key=key), simulation=simulation)
 
 
 def estimate_query_cost(
@@ -266,7 +268,7 @@ def estimate_query_cost(
     mu: Number | None = None,
     error: float | None = None,
 ) -> QueryCostEstimate:
-    """Says what a question would cost and how exact its answer would be; charges nothing and reads no data.
+    """Estimate the cost and the error of a query; charge nothing and read no data.
 
     Args:
         ledger: see ``run_query``.
@@ -286,21 +288,21 @@ def estimate_query_cost(
     ... error=20).charged["pure"]["epsilon"]
     '0.146003416'
     """
-    asked = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
-    request = ChargeRequest(asked.plan.release, asked.relation)
-    due = list_path_orders(asked.path).items()
+    pending = _plan_query(ledger, scope, query, unit=unit, rows=rows, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    request = ChargeRequest(pending.plan.release, pending.relation)
+    due = list_path_orders(pending.path).items()
     charged = {kind: dict(compute_cost(request, kind, orders=orders).amounts) for kind, orders in due}
-    return QueryCostEstimate(charged, estimate_error(asked.query, asked.plan), asked.plan.release)
+    return QueryCostEstimate(charged, estimate_error(pending.query, pending.plan), pending.plan.release)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCostEstimate:
-    """What a question would cost, and how far its answer would be off.
+    """The cost and the error of a query.
 
     Attributes:
-        charged: its price, by kind of budget and quantity.
-        error: as ``QueryResult`` says; None for a mean whose count is not public, since it depends on the count.
-        release: what would be charged for.
+        charged: the cost, by kind of budget and quantity.
+        error: as in ``QueryResult``; None for a mean without a public count, on which it depends.
+        release: the release that would be charged.
     """
 
     charged: Mapping[str, Mapping[str, str]]
@@ -310,7 +312,7 @@ class QueryCostEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _PendingQuery:
-    """A question under the budgets that pay for it: all that is known before any data is."""
+    """A query with its budgets and its noise: everything known before the data."""
 
     query: Query
     unit: str | None
@@ -321,7 +323,7 @@ class _PendingQuery:
 
     @property
     def question(self) -> dict[str, Any]:
-        """As it is kept, and as its hash binds the key."""
+        """The query as stored, and as the hash for the key covers it."""
         return {**self.query.to_json(), "unit": self.unit, "rows": self.rows, "relation": self.relation.value}
 
 
@@ -337,9 +339,9 @@ def _plan_query(
     mu: Number | None,
     error: float | None,
 ) -> _PendingQuery:
-    """Checks a question, and plans the noise that answers it."""
+    """Check a query and plan its noise."""
     query, unit = check.instance_of(Query)(query=query), check.optional(check.text())(unit=unit)
-    rows = check.integer(1, _LARGEST_ROWS)(rows=rows)
+    rows = check.integer(1, _MAX_ROWS)(rows=rows)
     if unit is None and rows != 1:
         raise CheckError("rows", "1 where each row is a unit of its own", repr(rows))
     path = ledger.budgets_above(scope)
@@ -350,75 +352,75 @@ def _plan_query(
     return _PendingQuery(query, unit, rows, relation, path, plan)
 
 
-def _reserve(ledger: ChargeClient, scope: str, asked: _PendingQuery, *, key: str, simulation: bool) -> Charge:
+def _reserve(ledger: ChargeClient, scope: str, pending: _PendingQuery, *, key: str, simulation: bool) -> Charge:
     return ledger.reserve(
         scope,
-        asked.plan.release,
+        pending.plan.release,
         key=key,
-        relation=asked.relation,
-        plan_hash=hashlib.sha256(encode_canonical(asked.question)).hexdigest(),
+        relation=pending.relation,
+        plan_hash=hashlib.sha256(encode_canonical(pending.question)).hexdigest(),
         rounds=1,
         simulation=simulation,
     )
 
 
-def _sum_rows(frame: Any, asked: _PendingQuery) -> list[list[int]] | None:
-    """The true sums; None where the frame cannot be read, whatever the reason: it may be a value."""
+def _sum_rows(frame: Any, pending: _PendingQuery) -> list[list[int]] | None:
+    """Return the true sums; None if the frame cannot be read for any reason, since the reason may be a value."""
     try:
-        return sum_contributions(frame, asked.query, asked.plan.parts, unit=asked.unit, rows=asked.rows)
+        return sum_contributions(frame, pending.query, pending.plan.parts, unit=pending.unit, rows=pending.rows)
     except Exception:  # noqa: BLE001 - see above
         return None
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of a library in Rust; others end the process
+        if type(error).__name__ != "PanicException":  # of a Rust library; all others end the process
             raise
         return None
 
 
-def _source(below: RandBelow | None, *, simulation: bool) -> RandBelow:
-    """Where randomness comes from: that of the operating system, unless nobody needs protection."""
+def _choose_randomness(below: RandBelow | None, *, simulation: bool) -> RandBelow:
+    """Return the source of randomness: the operating system, except in a simulation."""
     if below is not None and not simulation:
         raise CheckError("below", "left out: randomness that protects people is the operating system's", "another")
     return secrets.randbelow if below is None else below
 
 
-def _bound(charge: Charge, question: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer to this charge says for sure; one that says otherwise is of another ledger.
+def _describe_charge(charge: Charge, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that every result of this charge has; a result with others is of another ledger.
 
-    The hash of its reservation tells it from every other charge: a simulation's draft, whose noise somebody may know,
-    is never told for one that protects people.
+    The hash of the reservation distinguishes it from every other charge. So the draft of a simulation, whose noise may
+    be known, is never returned as a private result.
     """
     release, opened = to_json(charge.request.release), hash_entry(charge.entry.document())
-    said = {"key": charge.key, "scope": charge.scope, "opened": opened, "question": dict(question), "release": release}
-    return {"v": VERSION, **said}
+    names = {"key": charge.key, "scope": charge.scope, "opened": opened}
+    return {"v": VERSION, **names, "question": dict(question), "release": release}
 
 
-def _once(charge: Charge, shelf: ResultStore, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
-    """What a charge released: drawn and released now, unless it was before."""
+def _release_once(charge: Charge, store: ResultStore, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
+    """Return the released result of a charge; draw and release it now unless it was before."""
     _start(charge)
     while 1 not in charge.rounds_released:
         try:
             charge.round_started(1)
-            drafted = shelf.read_draft(bound, draw)
+            drafted = store.read_draft(bound, draw)
             charge.round_released(1, output_hash=hashlib.sha256(drafted).hexdigest())
         except ConflictError:
-            if 1 not in charge.rounds_released:  # nobody was faster
+            if 1 not in charge.rounds_released:  # no other process released a result
                 raise
     digest = charge.rounds_released[1]
-    document = shelf.find(digest)
+    document = store.find(digest)
     if document is None:
-        shelf.discard(bound)
+        store.discard(bound)
         raise ConflictError(
-            f"key {charge.key!r} was answered already, and the answer (SHA-256 {digest}) is not in {shelf.folder}: "
-            "look it up where it is kept, or ask under another key, at its price"
+            f"key {charge.key!r} already has an answer (SHA-256 {digest}), and {store.folder} does not hold it: "
+            "give its folder, or another key at additional cost"
         )
-    shelf.publish(digest)
+    store.publish(digest)
     if charge.state == ChargeState.STARTED:
         charge.commit({_EVIDENCE: digest})
     return document
 
 
 def _start(charge: Charge) -> None:
-    """Spends the price, unless it is spent; of two who do so at once, one does."""
+    """Spend the cost once, even under concurrent calls."""
     if charge.state != ChargeState.RESERVED:
         return
     try:
@@ -428,15 +430,22 @@ def _start(charge: Charge) -> None:
             raise
 
 
-def _document(charge: Charge, bound: Mapping[str, Any], plan: NoisePlan, said: Mapping[str, Any]) -> bytes:
-    """What is kept of an answer, and all that is.
+def _encode_result(charge: Charge, bound: Mapping[str, Any], plan: NoisePlan, values: Mapping[str, Any]) -> bytes:
+    """Return everything that is stored of a result.
 
-    The nonce keeps two draws apart that came out the same: whether they did would tell of the data.
+    The nonce distinguishes two equal draws, since their equality would depend on the data.
     """
     noise = [
-        {"law": to_json(law), "step": float(part.step)} for part, law in zip(plan.parts, plan.noises, strict=False)
+        {"law": to_json(one), "step": float(part.step)} for part, one in zip(plan.parts, plan.noises, strict=False)
     ]
     charged = {kind: dict(amount) for kind, amount in charge.amounts.items()}
     return encode_canonical(
-        {**bound, "nonce": secrets.token_hex(16), "noise": noise, "confidence": CONFIDENCE, "charged": charged, **said}
+        {
+            **bound,
+            "nonce": secrets.token_hex(16),
+            "noise": noise,
+            "confidence": CONFIDENCE,
+            "charged": charged,
+            **values,
+        }
     )

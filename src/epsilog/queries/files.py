@@ -1,4 +1,4 @@
-"""Data in files, read so that no row changes how another one is read."""
+"""Read data files so that no row changes how another row is read."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 __all__ = ["scan_file"]
 
 _PARQUET = b"PAR1"
-_OTHER = {  # how a file begins that is no CSV file in UTF-8
+_OTHER = {  # first bytes of files that are no CSV file in UTF-8
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "a ZIP archive",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
 _LONGEST_HEADER = 1 << 20  # bytes
-_TWIN = re.compile(r"(.+)_duplicated_\d+", re.DOTALL)  # what polars makes of a name that comes twice
+_TWIN = re.compile(r"(.+)_duplicated_\d+", re.DOTALL)  # how polars renames a duplicate
 
 
 def scan_file(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
-    """A file as a lazy frame: Parquet with its types, and anything else as CSV, whose columns are all text.
+    """Scan a file as a lazy frame: Parquet with its types, and any other file as CSV with text columns.
 
-    Types that are guessed from a CSV file's values would depend on them: one row could turn numbers into text. A row
-    that is too long is cut, one that is too short is blank at its end. Each line is a row, and a value ends with its
-    line, quoted or not, so that an open quote takes no other row; Parquet holds values with line breaks. A CSV file
-    with quotes is read into memory. Needs the extra ``data``.
+    Types inferred from the values of a CSV file would depend on them: one row could turn numbers into text. A row that
+    is too long is cut, and one that is too short is filled with blanks. Each line is a row, and a quoted value ends
+    with its line, so that an open quote takes no other row; Parquet supports values with line breaks. A CSV file with
+    quotes is read into memory. Requires the extra ``data``.
 
     Args:
-        path: of the file; one that begins as a Parquet file does, or is named ``.parquet``, is read as such.
+        path: of the file; one that begins like a Parquet file, or is named ``.parquet``, is read as one.
         separator: between the columns of a CSV file.
 
     Raises:
-        RecordError: it cannot be read as what it is, whatever its rows hold.
+        RecordError: the file cannot be read as its format, whatever its rows hold.
     """
     path, separator = Path(path), check.text()(separator=separator) if separator != "\t" else separator
     if not path.is_file():
@@ -64,7 +64,7 @@ def scan_file(path: str | Path, *, separator: str = ",") -> pl.LazyFrame:
             raise RecordError(f"{path.name} must have lines that end in a line feed, got a carriage return alone")
         frame = delimited.scan_lines(path, separator)
         names = set(frame.collect_schema())
-    except (OSError, EOFError, pl.exceptions.PolarsError) as error:  # what they say may repeat the data
+    except (OSError, EOFError, pl.exceptions.PolarsError) as error:  # their messages may repeat the data
         raise RecordError(f"{path.name} cannot be read ({type(error).__name__})") from None
     for twin in filter(None, map(_TWIN.fullmatch, names)):
         if twin[1] in names:

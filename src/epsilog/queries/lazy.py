@@ -1,10 +1,10 @@
-"""Lazy frames whose plan cannot fail because of a value.
+"""Accept only lazy frames that no value can make fail.
 
-A step that fails for one person's value, such as a strict cast, tells that the value is there. Nobody can price that
-bit, and charging for it would not hide it. So a plan is read before anything is charged, and only steps are accepted
-that look at each row by itself and give null where they give nothing. Every other step is refused by its name.
+A step that fails for the value of one person, such as a strict cast, reveals that value, and no charge covers it. So
+the plan is read before the charge. Accepted steps look at each row alone, and give null instead of failing. Every other
+step is refused by name.
 
-Source: the plan that polars shows to engines (``LazyFrame._ldf.visit``). What is not known here is refused.
+Source: the plan that polars shows to engines (``LazyFrame._ldf.visit``). Unknown steps are refused.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _FUNCTIONS = frozenset(
 
 
 class _RefusedError(Exception):
-    """A step that is not accepted."""
+    """A step is not accepted."""
 
 
 def require_total(frame: Any) -> None:
-    """Requires a plan that cannot fail because of a value, and that mixes no rows; reads no value.
+    """Require a plan that no value can make fail and that mixes no rows; read no value.
 
     Args:
         frame: a lazy frame of polars.
 
     Raises:
-        CheckError: it has another step, which is named.
+        CheckError: the plan has another step, which the error names.
     """
     try:
         plan = frame._ldf.visit()
@@ -58,19 +58,19 @@ def require_total(frame: Any) -> None:
             _require_step(plan, step)
     except _RefusedError as refused:
         given = str(refused)
-    except Exception:  # noqa: BLE001 - a plan that polars does not show (a function of the asker's) or shows otherwise
+    except Exception:  # noqa: BLE001 - polars does not show the plan (a user's function) or shows it in another form
         given = "one that polars does not show"
     else:
         return
     bound = (
         "a lazy frame whose steps cannot fail because of a value and look at each row by itself "
-        "(cast(..., strict=False) for a cast; epsilog.queries.scan for a CSV file), or a frame in memory"
+        "(cast(..., strict=False) for a cast; epsilog.queries.scan_file for a CSV file), or a frame in memory"
     )
     raise CheckError("frame", bound, f"a step that is not: {given}")
 
 
 def _steps(plan: Any) -> Iterator[Any]:
-    """Every node of a plan, from the last on; the plan's place is the node's own while it is looked at."""
+    """Yield every node of a plan, from the last one on, with the plan positioned at it."""
     waiting = [plan.get_node()]
     while waiting:
         place = waiting.pop()
@@ -91,14 +91,14 @@ def _require_step(plan: Any, step: Any) -> None:
     listed = [*(getattr(step, "exprs", None) or ()), *(getattr(step, "expr", None) or ())]
     inputs = list(plan.get_inputs())
     if inputs and name != "Union":
-        plan.set_node(inputs[0])  # expressions are of what comes in
+        plan.set_node(inputs[0])  # expressions refer to the input
     for each in (*listed, getattr(step, "predicate", None), getattr(step, "selection", None)):
         if each is not None:
             _require_expression(plan, each.node)
 
 
 def _require_file(plan: Any, step: Any) -> None:
-    """A file with types of its own, or a CSV file without quotes whose columns are all text."""
+    """Accept a file with types, or a CSV file without quotes in which all columns are text."""
     kind = step.scan_type[0]
     if kind in ("parquet", "ipc"):
         return
@@ -125,10 +125,12 @@ def _require_expression(plan: Any, place: int) -> None:
         case "Alias" | "Cast":
             inner = [one.expr]
             if name == "Cast":
-                _require_cast(one, _kind(plan, one.expr))
+                _require_cast(one, _get_type_name(plan, one.expr))
         case "BinaryExpr":
             inner = [one.left, one.right]
-            _require_operator(_name_step(one.op).removeprefix("Operator."), {_kind(plan, each) for each in inner})
+            _require_operator(
+                _name_step(one.op).removeprefix("Operator."), {_get_type_name(plan, each) for each in inner}
+            )
         case "Ternary":
             inner = [one.predicate, one.truthy, one.falsy]
         case "Function":
@@ -141,7 +143,7 @@ def _require_expression(plan: Any, place: int) -> None:
 
 
 def _require_cast(one: Any, kind: str) -> None:
-    """Between numbers and text, and not strict: what does not fit is null. A date beyond all years fails as text."""
+    """Accept casts between numbers and text that give null instead of failing; a date may fail as text."""
     target = str(one.dtype)
     if one.options != 1:
         raise _RefusedError("a strict cast")
@@ -161,7 +163,7 @@ def _require_function(plan: Any, one: Any) -> None:
     if name not in _FUNCTIONS:
         raise _RefusedError(name)
     rest = [plan.view_expression(each) for each in one.input[1:]]
-    kinds = {_kind(plan, each) for each in one.input}
+    kinds = {_get_type_name(plan, each) for each in one.input}
     if name == "StringFunction.Strptime" and (options[0] is None or options[1]):
         raise _RefusedError("a date read without a format, or strictly")
     if name.startswith("StringFunction.") and any(type(each).__name__ != "Literal" for each in rest):
@@ -169,7 +171,7 @@ def _require_function(plan: Any, one: Any) -> None:
     if name == "BooleanFunction.IsIn":
         if type(rest[0]).__name__ != "Literal":
             raise _RefusedError(f"{name} with more than constants")
-        kinds = {_kind(plan, one.input[0])}
+        kinds = {_get_type_name(plan, one.input[0])}
     if not kinds <= _COMPARED:
         raise _RefusedError(f"{name} of {' and '.join(sorted(kinds))}")
 
@@ -178,8 +180,8 @@ def _name_step(one: Any) -> str:
     return one if isinstance(one, str) else repr(one)
 
 
-def _kind(plan: Any, place: int) -> str:
-    """The name of an expression's type, without its unit; one with a time zone keeps it, and so is not accepted."""
+def _get_type_name(plan: Any, place: int) -> str:
+    """Return the name of an expression's type without its unit; with a time zone, so that it is not accepted."""
     kind = plan.get_dtype(place)
     if getattr(kind, "time_zone", None) is not None:
         return str(kind)

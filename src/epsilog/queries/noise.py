@@ -1,8 +1,8 @@
-"""Which noise pays for a question: sensitivities in whole steps of a grid, calibrated to a price, or to an error.
+"""Plan the noise of a query: sensitivities in whole steps of a grid, noise calibrated to a cost or to an error.
 
-Sensitivities are what the terms say they are: what adding or removing one unit moves, and accountants double them where
-one unit is replaced. A replaced unit moves a sum by less than twice that where its contributions have one sign, so half
-of that move is what is stated here. The proofs are in docs/how-to/answer-questions.md.
+The sensitivity of a mechanism is the largest change by adding or removing one unit; under replace-one, accountants
+double it. If the contributions of a unit have one sign, replacing it changes a sum by less than twice that. So half of
+that change is stated here. The proofs are in docs/how-to/answer-questions.md.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ Noise = DiscreteLaplace | DiscreteGaussian | Gaussian  # the last is rounded to 
 Number = str | float | Fraction | Decimal  # a decimal string, or a number
 
 CONFIDENCE = 0.95
-_LARGEST_SCALE = 2.0**45  # in steps; noise beyond it drowns everything
-_EXACT = 50.0  # standard deviations in steps up to which the Gaussian's tail is summed
-_REACH = 12  # standard deviations that such a sum goes: what lies beyond is below 1e-30
-_ROUNDING = 1 + 1e-9  # more than what the doubles of a tail are off
+_MAX_SCALE = 2.0**45  # in steps
+_MAX_SUMMED_STDDEV = 50.0  # in steps; up to it, the tail of the discrete Gaussian is summed
+_TAIL_STDDEVS = 12  # summed; the rest is below 1e-30
+_ROUNDING = 1 + 1e-9  # above the rounding error of a tail
 _REPLACE = NeighboringRelation.REPLACE_ONE
 
 
 @dataclass(frozen=True, slots=True)
 class NoisySum:
-    """Sums over the rows that get noise of one law.
+    """Sums over the rows with noise of one distribution.
 
     Attributes:
-        step: of the grid, in the answer's own unit.
-        low: the least that a row adds to a sum, in steps; at most 0.
-        high: the most; at least 0.
-        cells: how many sums there are; a row adds to one of them at most.
+        step: of the grid, in the unit of the result.
+        low: the least contribution of a row, in steps; at most 0.
+        high: the largest one; at least 0.
+        cells: number of sums; a row contributes to at most one of them.
     """
 
     step: Fraction
@@ -87,27 +87,26 @@ class NoisySum:
     cells: int = 1
 
     def sensitivity(self, rows: int, relation: NeighboringRelation) -> int:
-        """What a release of one sum states, or of cells of which a neighbour moves one.
+        """Return the sensitivity of one sum, or of cells of which one unit changes one.
 
         Args:
-            rows: the most rows that one unit adds.
-            relation: which data sets are neighbours.
+            rows: how many rows one unit has, at most.
+            relation: the neighboring relation.
         """
         if relation is not _REPLACE:
             return rows * max(-self.low, self.high)
-        return -(-rows * (self.high - self.low) // 2)  # the accountant doubles half of the move
+        return -(-rows * (self.high - self.low) // 2)  # the accountant doubles it
 
 
 @dataclass(frozen=True, slots=True)
 class NoisePlan:
-    """How a question is answered, known before any data is.
+    """The noise of a query, known before the data.
 
     Attributes:
-        release: what is charged.
-        parts: the sums that are taken.
-        noises: what each of them gets; none for a choice, which has no noise of its own.
-        spread: of a choice, how far a neighbour moves the difference of two counts; of a first count, the two draws
-            that decide.
+        release: the release that is charged.
+        parts: the sums over the rows.
+        noises: the noise of each sum; empty for a selection.
+        spread: of a selection, the bound of ``bound_difference_shift`` or ``bound_threshold_shift``.
     """
 
     release: Release
@@ -117,9 +116,9 @@ class NoisePlan:
 
 
 def list_noisy_sums(query: Query, rows: int, relation: NeighboringRelation) -> tuple[NoisySum, ...]:
-    """The sums that answer a question.
+    """Return the sums of a query.
 
-    Counts are of whole steps. Where that would round half of a sensitivity up to twice itself, steps are finer.
+    A count has whole steps. If that would round half of a sensitivity up to twice its size, the steps are finer.
     """
     count = _plan_count(2 if relation is _REPLACE and rows % 2 else 1)
     match query:
@@ -131,8 +130,8 @@ def list_noisy_sums(query: Query, rows: int, relation: NeighboringRelation) -> t
         case Mean(bounds=bounds, population=population):
             step, low, high = build_value_grid(bounds)
             middle = round_midpoint_down(low, high)
-            about = NoisySum(step, low - middle, high - middle)
-            return (about,) if population is not None else (about, count)
+            centered = NoisySum(step, low - middle, high - middle)
+            return (centered,) if population is not None else (centered, count)
         case Histogram():
             return (_plan_count(1, cells=len(query.labels)),)
         case MostCommonCategory(categories=categories) | FirstCategoryAbove(categories=categories):
@@ -141,7 +140,7 @@ def list_noisy_sums(query: Query, rows: int, relation: NeighboringRelation) -> t
 
 
 def round_midpoint_down(low: int, high: int) -> int:
-    """The grid point in the middle of two, or just below it."""
+    """Return the grid point in the middle of two, rounded down."""
     return (low + high) // 2
 
 
@@ -160,51 +159,51 @@ def plan_noise(
     mu: Number | None = None,
     error: float | None = None,
 ) -> NoisePlan:
-    """Finds the noise for a price, or the least price for an error.
+    """Find the noise for a cost, or the least cost for an error.
 
     Args:
-        query: what is asked.
-        rows: the most rows that one unit adds.
-        relation: which data sets are neighbours.
-        kinds: of the budgets that pay. Where all are zcdp, rdp or gdp, a rho, a mu or an error gets Gaussian noise:
-            rounded to the grid where one of them is gdp, else discrete. All else gets discrete Laplace noise.
-        epsilon: what may be charged, of a pure guarantee.
-        rho: what may be charged, of zCDP, where none of the budgets is gdp.
-        mu: what may be charged, of Gaussian DP, where one of the budgets is gdp.
-        error: the half-width that is wanted of the answer's interval.
+        query: the query.
+        rows: how many rows one unit has, at most.
+        relation: the neighboring relation.
+        kinds: of the budgets. If all are zcdp, rdp or gdp, a rho, a mu or an error gives Gaussian noise: rounded to the
+            grid if one of them is gdp, else discrete. Everything else gives discrete Laplace noise.
+        epsilon: the largest cost, of a pure guarantee.
+        rho: the largest cost, of zCDP, if no budget is gdp.
+        mu: the largest cost, of Gaussian DP, if a budget is gdp.
+        error: the half-width of the interval.
 
     Raises:
-        CheckError: not exactly one of the four, or one that this question or these budgets cannot be asked with.
+        CheckError: not exactly one of the four is given, or this query or these budgets do not support it.
     """
     stated = {"epsilon": epsilon, "rho": rho, "mu": mu, "error": error}
     if sum(value is not None for value in stated.values()) != 1:
-        said = ", ".join(name for name, value in stated.items() if value is not None) or "none"
-        raise CheckError("price", "one of epsilon, rho, mu and error", said)
+        given = ", ".join(name for name, value in stated.items() if value is not None) or "none"
+        raise CheckError("price", "one of epsilon, rho, mu and error", given)
     if isinstance(query, MostCommonCategory | FirstCategoryAbove):
         return _plan_selection(query, rows, relation, epsilon)
-    law: type[Noise] = DiscreteLaplace
+    kind: type[Noise] = DiscreteLaplace
     if epsilon is None and kinds <= {"zcdp", "rdp", "gdp"}:
-        law = Gaussian if "gdp" in kinds else DiscreteGaussian
-    if rho is not None and law is not DiscreteGaussian:
+        kind = Gaussian if "gdp" in kinds else DiscreteGaussian
+    if rho is not None and kind is not DiscreteGaussian:
         raise CheckError("price", "epsilon, mu or error, unless every budget is zcdp or rdp", "rho")
-    if mu is not None and law is not Gaussian:
+    if mu is not None and kind is not Gaussian:
         raise CheckError("price", "epsilon, rho or error, unless budgets are gdp, or gdp beside zcdp and rdp", "mu")
-    price = _CostLimit(epsilon, rho, None if mu is None else _square(mu))
+    cost = _CostLimit(epsilon, rho, None if mu is None else _square(mu))
     parts = list_noisy_sums(query, rows, relation)
     if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
-        return _of_many_cells(query, parts[0], rows, relation, price=price, error=error, law=law)
-    moves = [check.integer(1)(sensitivity=part.sensitivity(rows, relation)) for part in parts]
+        return _plan_histogram(query, parts[0], rows, relation, cost=cost, error=error, kind=kind)
+    shifts = [check.integer(1)(sensitivity=part.sensitivity(rows, relation)) for part in parts]
     if error is not None:
-        noises = [_for_error(query, parts, moves[0], error, law=law)]
+        noises = [_fit_noise_to_error(query, parts, shifts[0], error, kind=kind)]
     else:
-        noises = _fit_noise_to_cost(moves, relation, price)
+        noises = _fit_noise_to_cost(shifts, relation, cost)
     release = noises[0] if len(noises) == 1 else Composed(noises)
     return NoisePlan(release, parts, tuple(noises))
 
 
 @dataclass(frozen=True, slots=True)
 class _CostLimit:
-    """What may be charged: at most one of these is stated."""
+    """The largest cost; at most one of these is given."""
 
     epsilon: Number | None
     rho: Number | None
@@ -212,7 +211,7 @@ class _CostLimit:
 
 
 def _square(mu: Number) -> Fraction:
-    """The square of a mu, as it was said."""
+    """Return the exact square of a mu."""
     try:
         found = Fraction(mu) if isinstance(mu, str) else check.exact_rational()(mu=mu)
     except (ValueError, ZeroDivisionError):
@@ -222,76 +221,78 @@ def _square(mu: Number) -> Fraction:
     return found**2
 
 
-def _of_many_cells(
+def _plan_histogram(
     query: Query,
     part: NoisySum,
     rows: int,
     relation: NeighboringRelation,
     *,
-    price: _CostLimit,
+    cost: _CostLimit,
     error: float | None,
-    law: type[Noise],
+    kind: type[Noise],
 ) -> NoisePlan:
-    """A histogram in which one neighbour moves several cells: charged by its statement.
+    """Plan a histogram in which one unit changes several cells; its stated guarantee is charged.
 
-    The accountant's discrete noise is that of one count. Counts of one unit are no less than 0 and add up to at most
-    ``rows``: so a unit moves the cells by ``rows`` in L1 norm and in L2 norm; two of them, one in the place of the
-    other, by 2 and by the root of 2 times that.
+    The accountant's discrete noise is that of one count. The counts of one unit are at least 0, and their sum is at
+    most ``rows``. So a unit changes the cells by at most ``rows`` in L1 and L2 norm. Replacing a unit changes them by
+    at most 2 times that in L1 norm, and sqrt(2) times that in L2 norm.
 
     Source:
         Discrete Laplace noise: the triangle inequality, cell by cell. Discrete Gaussian noise: Canonne, Kamath &
         Steinke 2020 (arXiv:2004.00010), Theorem 14. Rounded Gaussian noise: Dong, Roth & Su 2022, Theorem 2.7, for the
-        whole vector, before it is rounded.
+        whole vector before rounding.
     """
-    far = 2 if relation is _REPLACE else 1
-    norm, squared = far * rows, far * rows**2
+    units = 2 if relation is _REPLACE else 1
+    norm, squared = units * rows, units * rows**2
     if error is not None:
-        scale = float(_for_error(query, (part,), rows, error, law=law).scale)
-    elif price.rho is not None:
-        scale = _scale(_up(math.sqrt(squared / (2 * _float_within(_round_to_units("rho", price.rho))))))
-    elif price.mu_squared is not None:
-        scale = _scale(_up(math.sqrt(squared / _float_within(_round_to_units("mu_squared", price.mu_squared)))))
+        scale = float(_fit_noise_to_error(query, (part,), rows, error, kind=kind).scale)
+    elif cost.rho is not None:
+        scale = _check_scale(_widen(math.sqrt(squared / (2 * _round_down(_round_to_units("rho", cost.rho))))))
+    elif cost.mu_squared is not None:
+        scale = _check_scale(_widen(math.sqrt(squared / _round_down(_round_to_units("mu_squared", cost.mu_squared)))))
     else:
-        assert price.epsilon is not None, "a price is an epsilon, a rho or a mu"
-        scale = _scale(_up(norm / _float_within(_round_to_units("epsilon", price.epsilon))))
-    if law is Gaussian:
+        assert cost.epsilon is not None, "a cost is an epsilon, a rho or a mu"
+        scale = _check_scale(_widen(norm / _round_down(_round_to_units("epsilon", cost.epsilon))))
+    if kind is Gaussian:
         noise = Gaussian(scale)
-        return NoisePlan(GaussianDP(_root_of(Fraction(squared) / Fraction(scale) ** 2)), (part,), (noise,))
-    if law is DiscreteGaussian:
-        stated = _statement("rho", Fraction(squared) / (2 * Fraction(scale) ** 2))
+        return NoisePlan(GaussianDP(_round_up_root(Fraction(squared) / Fraction(scale) ** 2)), (part,), (noise,))
+    if kind is DiscreteGaussian:
+        stated = _round_up_loss("rho", Fraction(squared) / (2 * Fraction(scale) ** 2))
         return NoisePlan(ZeroConcentratedDP(stated), (part,), (DiscreteGaussian(scale, rows),))
-    return NoisePlan(PureDP(_statement("epsilon", norm / Fraction(scale))), (part,), (DiscreteLaplace(scale, rows),))
+    return NoisePlan(
+        PureDP(_round_up_loss("epsilon", norm / Fraction(scale))), (part,), (DiscreteLaplace(scale, rows),)
+    )
 
 
 def parse_exact_parameter(stated: float) -> Fraction:
-    """What a stated number promises, read as the double that it is and as the decimal that the ledger charges."""
+    """Return the exact value of a stated parameter: the smaller of the double and of the decimal that is charged."""
     return min(Fraction(stated), Fraction(repr(stated)))
 
 
-def _statement(quantity: str, loss: Fraction) -> float:
-    """The number to state for a loss: whole units of the ledger's money, and no less."""
+def _round_up_loss(quantity: str, loss: Fraction) -> float:
+    """Round a privacy loss up to the ledger's smallest unit."""
     stated = float(Amounts.from_charge({quantity: loss})[quantity])
     while parse_exact_parameter(stated) < loss:
         stated = math.nextafter(stated, math.inf)
     return stated
 
 
-def _root_of(loss: Fraction) -> float:
-    """The mu to state for its square, and no less."""
+def _round_up_root(loss: Fraction) -> float:
+    """Return the square root of a loss, rounded up."""
     stated = math.sqrt(loss)
     while parse_exact_parameter(stated) ** 2 < loss:
         stated = math.nextafter(stated, math.inf)
     return stated
 
 
-def _float_within(price: Fraction) -> float:
-    """A double near a price that the ledger charges, by its decimal, no more than that."""
-    found = float(price)
-    return found if Fraction(repr(found)) <= price else math.nextafter(found, 0.0)
+def _round_down(cost: Fraction) -> float:
+    """Return a double whose decimal, which the ledger charges, is at most the cost."""
+    found = float(cost)
+    return found if Fraction(repr(found)) <= cost else math.nextafter(found, 0.0)
 
 
-def _up(scale: float) -> float:
-    """A scale with room for the few roundings on the way to it."""
+def _widen(scale: float) -> float:
+    """Widen a scale by more than the rounding errors of its computation."""
     return scale * (1 + 2.0**-50)
 
 
@@ -300,82 +301,77 @@ def _plan_selection(
 ) -> NoisePlan:
     if epsilon is None:
         raise CheckError("price", "epsilon for a choice", "another")
-    stated = PureDP(_float_within(_round_to_units("epsilon", epsilon)))
-    moved = bound_difference_shift if isinstance(query, MostCommonCategory) else bound_threshold_shift
-    return NoisePlan(stated, list_noisy_sums(query, rows, relation), spread=moved(rows, relation))
+    stated = PureDP(_round_down(_round_to_units("epsilon", epsilon)))
+    bound_shift = bound_difference_shift if isinstance(query, MostCommonCategory) else bound_threshold_shift
+    return NoisePlan(stated, list_noisy_sums(query, rows, relation), spread=bound_shift(rows, relation))
 
 
 def _round_to_units(quantity: str, value: Number) -> Fraction:
-    """A price in whole units of the ledger's money, rounded down, so that what is charged is at most what was said."""
+    """Round a cost down to the ledger's smallest unit, so that the charge is at most the given cost."""
     found = Fraction(Amounts.from_cap({quantity: value})[quantity])
     if found == 0:
         raise CheckError(quantity, "above 0", repr(value))
     return found
 
 
-def _fit_noise_to_cost(moves: list[int], relation: NeighboringRelation, price: _CostLimit) -> list[Noise]:
-    """The least noise that the accountant prices at what was said, which the parts share evenly."""
-    far = 2 if relation is _REPLACE else 1
-    if price.mu_squared is not None:
-        whole = _round_to_units("mu_squared", price.mu_squared)
-        multiplier = far * math.sqrt(len(moves) / float(whole))
-        gaussians: list[Noise] = [Gaussian(_scale(multiplier * steps) / steps, float(steps)) for steps in moves]
+def _fit_noise_to_cost(shifts: list[int], relation: NeighboringRelation, cost: _CostLimit) -> list[Noise]:
+    """Return the least noise whose accounted cost is within the limit; the parts share it evenly."""
+    units, parts = 2 if relation is _REPLACE else 1, len(shifts)
+    if cost.mu_squared is not None:
+        whole = _round_to_units("mu_squared", cost.mu_squared)
+        multiplier = units * math.sqrt(parts / float(whole))
+        gaussians: list[Noise] = [Gaussian(_check_scale(multiplier * steps) / steps, float(steps)) for steps in shifts]
         return _enlarge_until_fits(gaussians, lambda release: _mu_squared(release, relation) <= whole)
-    if price.rho is not None:
-        whole = _round_to_units("rho", price.rho)
-        noises: list[Noise] = []
-        for steps in moves:
-            guess = far * steps / math.sqrt(2 * float(whole / len(moves)))
-            noises.append(DiscreteGaussian(_scale(guess), steps))
+    if cost.rho is not None:
+        whole = _round_to_units("rho", cost.rho)
+        scales = [_check_scale(units * steps / math.sqrt(2 * float(whole / parts))) for steps in shifts]
+        noises: list[Noise] = [DiscreteGaussian(scale, steps) for scale, steps in zip(scales, shifts, strict=True)]
         return _enlarge_until_fits(noises, lambda release: Fraction(accounted_rho(release, relation)) <= whole)
-    assert price.epsilon is not None, "a price is an epsilon, a rho or a mu"
-    whole = _round_to_units("epsilon", price.epsilon)
-    laplace: list[Noise] = [DiscreteLaplace(_scale(float(far * steps * len(moves) / whole)), steps) for steps in moves]
+    assert cost.epsilon is not None, "a cost is an epsilon, a rho or a mu"
+    whole = _round_to_units("epsilon", cost.epsilon)
+    scales = [_check_scale(float(units * steps * parts / whole)) for steps in shifts]
+    laplace: list[Noise] = [DiscreteLaplace(scale, steps) for scale, steps in zip(scales, shifts, strict=True)]
     return _enlarge_until_fits(
         laplace, lambda release: Fraction(accounted_epsilon(release, delta=0.0, relation=relation).upper) <= whole
     )
 
 
 def _mu_squared(release: Release, relation: NeighboringRelation) -> Fraction:
-    """What a gdp budget is charged."""
+    """Return the cost for a gdp budget."""
     found = accounted_mu(release, relation)
     assert found is not None, "Gaussians have a mu"
     return Fraction(round_up(found, MU)) ** 2
 
 
 def _enlarge_until_fits(noises: list[Noise], fits: Callable[[Release], bool]) -> list[Noise]:
-    """The same noises, larger by as little as it takes until the accountant's price of them fits."""
+    """Enlarge noises slightly until their accounted cost fits."""
     for power in range(-51, -30):
         if fits(Composed(noises)):
             return noises
-        noises = [_larger(noise, 1 + 2.0**power) for noise in noises]
-    raise CalibrationError("no noise was found that the accountant prices at what was said")
+        noises = [noise.with_scale(_check_scale(noise.scale * (1 + 2.0**power))) for noise in noises]
+    raise CalibrationError("calibration failed: no noise has an accounted cost within the limit; raise the limit")
 
 
-def _scale(scale: float) -> float:
-    if not 0 < scale <= _LARGEST_SCALE:
-        raise CheckError("price", f"such that noise is within {_LARGEST_SCALE:g} steps of the grid", f"{scale:g}")
+def _check_scale(scale: float) -> float:
+    if not 0 < scale <= _MAX_SCALE:
+        raise CheckError("price", f"such that noise is within {_MAX_SCALE:g} steps of the grid", f"{scale:g}")
     return scale
 
 
-def _larger(noise: Noise, factor: float) -> Noise:
-    return noise.with_scale(_scale(noise.scale * factor))
-
-
-def _make_noise(law: type[Noise], scale: float, sensitivity: int) -> Noise:
-    """Noise of a law, of at most this scale."""
-    if law is not Gaussian:
-        return law(scale, sensitivity)
-    made = Gaussian(scale / sensitivity, float(sensitivity))
-    return made if made.scale <= scale else Gaussian(math.nextafter(made.noise_multiplier, 0.0), made.sensitivity)
+def _make_noise(kind: type[Noise], scale: float, sensitivity: int) -> Noise:
+    """Return noise of one kind with at most this scale."""
+    if kind is not Gaussian:
+        return kind(scale, sensitivity)
+    noise = Gaussian(scale / sensitivity, float(sensitivity))
+    return noise if noise.scale <= scale else Gaussian(math.nextafter(noise.noise_multiplier, 0.0), noise.sensitivity)
 
 
 def compute_half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided: bool = False) -> int:
-    """The least h, in steps, that noise exceeds in size with at most the chance ``miss``; rounded towards more.
+    """Return the least h, in steps, that the size of noise exceeds with probability at most ``miss``; rounded up.
 
     Args:
-        noise: the law.
-        miss: the chance, in (0, 1).
+        noise: the noise.
+        miss: the probability, in (0, 1).
         one_sided: whether only noise above h counts.
 
     >>> compute_half_width(DiscreteLaplace(10.0)), compute_half_width(DiscreteGaussian(10.0))
@@ -394,30 +390,32 @@ def compute_half_width(noise: Noise, *, miss: float = 1 - CONFIDENCE, one_sided:
 
 
 def _laplace_tail(scale: float, h: int) -> float:
-    """The chance that noise is above h."""
+    """Return the probability that noise is above h."""
     return math.exp(-(h + 1) / scale) / (1 + math.exp(-1 / scale))
 
 
 def _gaussian_tail(stddev: float, h: int) -> float:
-    """The same, or a bound of it.
+    """Return the probability that noise is above h, or an upper bound.
 
-    A falling weight sums to no more than its integral from one step before. All weights sum to at least theirs: by
-    Poisson's summation formula to that times 1 + 2 exp(-2 pi^2 stddev^2) + ...
+    The sum of decreasing weights is at most their integral from one step earlier. The sum of all weights is at least
+    their integral: Poisson's summation formula multiplies it by 1 + 2 exp(-2 pi^2 stddev^2) + ...
     """
-    if stddev > _EXACT:
+    if stddev > _MAX_SUMMED_STDDEV:
         return NormalDist().cdf(-h / stddev)
-    far = math.ceil(_REACH * stddev) + 1
-    weights = [math.exp(-(k**2) / (2 * stddev**2)) for k in range(far + 1)]
+    last = math.ceil(_TAIL_STDDEVS * stddev) + 1
+    weights = [math.exp(-(k**2) / (2 * stddev**2)) for k in range(last + 1)]
     return math.fsum(weights[h + 1 :]) / (2 * math.fsum(weights) - 1)
 
 
 def _rounded_tail(stddev: float, h: int) -> float:
-    """The chance that the normal law, rounded, is above h."""
+    """Return the probability that rounded Gaussian noise is above h."""
     return NormalDist().cdf(-(h + 0.5) / stddev)
 
 
-def _for_error(query: Query, parts: tuple[NoisySum, ...], sensitivity: int, error: float, *, law: type[Noise]) -> Noise:
-    """The most noise whose half-width is at most the error; its price is the least that such an answer has."""
+def _fit_noise_to_error(
+    query: Query, parts: tuple[NoisySum, ...], sensitivity: int, error: float, *, kind: type[Noise]
+) -> Noise:
+    """Return the largest noise with a half-width of at most the error; it has the least cost."""
     error = check.positive()(error=error)
     if len(parts) > 1:
         raise CheckError("price", "epsilon, rho or mu for a mean over a count that is not public", "error")
@@ -426,36 +424,36 @@ def _for_error(query: Query, parts: tuple[NoisySum, ...], sensitivity: int, erro
         assert query.population is not None, "a mean of one part has a public count"
         steps = (Fraction(error) - parts[0].step / 2) / parts[0].step * query.population
     one_sided = isinstance(query, CountAbove)
-    wanted = math.floor(steps) - one_sided
+    width = math.floor(steps) - one_sided
 
     def fits(scale: float) -> bool:
-        return compute_half_width(_make_noise(law, scale, sensitivity), one_sided=one_sided) <= wanted
+        return compute_half_width(_make_noise(kind, scale, sensitivity), one_sided=one_sided) <= width
 
     low, high = 2.0**-4, 2.0**-4
-    if wanted < 0 or not fits(low):
+    if width < 0 or not fits(low):
         raise CheckError("error", "at least a step or two of the grid", repr(error))
-    while fits(high) and high < _LARGEST_SCALE:
+    while fits(high) and high < _MAX_SCALE:
         low, high = high, 2 * high
     for _ in range(52):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return _make_noise(law, low, sensitivity)
+    return _make_noise(kind, low, sensitivity)
 
 
 def compute_sparse_vector_margin(scale: Fraction, cells: int) -> int:
-    """How far the count that is shown is below the threshold at most, and those passed over above, with 95% confidence.
+    """Bound how far the reported count is below the threshold, and earlier ones above it, with 95% confidence.
 
-    Each of the draws stays within its own half-width but for its share of the chance to miss, and two decide at a time.
+    Each draw is within its half-width except with its share of the probability to miss, and two draws decide at a time.
     """
     return 2 * compute_half_width(DiscreteLaplace(float(scale) * _ROUNDING), miss=(1 - CONFIDENCE) / (cells + 1))
 
 
-def compute_noisy_max_margin(epsilon: float, cells: int, moved: int) -> int:
-    """How far below the largest count the chosen one is at most, with 95% confidence.
+def compute_noisy_max_margin(epsilon: float, cells: int, spread: int) -> int:
+    """Bound how far the selected count is below the largest one, with 95% confidence.
 
-    The choice is that of the largest count under exponential noise of scale moved / epsilon: one that lies t below is
-    chosen only if its own noise is above t.
+    The selection is report-noisy-max with exponential noise of scale spread / epsilon. A count that is t below the
+    largest one is selected only if its noise is above t.
     """
     if cells == 1:
         return 0
-    return math.ceil(moved / epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)
+    return math.ceil(spread / epsilon * math.log((cells - 1) / (1 - CONFIDENCE)) * _ROUNDING)

@@ -1,4 +1,4 @@
-"""From true sums to what is shown: noise, and an error bar that holds with 95% confidence whatever the data is."""
+"""Draw noisy values from true sums, with an error bar that holds with 95% confidence for any data."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ __all__ = ["draw_noisy_values", "estimate_error"]
 
 
 def draw_noisy_values(query: Query, plan: NoisePlan, sums: list[list[int]], below: RandBelow) -> dict[str, Any]:
-    """Draws the noise: value and error bar, as ``Answer`` names them.
+    """Return noisy values with 95% error bounds, by the names of ``QueryResult``.
 
     Args:
-        query: what was asked.
-        plan: how it is answered, and paid for.
-        sums: the true ones, in steps.
-        below: where randomness comes from.
+        query: the query.
+        plan: the noise that was charged.
+        sums: the true sums, in steps.
+        below: source of randomness.
     """
     if isinstance(query, MostCommonCategory):
         return _draw_selection(query, plan, sums[0], below)
     if isinstance(query, FirstCategoryAbove):
-        return _first(query, plan, sums[0], below)
+        return _draw_first_above(query, plan, sums[0], below)
     noisy = [[total + noise.sample(below) for total in cells] for cells, noise in zip(sums, plan.noises, strict=True)]
-    return _draw_sums(query, plan, noisy)
+    return _describe_sums(query, plan, noisy)
 
 
 def estimate_error(query: Query, plan: NoisePlan) -> float | None:
-    """How far off an answer will be at most; None for a mean over a noisy count, which that depends on."""
+    """Return the error bound of a query; None for a mean over a noisy count, on which it depends."""
     if isinstance(query, Mean) and query.population is None:
         return None
-    nothing = [[0] * part.cells for part in plan.parts]  # a mean is in its middle then, where its interval is longest
+    nothing = [[0] * part.cells for part in plan.parts]  # a mean is then in the middle, where its interval is longest
     if isinstance(query, FirstCategoryAbove):
-        return float(_first(query, plan, nothing[0], secrets.randbelow)["error"])
+        return float(_draw_first_above(query, plan, nothing[0], secrets.randbelow)["error"])
     if isinstance(query, MostCommonCategory):
         return float(_draw_selection(query, plan, nothing[0], secrets.randbelow)["error"])
-    return float(_draw_sums(query, plan, nothing)["error"])
+    return float(_describe_sums(query, plan, nothing)["error"])
 
 
 def _draw_selection(query: MostCommonCategory, plan: NoisePlan, counts: list[int], below: RandBelow) -> dict[str, Any]:
@@ -68,7 +68,9 @@ def _draw_selection(query: MostCommonCategory, plan: NoisePlan, counts: list[int
     return _describe_value(query.categories[place], compute_noisy_max_margin(stated, len(counts), plan.spread))
 
 
-def _first(query: FirstCategoryAbove, plan: NoisePlan, counts: list[int], below: RandBelow) -> dict[str, Any]:
+def _draw_first_above(
+    query: FirstCategoryAbove, plan: NoisePlan, counts: list[int], below: RandBelow
+) -> dict[str, Any]:
     scale = plan.spread / parse_exact_parameter(plan.release.statement["epsilon"])
     place = find_first_above(counts, query.threshold, scale, below=below)
     return _describe_value(
@@ -76,23 +78,23 @@ def _first(query: FirstCategoryAbove, plan: NoisePlan, counts: list[int], below:
     )
 
 
-def _draw_sums(query: Query, plan: NoisePlan, noisy: list[list[int]]) -> dict[str, Any]:
-    """What is shown of noisy sums."""
+def _describe_sums(query: Query, plan: NoisePlan, noisy: list[list[int]]) -> dict[str, Any]:
+    """Return value and error bar of noisy sums."""
     part, noise = plan.parts[0], plan.noises[0]
     match query:
         case CountAbove(threshold=threshold):
             margin = compute_half_width(noise, one_sided=True) + 1
             return _describe_value(noisy[0][0] * part.step >= threshold, float(margin * part.step))
         case Mean():
-            return _mean(query, plan, [cells[0] for cells in noisy])
-    reach_ = compute_half_width(noise) * part.step
+            return _describe_mean(query, plan, [cells[0] for cells in noisy])
+    reach = compute_half_width(noise) * part.step
     values = [total * part.step for total in noisy[0]]
-    lower, upper = [value - reach_ for value in values], [value + reach_ for value in values]
+    lower, upper = [value - reach for value in values], [value + reach for value in values]
     rounding = part.step / 2 if isinstance(query, Sum) else Fraction(0)
     if isinstance(query, Histogram):
         cells = [dict(zip(query.labels, map(_plain, each), strict=True)) for each in (values, lower, upper)]
-        return _describe_value(cells[0], float(reach_), cells[1], cells[2])
-    return _describe_value(_plain(values[0]), float(reach_), _plain(lower[0]), _plain(upper[0]), float(rounding))
+        return _describe_value(cells[0], float(reach), cells[1], cells[2])
+    return _describe_value(_plain(values[0]), float(reach), _plain(lower[0]), _plain(upper[0]), float(rounding))
 
 
 def _describe_value(
@@ -102,15 +104,15 @@ def _describe_value(
 
 
 def _plain(value: Fraction) -> int | float:
-    """A whole number as such, if JSON carries it."""
+    """Return a whole number as an int if JSON carries it exactly, else a float."""
     whole = value.denominator == 1 and abs(value.numerator) <= check.LARGEST_INTEGER
     return value.numerator if whole else float(value)
 
 
-def _mean(query: Mean, plan: NoisePlan, noisy: list[int]) -> dict[str, Any]:
-    """A mean about the middle of its bounds, and the interval of all means that sum and count allow together.
+def _describe_mean(query: Mean, plan: NoisePlan, noisy: list[int]) -> dict[str, Any]:
+    """Return a mean relative to the middle of its bounds, and the interval of all means for these sums and counts.
 
-    With a noisy count each of the two stays within its own half-width but for half of the chance to miss.
+    With a noisy count, sum and count are each within their half-width except with half of the probability to miss.
     """
     step, low, high = build_value_grid(query.bounds)
     middle = round_midpoint_down(low, high) * step
@@ -129,7 +131,7 @@ def _mean(query: Mean, plan: NoisePlan, noisy: list[int]) -> dict[str, Any]:
         return min(max(value, sides[0]), sides[1])
 
     value = within(middle + total / counts[1]) if counts[1] >= 1 else middle
-    if counts[0] < 1:  # so few that the noise may have hidden all of them
+    if counts[0] < 1:  # the true count may be 0
         lower, upper = sides
     else:
         ends = [(total + side) / count for side in (-reach, reach) for count in (counts[0], counts[2])]

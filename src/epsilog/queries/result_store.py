@@ -1,7 +1,7 @@
-"""Where answers are kept: a folder with one file for each charge, written before the answer leaves the process.
+"""Store results: a folder with one file per charge, written before the result leaves the process.
 
-A draft is what was drawn and not released yet: there is one at most, whoever asks at the same time, and a crash leaves
-it for the next who asks. The ledger's word releases it; then it gets its own name.
+A draft is a result that is drawn but not released. There is at most one, even under concurrent calls, and after a
+crash the next call finds it. The ledger releases it; then it gets its final name.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ResultStore:
     """The files of one charge.
 
     Args:
-        folder: where answers are kept; made if need be.
-        scope: that the charge names.
-        key: of the charge.
+        folder: the folder of results; created if absent.
+        scope: the scope of the charge.
+        key: the key of the charge.
     """
 
     def __init__(self, folder: Path, scope: str, key: str) -> None:
@@ -40,40 +40,40 @@ class ResultStore:
         self.folder = folder
         self.released, self.draft = folder / f"{name}.json", folder / f"{name}.draft"
 
-    def holds(self) -> bool:
-        """Whether anything lies here."""
+    def contains(self) -> bool:
+        """Return whether there is a result or a draft."""
         return self.released.exists() or self.draft.exists()
 
     def prepare(self) -> None:
-        """Tries what keeping an answer will need; once it is paid for, it would be too late to find that it fails."""
+        """Try everything that storing a result needs; after the charge it would be too late to fail."""
         for last in (False, False, True):
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                with self._write_private_file(b"") as waiting:
-                    linked = waiting.with_suffix(".link")
-                    linked.hardlink_to(waiting)
+                with self._write_private_file(b"") as temporary:
+                    linked = temporary.with_suffix(".link")
+                    linked.hardlink_to(temporary)
                     linked.unlink()
                 return
             except OSError as error:
                 if isinstance(error, FileNotFoundError) and not last:
-                    continue  # who was released just now took what was tried for a stray
+                    continue  # a concurrent `publish` removed the trial file
                 bound = "a folder to write to, with links"
                 raise CheckError("keep", bound, f"{self.folder} ({error.strerror})") from None
 
     def read_draft(self, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
-        """The draft, drawn now if there is none; of two who draw at once, both get the draft of one.
+        """Return the draft, drawn now if there is none; concurrent calls get the same one.
 
         Args:
-            bound: what it must say.
-            draw: makes it.
+            bound: the fields that the draft must have.
+            draw: makes the draft.
 
         Raises:
-            ConflictError: what lies here is another ledger's, or released.
+            ConflictError: the stored result is of another ledger, or released.
         """
         if not self.draft.exists():
             if self.released.exists():
                 raise ConflictError(f"{self.released} holds an answer that this ledger has not released")
-            self._put(draw())
+            self._write_draft(draw())
         try:
             document = self.draft.read_bytes()
         except FileNotFoundError:
@@ -82,15 +82,15 @@ class ResultStore:
             raise ConflictError(f"{self.draft} holds an answer that is not this charge's")
         return document
 
-    def _put(self, document: bytes) -> None:
-        """Writes the draft, all of it or nothing, unless somebody else was first."""
-        with self._write_private_file(document) as waiting, suppress(FileExistsError, FileNotFoundError):
-            self.draft.hardlink_to(waiting)  # no longer there: what it waited for is released, and strays were removed
+    def _write_draft(self, document: bytes) -> None:
+        """Write the draft atomically, unless another process was first."""
+        with self._write_private_file(document) as temporary, suppress(FileExistsError, FileNotFoundError):
+            self.draft.hardlink_to(temporary)  # not found: another result was released, and temporary files removed
         durable_io.sync_folder(self.folder)
 
     @contextmanager
     def _write_private_file(self, document: bytes) -> Iterator[Path]:
-        """A file that nobody knows of, for its owner's eyes, while it is wanted."""
+        """Write a temporary file that only its owner can read; remove it at the end."""
         descriptor, name = tempfile.mkstemp(prefix=f".{self.draft.stem}.", suffix=".tmp", dir=self.folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -102,8 +102,8 @@ class ResultStore:
             Path(name).unlink(missing_ok=True)
 
     def find(self, digest: str) -> bytes | None:
-        """What was released, by its SHA-256, if it lies here."""
-        for path in (self.draft, self.released, self.draft):  # one becomes the other while we look
+        """Return the released result by its SHA-256, if it is stored."""
+        for path in (self.draft, self.released, self.draft):  # the draft may be renamed meanwhile
             try:
                 document = path.read_bytes()
             except FileNotFoundError:
@@ -113,8 +113,8 @@ class ResultStore:
         return None
 
     def publish(self, digest: str) -> None:
-        """Gives the draft the name of what is released; called after the ledger released it, and again if need be."""
-        with suppress(FileNotFoundError):  # it has it already
+        """Rename the draft that the ledger has released; a repeated call changes nothing."""
+        with suppress(FileNotFoundError):  # already renamed
             if hashlib.sha256(self.draft.read_bytes()).hexdigest() == digest:
                 self.draft.replace(self.released)
                 durable_io.sync_folder(self.folder)
@@ -122,13 +122,13 @@ class ResultStore:
             stray.unlink(missing_ok=True)
 
     def discard(self, bound: Mapping[str, Any]) -> None:
-        """Takes away a draft that the ledger will never release, since it released another."""
+        """Remove a draft that the ledger will never release, since it released another."""
         with suppress(FileNotFoundError):
             if _matches_charge(self.draft.read_bytes(), bound):
                 self.draft.unlink()
 
 
 def _matches_charge(document: bytes, bound: Mapping[str, Any]) -> bool:
-    """Whether a document is of one charge: another ledger may keep its answers in the same folder."""
-    said = json.loads(document)
-    return all(said.get(name) == value for name, value in bound.items())
+    """Return whether a document belongs to a charge; another ledger may use the same folder."""
+    found = json.loads(document)
+    return all(found.get(name) == value for name, value in bound.items())

@@ -142,16 +142,16 @@ def _parse_note_words(content: str) -> set[tuple[str, ...]]:
 
 def _unfold_note(words: tuple[str, ...]) -> tuple[str, tuple[Signature, ...]]:
     count = words.index(SIGNED) if SIGNED in words else len(words)
-    lines = ["" if word == EMPTY else _decode_word(word) for word in words[:count]]
+    lines = ["" if word == EMPTY else _decode_line(word) for word in words[:count]]
     signed = words[count:]
     if len(signed) % 3 or any(word != SIGNED for word in signed[::3]):
         raise CheckError("note", f"signatures as {SIGNED} NAME SIGNATURE", " ".join(signed)[:200])
     pairs = zip(signed[1::3], signed[2::3], strict=True)
-    found = tuple(Signature.parse(f"{DASH}{_decode_word(name)} {encoded}") for name, encoded in pairs)
+    found = tuple(Signature.parse(f"{DASH}{_decode_line(name)} {encoded}") for name, encoded in pairs)
     return "".join(f"{line}\n" for line in lines), found
 
 
-def _decode_word(encoded: str) -> str:
+def _decode_line(encoded: str) -> str:
     """Return the line that a word encodes."""
     try:
         return unquote(encoded, errors="strict")
