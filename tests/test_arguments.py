@@ -352,7 +352,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
                            "rdp_to_epsilon_by_order", "truncation_probability", "build_truncated_poisson_pair"},
     "epsilog.accounting.montecarlo": {"ProfilePayoff", "CertificatePlan", "HockeyStick", "OracleDelta",
                                       "NoiseSearchPlan", "BernoulliTrial", "recompute_document"},
-    "epsilog.plan": {"PrintedAlgorithmCost", "ConsumedBudget", "Crossover", "CrossoverRow",
+    "epsilog.plan": {"PrintedAlgorithmCost", "ConsumedBudget", "QueryNoiseComparison", "CrossoverRow",
                      "EpsilonCurvePoint", "FederatedPlan", "QueryNoise", "PreflightResult", "ProfileView",
                      "QueryPlan", "QueryShare", "Schedule", "QuerySensitivity", "PhasedPlan", "TuningCost",
                      "Interpretation", "grade_delta", "write_formula"},

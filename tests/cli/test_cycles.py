@@ -67,7 +67,7 @@ def test_cycles_are_written_as_markdown_that_quotes_no_markup(runs, tmp_path):
     assert written.startswith("# Release cycles of acme/2026")
     assert "\\<b\\>\\|x\\|\\</b\\>" in written
     assert "not given" in written, "no plan says N"
-    assert "protects nobody" in written
+    assert "protects no one" in written
 
 
 def test_plans_are_told_apart_by_content(runs, tmp_path):

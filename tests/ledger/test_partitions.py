@@ -43,8 +43,8 @@ def test_blocks_are_paid_for_once_and_take_nothing_from_each_other_or_from_above
     with pytest.raises(BudgetExceededError, match="'a' refuses"):
         books.charge("a", PureDP(1e-9), key="more")
     assert books.verify().partitions == ("a/q",)
-    assert "owner's word" in books.balance("a/q").theorem
-    assert "owner's word" not in books.balance("a").theorem
+    assert "its owner declares" in books.balance("a/q").theorem
+    assert "its owner declares" not in books.balance("a").theorem
 
 
 def test_a_refusal_in_a_block_names_it_and_who_would_have_to_pay_more(books):
@@ -84,7 +84,7 @@ def test_nothing_is_charged_below_a_partition_but_in_a_block_that_has_a_budget(b
 
 
 def test_a_partition_is_paid_for_by_all_above_or_not_made(books):
-    with pytest.raises(BudgetExceededError, match="at most epsilon 2 can be paid for") as refused:
+    with pytest.raises(BudgetExceededError, match="at most epsilon 2 can be covered") as refused:
         books.declare_partition("a/r", epsilon="2.5", **ACT)
     assert (refused.value.scope, refused.value.shortfall, refused.value.owners) == ("a", {"epsilon": "0.5"}, ("a",))
     assert books.head()[0] == 4
@@ -95,7 +95,7 @@ def test_a_partition_is_paid_for_by_all_above_or_not_made(books):
 def test_a_partition_s_cap_rises_with_what_is_paid_and_never_falls(books):
     with pytest.raises(ConflictError, match="is not lowered"):
         books.change_cap("a/q", epsilon="0.5", **ACT)
-    with pytest.raises(BudgetExceededError, match="at most epsilon 2 can be paid for"):
+    with pytest.raises(BudgetExceededError, match="at most epsilon 2 can be covered"):
         books.change_cap("a/q", epsilon="3.1", **ACT)
     with pytest.raises(BudgetExceededError, match=r"'a/q' refuses: asked epsilon 1\.5"):
         books.change_cap("a/q/1", epsilon="1.5", **ACT)
@@ -132,8 +132,8 @@ def test_a_block_is_retired_as_any_scope_is_and_its_price_does_not_come_back(boo
 @pytest.mark.parametrize(
     ("scope", "given", "error", "message"),
     [
-        ("a/q/3/x", {}, ConflictError, "each block has a budget of its own"),
-        ("a/q/3", {"epsilon": "1.000000001"}, BudgetExceededError, "paid for that, and for no more"),
+        ("a/q/3/x", {}, ConflictError, "each block has its budget"),
+        ("a/q/3", {"epsilon": "1.000000001"}, BudgetExceededError, "count that much for any one block"),
         ("a/q/3", {"quota": True}, ConflictError, "is no share"),
         ("a/q/3", {"kind": "approximate", "delta": "0"}, ConflictError, "kind of a block"),
         ("a/q/3", {"privacy_unit": "person"}, ConflictError, "privacy_unit of a block"),
@@ -177,7 +177,7 @@ def test_a_partition_comes_before_what_lies_below_and_is_declared_once(books):
     for scope, message in [
         ("a/q", "no budget yet"),
         ("a/q/1", "no budget yet"),
-        ("a/q/9", "must lie under a budget that pays"),
+        ("a/q/9", "must be under a budget that counts"),
         ("a/s", "before any budget"),
         ("a/s/x", "no budget yet"),
         ("a/t", "before any budget or charge"),
@@ -266,7 +266,7 @@ def test_kinds_and_orders_that_do_not_meet_are_refused():
     with pytest.raises(ValueError, match="caps of a rdp budget"):
         books.declare_partition("p/q", **PROMISE, **ACT)
     books.declare_partition("p/q", rdp_8="0.02", rdp_16="0.04", **ACT)
-    with pytest.raises(ConflictError, match="where any one order is enough"):
+    with pytest.raises(ConflictError, match="if any one order is enough"):
         books.create_budget("p/q/1", kind="rdp", orders=(8, 16), epsilon="0.6", delta="0.5", **UNIT)
     with pytest.raises(ConflictError, match="orders of a block"):
         books.create_budget("p/q/1", kind="rdp", rdp_8="0.01", **UNIT)
@@ -358,10 +358,10 @@ EDITS = {
         3,
         "before any charge",
     ),
-    "a block moved down": (lambda them: [*them[:2], at(them[2], "a/q/1/x")], 3, "each block has a budget"),
+    "a block moved down": (lambda them: [*them[:2], at(them[2], "a/q/1/x")], 3, "each block has its budget"),
     "a charge at the partition": (lambda them: [*them[:4], at(them[4], "a/q")], 5, "is a partition"),
     "a charge in no block": (lambda them: [*them[:4], at(them[4], "a/q/7")], 5, "'a/q/7' of the partition"),
-    "a partition at a block": (lambda them: [*them[:2], at(them[1], "a/q/1")], 3, "must lie under a budget that pays"),
+    "a partition at a block": (lambda them: [*them[:2], at(them[1], "a/q/1")], 3, "must be under a budget that counts"),
     "a partition of a unit unsaid": (
         lambda them: [
             them[0] | {"body": them[0]["body"] | {"privacy_unit": None}},

@@ -176,7 +176,7 @@ def test_a_start_that_never_arrived_is_made_by_saying_it_again(ledger, line):
 
 def test_a_charge_whose_answer_was_lost_is_found_under_its_key_and_paid_once(ledger, line):
     line.lose = 1
-    with pytest.raises(OutcomeUnknownError, match="stands, and whether it is new"):
+    with pytest.raises(OutcomeUnknownError, match="exists, and it is not known whether it is new"):
         ledger.charge("acme", PureDP(0.125), key="lost-charge")
     assert ledger.charge("acme", PureDP(0.125), key="lost-charge").replayed
     assert [entry.verb.value for entry in ledger.history("acme") if entry.key == "lost-charge"].count("started") == 1

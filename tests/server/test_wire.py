@@ -384,7 +384,7 @@ def test_a_token_is_never_shown(site, monkeypatch):
         assert "hush" not in repr(books) + repr(vars(books)) + books.address
     with pytest.raises(CheckError, match="not shown"):
         open_ledger(site.url, token="hush\r\nX: y")  # noqa: S106
-    with pytest.raises(CheckError, match="a server tells its own time"):
+    with pytest.raises(CheckError, match="a server has its own clock"):
         open_ledger(site.url, clock=lambda: None)
 
 

@@ -55,10 +55,10 @@ class Method:
     Attributes:
         name: its message in the catalogue, which gives its source.
         bound: bounds the answer about a release, aiming for a relative width; None where it does not apply.
-        above: bounds it from above only, where that saves work; never better than ``bound``.
+        above: bounds it from above only, if that is cheaper; at least the bound of ``bound``.
         enough: a relative width at which no further method is asked once this one has answered.
         last: whether no further method is asked once this one has answered.
-        below_only: whether it bounds from below only, so that a refusal of the others stands.
+        below_only: whether it bounds from below only, so that a refusal by the others is final.
         helps: whether it may move an interval that is narrow enough already; if not given, it is not asked then.
     """
 
@@ -76,7 +76,7 @@ def run_methods(
 ) -> Answer:
     """Asks the methods in turn until the interval is narrow enough, and names those that moved its sides last.
 
-    A method that refuses, or whose numbers leave the doubles, proves nothing, and the next one is asked.
+    A method that refuses, or that leaves double range, proves nothing, and the next one is asked.
 
     Args:
         methods: in the order in which they are asked.
@@ -158,7 +158,7 @@ LATTICE = Method(
     enough=0.02,  # a relative width from which on bounds of another kind may do better
 )
 
-_TOLD = (PURE, LATTICE)  # what bounds truncated samples by pairs of their own
+_PAIR_METHODS = (PURE, LATTICE)  # bounds of truncated samples by their pairs
 
 GAUSSIAN = Method(Message("method/gaussian@1"), gaussian, last=True)
 BINS = Method(Message("method/balls-in-bins@1"), balls_in_bins, enough=LATTICE.enough)
@@ -168,7 +168,7 @@ STATED = Method(Message("method/renyi-orders@1"), zcdp.bound_lone_zcdp)
 ZCDP = Method(Message("method/zcdp-gaussian@1"), zcdp.bound, below_only=True)
 RENYI = Method(Message("method/renyi@1"), renyi.bound)
 
-PRICED = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
+DIRECT = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
 
 LARGEST = (GAUSSIAN, PURE)
@@ -176,10 +176,10 @@ LARGEST = (GAUSSIAN, PURE)
 
 
 def _upper(composition: Composition, question: Question, gap: float) -> float:
-    if composition.sampled:  # of a few kinds: asked by itself first, and unsampled only where nothing else answers
-        asked = LARGEST if question == EpsilonAt(0) else PRICED
+    if composition.sampled:  # of a few kinds: direct methods first, and unsampled only if none of them answers
+        methods = LARGEST if question == EpsilonAt(0) else DIRECT
         with suppress(UnsupportedMechanismError):
-            found = run_methods(asked, composition, question, gap, above=True)[0].upper
+            found = run_methods(methods, composition, question, gap, above=True)[0].upper
             if found < trivial_bounds(question).upper:
                 return found
     return compute_interval(composition, question, gap, above=True)[0].upper
@@ -192,12 +192,12 @@ UNSAMPLED_EACH = Method(Message("method/unamplified@1"), partial(unsampled.bound
 
 ADDED = Method(Message("method/basic-composition@1"), partial(composing.one_by_one, upper=_upper))
 
-METHODS = (*PRICED, UNSAMPLED_EACH, UNSAMPLED, ADDED)
+METHODS = (*DIRECT, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
 
 
 def curves(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
-    """Parts without a pair, beside others, by their own curves."""
+    """Bound a composition with parts without a pair by the profiles of those parts."""
     if not composition.has_curves or composition.enclosed is not None:
         return None
     return by_parts(composition, question, gap, above=above)
@@ -242,7 +242,7 @@ def _make_trial_question(gap: float) -> tuple[tuning.Ask, Callable[[str], Messag
 
 
 def between(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
-    """Parts that lie between two that are priced."""
+    """Bound parts through an upper and a lower release."""
     if composition.enclosed is None:
         return None
     most, least = composition.enclosed
@@ -257,8 +257,8 @@ def between(composition: Composition, question: Question, gap: float, *, above: 
 def uncut(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
     """Truncated samples: through a run in which none is cut, or as they are.
 
-    Where cuts are rare the first is best; where they are not, pairs of their own, or that sampling hid nothing. A
-    sample of few units is never cut: the rest bounds from below.
+    If truncation is rare the first is best; otherwise the pairs of truncated samples, or the unsampled bound. A sample
+    of few units is never truncated: the rest bounds from below.
     """
     if composition.uncut is None:
         return None
@@ -266,20 +266,20 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
     spent = TruncationProbability(chance)
     whole, by = compute_interval(rest, question, gap, above=above)
 
-    def asked(at: float) -> Bounds:
+    def bound_at(at: float) -> Bounds:
         return whole if question == EpsilonAt(at) else compute_interval(rest, EpsilonAt(at), gap, above=True)[0]
 
     match question:
         case DeltaAt(epsilon):
             upper = spent.add_to(whole, epsilon).upper
         case EpsilonAt(delta):
-            upper = spent.epsilon(delta, asked, above=True).upper
+            upper = spent.epsilon(delta, bound_at, above=True).upper
     found = Bounds(whole.lower, max(upper, whole.lower))
     name = Message.of("method/truncation-apart@1", rest=by)
     if found.upper <= (1 + gap) * whole.upper:
         return found, name
     others: dict[str, Callable[[], Answer]] = {
-        "method/truncated-pairs@1": lambda: run_methods(_TOLD, composition, question, gap, above=True),
+        "method/truncated-pairs@1": lambda: run_methods(_PAIR_METHODS, composition, question, gap, above=True),
         "method/without-amplification@1": lambda: compute_interval(
             composition.without_sampling(composition.truncated), question, gap, above=True
         ),
@@ -293,7 +293,7 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
 
 
 def failing(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
-    """Statements that may give everything away: through the rest, beside the chance that one does."""
+    """Bound statements with infinity mass through the rest, and the probability of that mass."""
     if composition.failing is None:
         return None
     rest, chances = composition.failing
@@ -333,14 +333,14 @@ def compute_interval(
         above: whether the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
 
     Raises:
-        UnsupportedMechanismError: a part has no price by itself, or only one; the refusal of the whole.
+        UnsupportedMechanismError: a part has no bound alone, or only one side; the refusal of the whole.
     """
     try:
         for reduce in REDUCTIONS:
             if (found := reduce(composition, question, gap, above=above)) is not None:
                 return found
-        asked = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
-        return run_methods(asked, composition, question, gap, above=above)
+        methods = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
+        return run_methods(methods, composition, question, gap, above=above)
     except UnsupportedMechanismError:
         found = by_parts(composition, question, gap, above=above)
         if found is None:
@@ -371,7 +371,7 @@ def epsilon(
         delta: failure probability, in [0, 1); of an array or a list, each, in an answer of its shape.
         relation: which data sets are neighbours.
         gap: the relative width to aim for.
-        group: the most units that one person holds; the price is then the person's (docs/accounting/groups.md).
+        group: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
 
     Returns:
         The interval, in nats; its ``upper`` is ``inf`` when nothing can be promised. Of a series of deltas, the
@@ -425,7 +425,7 @@ def delta(
         epsilon: in nats, at least 0; of an array or a list, each, in an answer of its shape.
         relation: which data sets are neighbors.
         gap: the relative width to aim for.
-        group: the most units that one person holds; the price is then the person's (docs/accounting/groups.md).
+        group: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
 
     Raises:
         UnsupportedMechanismError: no method has a proof for a part under this relation.
@@ -452,7 +452,7 @@ def each(ask: Callable[[float], Interval], rule: check.Validator[float], **named
 
 
 def apply_group_size(release: Release, group: int) -> Release:
-    """A release as somebody meets it who holds up to ``group`` of its units."""
+    """Return a release for a holder of up to ``group`` of its units."""
     group = check.integer(1)(group=group)
     return release if group == 1 else Grouped(check.instance_of(Release)(release=release), group)
 
@@ -483,6 +483,6 @@ def list_assumptions(release: Release) -> tuple[Message, ...]:
     return _list_assumptions(flatten(check.instance_of(Release)(release=release)))
 
 
-def _list_assumptions(bag: ReleaseCounts) -> tuple[Message, ...]:
+def _list_assumptions(counts: ReleaseCounts) -> tuple[Message, ...]:
     """The same about single releases with their counts."""
-    return tuple(dict.fromkeys([_FIXED, *(assumed for part in bag for assumed in part.assumptions())]))
+    return tuple(dict.fromkeys([_FIXED, *(assumed for part in counts for assumed in part.assumptions())]))

@@ -1,8 +1,8 @@
 """Compare two privacy profiles, or one and a Gaussian's: which release is easier to attack, where, and by how much.
 
-Let D(t) = sup over A of P(A) - t Q(A). The best test against one release has at most ``excess`` more power, at
-``excess`` more false alarms, than the best test against another, if and only if D of the one is at most D of the other
-plus excess (1 + t) at every t: docs/accounting/comparing.md.
+Let D(t) = sup over A of P(A) - t Q(A). Condition on two releases: D of the first is at most D of the second plus excess
+(1 + t) at every t. It is equivalent to a bound on tests: the best test against the first has at most ``excess`` more
+power, at ``excess`` more false alarms than the best against the second (docs/accounting/comparing.md).
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from epsilog.terms.notebook import render_html_table
 
 _SUMS = ("caps", "reserved", "spent", "available")
 _PARALLEL = (
-    "the budgets above have paid for one block, and by the owner's word each privacy unit lies in one, by itself alone "
-    "and settled beforehand, and a release under a block reads that alone (the proof is in docs/ledger.md); in a block:"
+    "the budgets above count one block; its owner declares that each privacy unit is in one block, fixed beforehand by "
+    "that unit alone, and that a release under a block reads that block alone (proof in docs/ledger.md); in a block:"
 )
 
 

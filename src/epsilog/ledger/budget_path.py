@@ -118,7 +118,9 @@ def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
         caps = Amounts.parse(entry.body["caps"])
         if (balance.partition is not None) != (entry.verb is Verb.PARTITION_RAISED):
             what = (
-                "no partition" if balance.partition is None else "a partition, whose cap rises with what is paid for it"
+                "no partition"
+                if balance.partition is None
+                else "a partition, with a cap that rises with its counted amount"
             )
             raise ConflictError(f"scope {balance.scope!r} is {what}, got {entry.verb}")
         if balance.partition is not None:
@@ -143,7 +145,7 @@ def _create_balance(path: Sequence[Balance], entry: Entry) -> Balance:
         _require_cover(entry, made.kind, made.caps)
         return made
     if not path:
-        raise ConflictError(f"quota of {entry.scope!r} must be a share of a budget above it, and there is none")
+        raise ConflictError(f"quota of {entry.scope!r} must be a share of a budget above it; there is none")
     made = open_balance(entry, quota=path[-1].scope)
     for name in ("kind", "relation", "privacy_unit", "simulation"):
         if getattr(made, name) != getattr(path[-1], name):
@@ -162,7 +164,7 @@ def _require_cover(entry: Entry, kind: str, due: Amounts) -> None:
     """Require that the budgets above count what a partition allows its blocks."""
     if entry.amounts != {kind: due}:
         amounts = {name: dict(amount) for name, amount in entry.amounts.items()}
-        raise ConflictError(f"partition of {entry.scope!r} must be paid for with {dict(due)} ({kind}), got {amounts}")
+        raise ConflictError(f"partition of {entry.scope!r} must state the amounts {dict(due)} ({kind}), got {amounts}")
 
 
 def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:

@@ -262,5 +262,5 @@ def _account_request(request: ChargeRequest, delta: str) -> Cost:
 
 
 def _relation(request: ChargeRequest) -> NeighboringRelation:
-    assert request.relation is not None, "a request is priced under its budget's relation"
+    assert request.relation is not None, "a request has its budget's relation"
     return request.relation

@@ -26,9 +26,9 @@ from epsilog.terms import LedgerIntegrityError, StorageError, check
 MOST_LOOKS = 5  # at a ledger that others write to
 EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
 NOT_THE_LEAST = "It bounds all of it together from above, and may be more than the least that holds."
-SIMULATED = "A simulation: its noise protects nobody, and these sums are what the same plans would cost."
+SIMULATED = "A simulation: its noise protects no one, and these sums are what the same plans would cost."
 PARTITION_NOTE = (
-    "Of a partition it pays for one block, by the owner's word that no unit is in two; what each spent is told there."
+    "A partition counts for one block: its owner declares that no unit is in two. Each block lists its spending."
 )
 IN_USE = "Only the lifetime counts against the cap: what a decommissioned model has shown stays shown."
 

@@ -51,7 +51,7 @@ class Local:
     Args:
         store: where the ledger is kept.
         clock: returns the time for entries; order never depends on it.
-        pricing: computes costs.
+        cost_model: computes costs.
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], datetime], cost_model: CostModel) -> None:

@@ -36,9 +36,9 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = get_utc_now,
     """Open a ledger for charging; create it unless it is on a server.
 
     Args:
-        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``; for PostgreSQL (extra ``postgres``)
-            ``postgresql://user@host/database?ledger=name`` with the name of a schema (``epsilog`` if blank); for a
-            server ``https://host`` (``http://`` on this machine only).
+        url: a path, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``. For PostgreSQL (extra ``postgres``):
+            ``postgresql://user@host/database?ledger=name`` with the name of a schema (``epsilog`` if blank). For a
+            server: ``https://host`` (``http://`` on this machine only).
         clock: returns the time for entries; order never depends on it. A server has its own.
         token: what a server knows the asker by; None takes it from the environment, as ``EPSILOG_TOKEN``.
 
@@ -57,7 +57,7 @@ def open_ledger(url: str | Path, *, clock: Callable[[], datetime] = get_utc_now,
         from epsilog.ledger.remote import Connection, RemoteStore
 
         if clock is not get_utc_now:
-            raise CheckError("clock", "absent: a server tells its own time", repr(clock))
+            raise CheckError("clock", "absent: a server has its own clock", repr(clock))
         return Ledger(RemoteStore(Connection(str(url), token=token)))
     return open_local_ledger(url, clock=clock)
 
@@ -206,7 +206,7 @@ def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
     if isinstance(url, str) and url.startswith(POSTGRES):
         raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", redact_password(url))
     if is_remote_address(url):
-        raise CheckError("url", "a file: what a server keeps is backed up where it lies", redact_password(str(url)))
+        raise CheckError("url", "a file: a server's ledger is backed up on the server", redact_password(str(url)))
     found: list[LedgerVerification] = []
     backups.copy_ledger(_path(url), to, check=lambda copy: found.append(verify_ledger(copy)))
     return found[0]

@@ -183,16 +183,16 @@ Delta = Annotated[
 ]
 Amount = Annotated[
     Mapping[str, Any] | None,
-    Arg("a price of one's own, at least the accountant's", kind=AMOUNT, none_means="the accountant works it out"),
+    Arg("the caller's cost, at least the accountant's", kind=AMOUNT, none_means="the accountant computes it"),
 ]
-StatedAmount = Annotated[Mapping[str, Any], Arg("its price, by quantity", kind=AMOUNT)]
+StatedAmount = Annotated[Mapping[str, Any], Arg("its cost, by quantity", kind=AMOUNT)]
 PlanHash = Annotated[str | None, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, none_means="no plan")]
 Hash = Annotated[str, Arg("SHA-256, 64 hex digits", kind=HASH)]
 Rounds = Annotated[int | None, Arg("the most rounds it may run", ge=1, none_means="no limit")]
 Until = Annotated[
     datetime | str | None,
     Arg(
-        "when anybody may give it back if it has not started, such as 2026-05-01T12:00Z",
+        "when anyone may cancel it if it has not started, such as 2026-05-01T12:00Z",
         kind=MOMENT,
         none_means="never",
     ),

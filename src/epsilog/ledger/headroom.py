@@ -196,9 +196,9 @@ def add_remedy(
         if count:
             hint += f", or {count} of the {request.release.repeats} repetitions as one plan"
     if (beyond := count_budgets_covered_by_partition(path)) and refusal.scope == path[beyond].scope:
-        hint += f" (a block of {path[beyond - 1].scope!r}: the budgets above have paid for it, and bear nothing here)"
+        hint += f" (a block of {path[beyond - 1].scope!r}: the budgets above count the partition, not this charge)"
     if not all(cost.is_finite for cost in costs.values()):
-        return refusal.with_remedy(hint=f"{hint}; no cap is so high that it bears this", owners=())
+        return refusal.with_remedy(hint=f"{hint}; no cap is high enough", owners=())
     asked = {kind: costs[kind].amounts for kind in {one.kind for one, _ in list_available(path)}}
     return refusal.with_remedy(hint=hint, owners=_tight(path, asked))
 
@@ -213,7 +213,7 @@ def refuse_partition(
         path: the budgets above the partition.
         amounts: the requested amounts.
     """
-    return refusal.with_remedy(hint=f"at most {format_headroom(path)} can be paid for", owners=_tight(path, amounts))
+    return refusal.with_remedy(hint=f"at most {format_headroom(path)} can be covered", owners=_tight(path, amounts))
 
 
 def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ def require_block(path: Sequence[Balance], scope: str) -> None:
     top = path[-1].scope
     if scope == top:
         raise ConflictError(
-            f"scope {top!r} is a partition, and bears no charge itself: charge one of its blocks, or, for what reads "
-            f"more than one block, {get_parent(top)!r} above it"
+            f"scope {top!r} is a partition and takes no charge itself: charge one of its blocks, or, for a release of "
+            f"several blocks, {get_parent(top)!r} above it"
         )
     block = next(one for one in list_ancestors(scope) if get_parent(one) == top)
     raise ConflictError(
@@ -61,9 +61,9 @@ def check_partition(parents: Sequence[Balance], made: Balance) -> None:
         allowed = "add-or-remove-one or zero-out (a unit that is replaced can leave one block and join another)"
         raise CheckError("relation", allowed, made.relation.value)
     if made.privacy_unit is None:
-        raise CheckError("privacy_unit", "stated by the budget above a partition: it is what lies in one block", "None")
+        raise CheckError("privacy_unit", "stated by the budget above a partition: each unit is in one block", "None")
     if not parents:
-        raise ConflictError(f"partition of {made.scope!r} must lie under a budget that pays for it, and there is none")
+        raise ConflictError(f"partition of {made.scope!r} must be under a budget that counts it; there is none")
     for parent in parents:
         _require_same(parent, made, "a partition")
         if not set(parent.caps) <= set(made.caps):
@@ -75,8 +75,8 @@ def check_block(partition: Balance, block: Balance) -> None:
     """Requires of a budget below a partition that it is a block's, in the partition's terms and within its cap."""
     if get_parent(block.scope) != partition.scope or block.partition is not None:
         raise ConflictError(
-            f"under the partition {partition.scope!r} each block has a budget of its own, directly below it, and "
-            f"whatever else is made comes under that, got {block.scope!r}"
+            f"under the partition {partition.scope!r} each block has its budget directly below it, and further "
+            f"budgets come under that, got {block.scope!r}"
         )
     if block.quota is not None:
         raise ConflictError(f"block {block.scope!r} is no share: blocks take nothing from each other")
@@ -85,7 +85,7 @@ def check_block(partition: Balance, block: Balance) -> None:
         raise ConflictError(f"orders of a block must be {list(partition.caps)}, got {list(block.caps)}")
     _require_every(block, "a block")
     if not partition.filter.fits(partition.caps, held=Amounts.zero(block.caps), asked=block.caps):
-        hint = "the budgets above have paid for that, and for no more, of any one block"
+        hint = "the budgets above count that much for any one block, and no more"
         found = build_refusal(partition, block.caps, Amounts.zero(partition.caps))
         raise found.with_remedy(hint=hint, owners=(partition.scope,))
 
@@ -102,7 +102,7 @@ def _require_same(above: Balance, below: Balance, what: str) -> None:
 def _require_every(made: Balance, what: str) -> None:
     if made.filter.one_is_enough:
         raise ConflictError(
-            f"{what} states a cap at each order: where any one order is enough, others pass what was paid for them"
+            f"{what} states a cap at each order: if any one order is enough, other orders exceed their counted amounts"
         )
 
 
@@ -112,7 +112,7 @@ def compute_cap_increase(partition: Balance, caps: Amounts) -> Amounts:
         raise ConflictError(f"caps of the partition {partition.scope!r} are {list(partition.caps)}, got {list(caps)}")
     if any(units < partition.caps.units[quantity] for quantity, units in caps.units.items()):
         raise ConflictError(
-            f"cap of the partition {partition.scope!r} was paid for ({dict(partition.caps)}), and is not lowered: some "
+            f"cap of the partition {partition.scope!r} ({dict(partition.caps)}) counts above and is not lowered: some "
             f"block may have spent it; lower the caps of its blocks, got {dict(caps)}"
         )
     return caps - partition.caps

@@ -1,9 +1,9 @@
-"""Receipts: a signed line that shows one charge to lie in a ledger, and names neither its scope nor its key.
+"""Receipts: a signed text that proves one charge of a ledger, and names neither its scope nor its key.
 
-    epsilog-receipt/v0
-    what was charged, as canonical JSON
-    origin, size and root of the ledger's checkpoint, a line each
-    the entry's place (0, 1, ...), its leaf hash, and the proof that leads from it to the root
+- epsilog-receipt/v0
+- what was charged, as canonical JSON
+- origin, size and root of the ledger's checkpoint, a line each
+- the entry's position (0, 1, ...), its leaf hash, and the proof that leads from it to the root
 
 The signer vouches for the charge and for the root. The proof binds both to one entry: a later reader of the ledger
 finds that entry at its index, or proves the signer wrong.

@@ -55,7 +55,7 @@ class Transition:
         from_states: states of the charge in which it is allowed; None for a key of which nothing is known. Empty for a
             verb that is of no charge.
         to_state: the state that the charge is in afterwards.
-        pays: whether budgets count its amounts, at once and permanently, without a charge.
+        spends: whether budgets count its amounts, at once and permanently, without a charge.
         memo: an additional sum to add to, for a view that counts against no cap.
         rounds: stages in which the round must be: the one that is named, or else the last that began.
         stage: the stage that the named round is in afterwards.
@@ -70,7 +70,7 @@ class Transition:
 
     from_states: tuple[ChargeState | None, ...] = ()
     to_state: ChargeState | None = None
-    pays: bool = False
+    spends: bool = False
     memo: str | None = None
     rounds: tuple[RoundStage, ...] = tuple(RoundStage)
     stage: RoundStage | None = None
@@ -85,8 +85,8 @@ class Transition:
     def __post_init__(self) -> None:
         held = {HELD.get(state) for state in self.from_states}
         assert len(held) <= 1, "what a verb moves is in one sum"
-        debit, credit = next(iter(held), None), "committed" if self.pays else HELD.get(self.to_state)
-        moves = debit != credit and (self.pays or bool(self.from_states))
+        debit, credit = next(iter(held), None), "committed" if self.spends else HELD.get(self.to_state)
+        moves = debit != credit and (self.spends or bool(self.from_states))
         object.__setattr__(self, "debit", debit if moves else None)
         object.__setattr__(self, "credit", credit if moves else None)
         object.__setattr__(self, "retired", self.to_state in CLOSED_STATES or self.stage is not None)

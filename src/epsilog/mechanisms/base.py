@@ -162,7 +162,7 @@ class Release:
             UnsupportedMechanismError: no such pair is proven.
         """
         if (loss := self.pure_loss(relation)) is None:
-            raise UnsupportedMechanismError(self, method="an exact law")
+            raise UnsupportedMechanismError(self, method="an exact pair")
         return ("statement", loss) if loss > 0 else None
 
     @property
@@ -192,7 +192,7 @@ class Release:
         return None
 
     def between(self) -> tuple[Release, Release] | None:
-        """Return one release that loses no less and one that loses no more, if it has no bound of its own kind.
+        """Return one release that loses no less and one that loses no more, if it has no direct bound.
 
         The pages that prove it are ``proofs``.
 
@@ -220,7 +220,7 @@ class Release:
         """
         return None
 
-    def seen_of(self, units: int) -> numerics.counts.Counts | None:  # noqa: ARG002
+    def seen_of(self, units: int) -> numerics.counts.CountDistribution | None:  # noqa: ARG002
         """How many of a group are in each sample, from above; None of what is no sample, or beyond reach."""
         return None
 
@@ -332,7 +332,7 @@ class Release:
         return None
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:  # noqa: ARG002
-        """Return the matrix mechanism that equals this many repetitions, for Monte Carlo; None if there is none."""
+        """Return the matrix mechanism that equals this many repetitions, for Monte Carlo, or None."""
         return None
 
     def with_noise(self, noise: float) -> Release:  # noqa: ARG002

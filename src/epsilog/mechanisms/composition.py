@@ -111,7 +111,7 @@ def _count_releases(releases: Iterable[tuple[Release, int]]) -> dict[Release, in
         part, count = todo.pop()
         if count > _MOST_ROUNDS:
             raise UnsupportedMechanismError(
-                _innermost(part), method="accounting", reason="so many rounds are no number"
+                _innermost(part), method="accounting", reason="the number of rounds exceeds double range"
             )
         simpler = part.parts()
         if simpler is None:

@@ -199,7 +199,7 @@ class MinSepParticipation(_Participation):
     min_separation: Annotated[int, Field("smallest distance between two participations", "b", ge=1)]
     probability: Annotated[float, Field("probability to join when allowed, in (0, 1]", "p", gt=0, le=1)]
     warm_start: Annotated[
-        bool, Field("whether the process starts in its stationary state instead of with everybody allowed")
+        bool, Field("whether the process starts in its stationary state instead of with every unit available")
     ] = False
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:

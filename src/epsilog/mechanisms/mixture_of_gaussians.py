@@ -59,7 +59,7 @@ class MixtureOfGaussians(Release):
     ]
     sampling_probabilities: Annotated[
         tuple[float, ...],
-        Field("probability of each case, in [0, 1]; their sum is 1, but for rounding", ge=0, le=1, rounding=UP),
+        Field("probability of each case, in [0, 1]; they sum to 1 up to rounding", ge=0, le=1, rounding=UP),
     ]
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class RandomizedResponse(Release):
     def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
         """The chance of a uniform answer, and the number of answers."""
         if relation is not NeighboringRelation.REPLACE_ONE:
-            raise UnsupportedMechanismError(self, method="an exact law", reason="its neighbors replace one unit")
+            raise UnsupportedMechanismError(self, method="an exact pair", reason="its neighbors replace one unit")
         if self.flip_probability == 0:
             return ("all",)
         return None if self.flip_probability == 1 else ("answers", Fraction(self.flip_probability), self.categories)

@@ -299,4 +299,4 @@ def format_trials(trials: TrialDistribution) -> str:
             return f"fixed:{most}"
         case BinomialTrialCount(most=most, probability=chance):
             return f"binomial:{most},{chance!r}"
-    raise CheckError("trials", "a law of trials", repr(trials))
+    raise CheckError("trials", "a trial-count distribution", repr(trials))

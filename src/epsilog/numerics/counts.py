@@ -27,7 +27,7 @@ _ROUNDINGS = 16.0  # of a term by its neighbor
 Ratio = Callable[[Array], Array]  # of the chance of one more to that of each count
 
 
-class Counts(NamedTuple):
+class CountDistribution(NamedTuple):
     """A distribution of counts.
 
     Attributes:
@@ -47,7 +47,7 @@ class Counts(NamedTuple):
     least: float
 
 
-def binomial(trials: int, chance: float, *, above: bool) -> Counts | None:
+def binomial(trials: int, chance: float, *, above: bool) -> CountDistribution | None:
     """Return the distribution of the number of successes; None beyond reach.
 
     >>> binomial(2, 0.5, above=True).chances.round(3).tolist()
@@ -65,7 +65,7 @@ def binomial(trials: int, chance: float, *, above: bool) -> Counts | None:
     return _build_counts(up, start, (0, trials), trials * math.log1p(-chance), above=above, roundings=roundings)
 
 
-def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> Counts | None:
+def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> CountDistribution | None:
     """How many of the marked are among those drawn without replacement; None beyond reach.
 
     >>> hypergeometric(4, 2, 2, above=True).chances.round(3).tolist()
@@ -82,7 +82,7 @@ def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> 
     return _build_counts(up, start, (low, high), least, above=above, roundings=16.0)
 
 
-def compute_upper_quantile(counts: Counts, chance: float) -> int | None:
+def compute_upper_quantile(counts: CountDistribution, chance: float) -> int | None:
     """Return the least number that is exceeded with at most this probability; None if unknown.
 
     >>> compute_upper_quantile(binomial(2, 0.5, above=True), 0.3)
@@ -99,7 +99,7 @@ def compute_upper_quantile(counts: Counts, chance: float) -> int | None:
 
 def _build_counts(
     up: Ratio, start: int, ends: tuple[int, int], least: float, *, above: bool, roundings: float
-) -> Counts | None:
+) -> CountDistribution | None:
     """Return the probabilities by their ratios from the mode on; they sum to 1 up to bounded tails."""
     first, terms = _terms(up, start, ends)
     if terms is None:
@@ -116,7 +116,7 @@ def _build_counts(
         values, chances = np.ones(1), np.full(1, LEAST)
     values, chances = _fewer(values, chances, above=above)
     beyond = _LEFT if above and first + len(terms) - 1 < ends[1] else 0.0
-    return Counts(values, chances, rest, beyond, roundings, least)
+    return CountDistribution(values, chances, rest, beyond, roundings, least)
 
 
 def _terms(up: Ratio, start: int, ends: tuple[int, int]) -> tuple[int, Array | None]:

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from epsilog.numerics.counts import Counts, binomial, hypergeometric
+from epsilog.numerics.counts import CountDistribution, binomial, hypergeometric
 from epsilog.numerics.cut_samples import PublicMixturePair
 from epsilog.numerics.distributions.base import (
     Array,
@@ -221,7 +221,7 @@ def poisson_group(mu: float, share: float, units: int) -> Pairs | None:
     return found
 
 
-def mixture(counts: Counts, mu: float, direction: AdjacencyType) -> GaussianMixture:
+def mixture(counts: CountDistribution, mu: float, direction: AdjacencyType) -> GaussianMixture:
     """A random number of units, each ``mu`` away."""
     return GaussianMixture(
         counts.values * mu,

@@ -49,7 +49,7 @@ from epsilog.numerics.rounding import (
 
 _NEAR = 10.0  # a shift of Laplace noise with negligible mass beyond it
 _SUM = 3  # roundings of a sum times one more, and what is added to it
-_FARTHEST = 700.0  # a ratio from which on sampled losses are worked out by their logarithms
+_FARTHEST = 700.0  # a ratio from which on sampled losses use logarithms
 _OF_LOSS, _OF_OFFSET = 32, 4  # roundings of a loss, and of what it was made from
 _OF_ATOM = 64  # of the loss of an atom: docs/accounting/certified-bounds.md, 2
 

@@ -1,8 +1,8 @@
 """What is asked of a release, bounds on the answer, and what any bound on the curve of deltas says about it.
 
-Each method answers in its own module. Tilting a PLD by e^(theta loss) gives delta by a kernel: delta(e) = e^(K(theta) -
-theta e) E k(S - e) with k(y) = e^(-theta y) (1 - e^-y) for y > 0. k rises to its peak, at y = ln(1 + 1 / theta), and
-falls again. Unknown parts of S count at most by that peak.
+Each method answers in its own module. Tilting a PLD by e^(theta loss) gives delta by a kernel. It is delta(e) =
+e^(K(theta) - theta e) E k(S - e). The kernel k(y) = e^(-theta y) (1 - e^-y), y > 0, rises to its peak at y = ln(1 + 1 /
+theta), and falls again. Unknown parts of S count at most by that peak.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 For the likelihood ratio y = dP/dQ, delta at epsilon is the mean of (y - x)^+ under Q, x = e^epsilon. Take a convex
 function a y^order + b y + c that touches 0 at some v and y - x at some u >= v: it is above (y - x)^+. Its mean under Q
 is a e^((order - 1) divergence) + b + c, since y has mean 1. So each u and v prove a bound. The best of them is the
-largest delta that this order allows (found with two outcomes by Asoodeh, Liao, Calmon, Kosut & Sankar 2021,
-arXiv:2008.06529). v = 0 gives the form of Canonne, Kamath & Steinke 2020, Prop. 12 (arXiv:2004.00010v4):
+largest delta that this order allows. Asoodeh, Liao, Calmon, Kosut & Sankar 2021 (arXiv:2008.06529) find it with two
+outcomes. v = 0 gives the form of Canonne, Kamath & Steinke 2020, Prop. 12 (arXiv:2004.00010v4):
 docs/accounting/moments.md.
 """
 

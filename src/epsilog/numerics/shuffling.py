@@ -33,7 +33,7 @@ _FAINTEST = 1e-40  # of a probability; relative to it the truncation is below on
 _STEP = 0.004  # of a bucket, as a part of the coins in it
 _MOST_ATOMS = 300_000
 _MOST_BUCKETS = 3_000
-_BESIDE = 6  # roundings of the other reports beside one: a difference, a quotient, two sums and a product
+_BESIDE = 6  # roundings of the number of other reports: a difference, a quotient, two sums and a product
 
 
 def build_clone_pair(epsilon: float, units: int, *, categories: int = 2) -> DiscretePair:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from epsilog.plan.preflight_checks import PreflightResult, preflight
     from epsilog.plan.pricing import bound_schedule_epsilon
     from epsilog.plan.query_plan import (
-        Crossover,
         CrossoverRow,
         QueryNoise,
+        QueryNoiseComparison,
         QueryPlan,
         QueryShare,
         compare_query_noise,
@@ -56,7 +56,7 @@ _HOME = {
         "phases": "PhasedPlan plan_phases",
         "preflight_checks": "PreflightResult preflight",
         "pricing": "bound_schedule_epsilon",
-        "query_plan": "Crossover CrossoverRow QueryNoise QueryPlan QueryShare compare_query_noise queries",
+        "query_plan": "QueryNoiseComparison CrossoverRow QueryNoise QueryPlan QueryShare compare_query_noise queries",
         "query_sensitivity": "QuerySensitivity compute_query_sensitivity",
         "questions": "QUESTIONS Question",
         "registered_plan": "OUTCOME_SHARE RegisteredPlan build_registered_plan",
@@ -74,7 +74,6 @@ __all__ = [
     "RISK_GAP",
     "CompositionPlan",
     "ConsumedBudget",
-    "Crossover",
     "CrossoverRow",
     "EpsilonCurvePoint",
     "FederatedPlan",
@@ -85,6 +84,7 @@ __all__ = [
     "PrintedAlgorithmCost",
     "ProfileView",
     "QueryNoise",
+    "QueryNoiseComparison",
     "QueryPlan",
     "QuerySensitivity",
     "QueryShare",

@@ -172,7 +172,7 @@ class FederatedPlan:
             ("if participation is known", format_upper(self.unamplified.upper), "no amplification by sampling"),
             ("closed form", f"{self.formula.total:.4g}", "an estimate, never charged"),
             ("releases together", format_upper(self.cumulative.upper), f"{self.releases_per_period} in a period"),
-            ("beside the closed form", "", str(self.verdict)),
+            ("compared with the closed form", "", str(self.verdict)),
         ]
         drawn = draw_interval_bar(
             self.epsilon.lower,

@@ -145,7 +145,7 @@ def _poisson(rounds: int, cycle_length: int, *, epsilon: float, delta: float) ->
 
 
 def _account_balls_in_bins(rounds: int, cycle_length: int, *, epsilon: float, delta: float) -> NoiseOption:
-    """Units take part once more or less if the last epoch is cut short; this counts the larger number for all."""
+    """If the last epoch is cut short, units differ by one participation; this counts the larger number for all."""
 
     def make(noise: float) -> Release:
         return BallsInBins(Gaussian(noise), bins=cycle_length, epochs=math.ceil(rounds / cycle_length))

@@ -317,7 +317,7 @@ class CrossoverRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossover:
+class QueryNoiseComparison:
     """Laplace against Gaussian over the number of queries.
 
     Attributes:
@@ -333,7 +333,7 @@ class Crossover:
 
 def compare_query_noise(
     *, epsilon: float, delta: float, counts: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-) -> Crossover:
+) -> QueryNoiseComparison:
     """Compares Laplace and Gaussian noise for equal queries under one budget.
 
     Args:
@@ -362,7 +362,7 @@ def compare_query_noise(
     above = [row.gaussian_optimal >= row.laplace_optimal for row in rows]
     first = len(above) - next((i for i, worse in enumerate(reversed(above)) if worse), len(above))
     ratio = _NORMAL_95 * stddev * epsilon / _LAPLACE_95  # Gaussian below pure Laplace once sqrt(Q) exceeds this
-    return Crossover(
+    return QueryNoiseComparison(
         rows=tuple(rows),
         against_pure=max(1, math.floor(ratio * ratio) + 1),
         against_optimal=rows[first].queries if first < len(rows) else None,

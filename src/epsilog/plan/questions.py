@@ -294,7 +294,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work
     delta: Annotated[float, Field("total failure probability", "δ", gt=0, lt=1, rounding=DOWN, example=1e-6)]
     queries: Annotated[
         int | None,
-        Field("a number of queries to compare at, beside the usual ones", "Q", ge=1, none_means="none"),
+        Field("a further number of queries to compare at", "Q", ge=1, none_means="none"),
     ] = None
 
     def answer(self) -> dict[str, Any]:
@@ -403,10 +403,10 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
     first: Annotated[Part, Field("a release")]
     second: Annotated[Part, Field("another")]
     delta: Annotated[
-        float, Field("failure probability at which epsilons are told, in (0, 1)", "δ", gt=0, lt=1, rounding=DOWN)
+        float, Field("failure probability of the reported epsilons, in (0, 1)", "δ", gt=0, lt=1, rounding=DOWN)
     ] = 1e-6
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
-    fpr: Annotated[float, Field("false-positive rate at which the best attacks are told, in (0, 1)", gt=0, lt=1)] = 0.01
+    fpr: Annotated[float, Field("false-positive rate of the reported attacks, in (0, 1)", gt=0, lt=1)] = 0.01
 
     def answer(self) -> dict[str, Any]:
         """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""

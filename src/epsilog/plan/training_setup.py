@@ -28,7 +28,7 @@ CLIPS = {"example": "the gradient of each example", "microbatch": "the gradient 
 DIVISORS = {"public": "a number fixed beforehand", "realised": "how many examples happened to be drawn"}
 
 EPOCHS = ("shuffled", "in-order")
-_MOST_LEVELS = 1000  # of noise in a run: each is priced
+_MOST_LEVELS = 1000  # of noise in a run
 _SUMMED = 4  # roundings of noise times a root over a count: three
 
 
@@ -50,7 +50,7 @@ class TrainingLoop:
     ]
     sampler: Annotated[str, Field("how batches are drawn", choices=SAMPLERS)] = "poisson"
     workers: Annotated[int, Field("processes that draw batches", "W", ge=1)] = 1
-    own_shards: Annotated[bool, Field("whether each worker draws from a part of its own")] = True
+    own_shards: Annotated[bool, Field("whether each worker draws from a separate part")] = True
     padded_shards: Annotated[
         bool | None,
         Field("whether rows are repeated until parts are equal", none_means="where epochs are dealt out"),
@@ -75,7 +75,7 @@ class TrainingLoop:
     ] = None
     believed_rate: Annotated[
         float | None,
-        Field("sampling probability that the loop's own accountant is told", gt=0, le=1,
+        Field("sampling probability in the loop's own accountant", gt=0, le=1,
              none_means="all that an update takes, over all examples"),
     ] = None  # fmt: skip
     believed_updates: Annotated[
@@ -84,7 +84,7 @@ class TrainingLoop:
     ] = None
     believed_noise: Annotated[
         float | None,
-        Field("noise multiplier that the loop's own accountant is told", ge=0,
+        Field("noise multiplier in the loop's own accountant", ge=0,
              none_means="that of each update"),
     ] = None  # fmt: skip
     parameters: Annotated[int | None, Field("numbers that are trained", "d", ge=1, none_means="not looked at")] = None

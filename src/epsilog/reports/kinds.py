@@ -49,7 +49,7 @@ HERE, OWNER, LEDGER, WRITER = Recomputed(), Attested("owner"), Attested("ledger"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReportPart:
     """A part of a report.
 
     Attributes:
@@ -66,72 +66,72 @@ class Part:
 PLANNED_OF_BOUND = ("delta", "confidence", "canaries", "guesses")  # what a bound repeats of the audit's plan
 
 OF_RUNS = (
-    *(Part(place, HERE) for place in ("v", "kind", "kinds", "limits", "forgeable")),
-    Part("identity", OWNER, "name, purpose, owner and period"),
-    Part("simulation", OWNER, "whether randomness was seeded"),
-    *(Part(f"claim/{name}", HERE) for name in ("statement", "supported", "epsilon", "unamplified", "parties")),
-    Part("claim/guarantee", OWNER, "the claimed guarantee, its unit and population"),
-    Part("claim/delta_rationale", OWNER, "the reason for delta"),
-    Part("claim/boundary", OWNER, "the boundary"),
-    Part("reading", HERE),
-    Part("publication/stated", OWNER, "what the publisher says"),
-    Part("publication/blank", HERE),
-    Part("mechanism/scheme", OWNER, "the settings of the mechanism"),
-    Part("mechanism/release", HERE),
-    Part("mechanism/noise_stddev", HERE),
-    Part("mechanism/training", OWNER, "training"),
-    Part("mechanism/data", OWNER, "data"),
-    Part("tuning", HERE),
-    Part("tuning/trials", OWNER, "how the number of trials was drawn"),
-    Part("accounting", HERE),
-    Part("budget", OWNER, "the stated budget"),
-    *(Part(f"budget/{name}", LEDGER, "what was charged") for name in ("charged", "state")),
-    *(Part(f"budget/{name}", LEDGER, "what was spent before") for name in ("spent_before", "binding")),
-    Part("rounds", OWNER, "losses and scores"),
-    Part("result", OWNER, "losses and scores"),
-    Part("result/rounds", HERE),
-    Part("utility", OWNER, "a simulation's utility"),
-    Part("audit/planned", OWNER, "the planned audit"),
-    Part("audit/canaries", OWNER, "coins and scores of canaries"),
-    *(Part(f"audit/{name}", HERE) for name in ("bound", "estimate", "says")),
-    *(Part(f"audit/bound/{name}", OWNER, "the planned audit") for name in PLANNED_OF_BOUND),
-    Part("verification", HERE),
-    Part("evidence/plan_hash", HERE),
-    Part("evidence/files", LEDGER, "digests of files that are not in the report"),
+    *(ReportPart(place, HERE) for place in ("v", "kind", "kinds", "limits", "forgeable")),
+    ReportPart("identity", OWNER, "name, purpose, owner and period"),
+    ReportPart("simulation", OWNER, "whether randomness was seeded"),
+    *(ReportPart(f"claim/{name}", HERE) for name in ("statement", "supported", "epsilon", "unamplified", "parties")),
+    ReportPart("claim/guarantee", OWNER, "the claimed guarantee, its unit and population"),
+    ReportPart("claim/delta_rationale", OWNER, "the reason for delta"),
+    ReportPart("claim/boundary", OWNER, "the boundary"),
+    ReportPart("reading", HERE),
+    ReportPart("publication/stated", OWNER, "what the publisher says"),
+    ReportPart("publication/blank", HERE),
+    ReportPart("mechanism/scheme", OWNER, "the settings of the mechanism"),
+    ReportPart("mechanism/release", HERE),
+    ReportPart("mechanism/noise_stddev", HERE),
+    ReportPart("mechanism/training", OWNER, "training"),
+    ReportPart("mechanism/data", OWNER, "data"),
+    ReportPart("tuning", HERE),
+    ReportPart("tuning/trials", OWNER, "how the number of trials was drawn"),
+    ReportPart("accounting", HERE),
+    ReportPart("budget", OWNER, "the stated budget"),
+    *(ReportPart(f"budget/{name}", LEDGER, "what was charged") for name in ("charged", "state")),
+    *(ReportPart(f"budget/{name}", LEDGER, "what was spent before") for name in ("spent_before", "binding")),
+    ReportPart("rounds", OWNER, "losses and scores"),
+    ReportPart("result", OWNER, "losses and scores"),
+    ReportPart("result/rounds", HERE),
+    ReportPart("utility", OWNER, "a simulation's utility"),
+    ReportPart("audit/planned", OWNER, "the planned audit"),
+    ReportPart("audit/canaries", OWNER, "coins and scores of canaries"),
+    *(ReportPart(f"audit/{name}", HERE) for name in ("bound", "estimate", "says")),
+    *(ReportPart(f"audit/bound/{name}", OWNER, "the planned audit") for name in PLANNED_OF_BOUND),
+    ReportPart("verification", HERE),
+    ReportPart("evidence/plan_hash", HERE),
+    ReportPart("evidence/files", LEDGER, "digests of files that are not in the report"),
     *(
-        Part(f"evidence/files/{name}", HERE)
+        ReportPart(f"evidence/files/{name}", HERE)
         for name in (RunArtifact.PLAN, RunArtifact.ROUNDS, RunArtifact.OWNER, RunArtifact.CANARIES)
     ),
-    Part("evidence/ledger", LEDGER, "what was charged"),
-    Part("evidence/references", OWNER, "references"),
-    Part("evidence/software", OWNER, "software"),
-    Part("evidence/made", OWNER, "date, source commit, engine and noise generator"),
-    Part("evidence/recompute", HERE),
-    Part("evidence/plan", OWNER, "the plan"),
-    Part("evidence/records", OWNER, "the records of rounds"),
-    Part("owner", OWNER, "how the checks on the curator's records ended"),
+    ReportPart("evidence/ledger", LEDGER, "what was charged"),
+    ReportPart("evidence/references", OWNER, "references"),
+    ReportPart("evidence/software", OWNER, "software"),
+    ReportPart("evidence/made", OWNER, "date, source commit, engine and noise generator"),
+    ReportPart("evidence/recompute", HERE),
+    ReportPart("evidence/plan", OWNER, "the plan"),
+    ReportPart("evidence/records", OWNER, "the records of rounds"),
+    ReportPart("owner", OWNER, "how the checks on the curator's records ended"),
 )
 OF_LOGS = (
     *(
-        Part(place, HERE)
+        ReportPart(place, HERE)
         for place in ("v", "kind", "kinds", "limits", "forgeable", "reading", "verification", "observed")
     ),
-    Part("identity", WRITER, "name, purpose, owner and period"),
-    Part("simulation", WRITER, "whether randomness was seeded"),
-    *(Part(f"claim/{name}", HERE) for name in ("statement", "supported", "epsilon", "unamplified")),
-    Part("claim/guarantee", WRITER, "the claimed guarantee, its unit and population"),
-    Part("publication/stated", WRITER, "what the publisher says"),
-    Part("publication/blank", HERE),
-    Part("mechanism/scheme", WRITER, "the settings of the mechanism"),
-    Part("mechanism/release", HERE),
-    Part("mechanism/noise_stddev", HERE),
-    Part("mechanism/divisor", WRITER, "the divisor"),
-    *(Part(f"evidence/{name}", HERE) for name in ("files", "keyed", "unbound", "software", "recompute")),
+    ReportPart("identity", WRITER, "name, purpose, owner and period"),
+    ReportPart("simulation", WRITER, "whether randomness was seeded"),
+    *(ReportPart(f"claim/{name}", HERE) for name in ("statement", "supported", "epsilon", "unamplified")),
+    ReportPart("claim/guarantee", WRITER, "the claimed guarantee, its unit and population"),
+    ReportPart("publication/stated", WRITER, "what the publisher says"),
+    ReportPart("publication/blank", HERE),
+    ReportPart("mechanism/scheme", WRITER, "the settings of the mechanism"),
+    ReportPart("mechanism/release", HERE),
+    ReportPart("mechanism/noise_stddev", HERE),
+    ReportPart("mechanism/divisor", WRITER, "the divisor"),
+    *(ReportPart(f"evidence/{name}", HERE) for name in ("files", "keyed", "unbound", "software", "recompute")),
 )
 """A report of logs is verified with the logs: what is counted in them is worked out again, and the logs are a word."""
 
 
-def parts_of(report: Mapping[str, Any]) -> tuple[Part, ...]:
+def parts_of(report: Mapping[str, Any]) -> tuple[ReportPart, ...]:
     """The table for a report."""
     return OF_LOGS if report["kind"] == "logs-report" else OF_RUNS
 
@@ -165,7 +165,7 @@ def kind_of_finding(finding: Mapping[str, Any]) -> Kind:
     return LEDGER if finding["check"] in LEDGER_CHECKS else HERE
 
 
-def list_parts(parts: Sequence[Part]) -> list[dict[str, str]]:
+def list_parts(parts: Sequence[ReportPart]) -> list[dict[str, str]]:
     """The table as a report carries it."""
     return [
         {"place": part.place, "kind": type(part.kind).__name__.lower()}
@@ -174,6 +174,6 @@ def list_parts(parts: Sequence[Part]) -> list[dict[str, str]]:
     ]
 
 
-def words_of(parts: Sequence[Part], kind: Kind) -> list[str]:
+def words_of(parts: Sequence[ReportPart], kind: Kind) -> list[str]:
     """What somebody attests in a report, each once, for a reader."""
     return list(dict.fromkeys(part.says for part in parts if part.kind == kind))

@@ -83,7 +83,7 @@ Upload = RawUpdate | NoisyUpdate | LocalDPSGD
 
 
 def remove_protection(upload: Upload) -> Upload:
-    """Return the same upload without clip and noise, for a baseline that protects nobody.
+    """Return the same upload without clip and noise, for a baseline without privacy.
 
     >>> remove_protection(NoisyUpdate(1.0, 2.0))
     NoisyUpdate(clip_norm=inf, noise_stddev=0.0)

@@ -1,4 +1,4 @@
-"""Noise at the client: on its whole update, or in every step of its own DP-SGD."""
+"""Noise at the client: on its whole update, or in every step of DP-SGD."""
 
 from __future__ import annotations
 

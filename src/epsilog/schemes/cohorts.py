@@ -20,7 +20,7 @@ class PoissonSampler:
     probability: float
 
     def count_max_participations(self, rounds: int) -> int:
-        """Return the most of so many rounds that one client takes part in."""
+        """Return the most of these rounds that one client takes part in."""
         return rounds
 
 
@@ -37,7 +37,7 @@ class FixedSizeSampler:
     cohort_size: int
 
     def count_max_participations(self, rounds: int) -> int:
-        """Return the most of so many rounds that one client takes part in."""
+        """Return the most of these rounds that one client takes part in."""
         return rounds
 
 
@@ -60,7 +60,7 @@ class BallsInBinsSampler:
         return (round - 1) % self.cycle_length
 
     def count_max_participations(self, rounds: int) -> int:
-        """Return the most of so many rounds that one client takes part in."""
+        """Return the most of these rounds that one client takes part in."""
         return -(-rounds // self.cycle_length)
 
 
@@ -79,7 +79,7 @@ class CappedSampler:
     max_participations: int
 
     def count_max_participations(self, rounds: int) -> int:
-        """Return the most of so many rounds that one client takes part in."""
+        """Return the most of these rounds that one client takes part in."""
         return min(self.max_participations, rounds)
 
 
@@ -100,7 +100,7 @@ class RoundRobinSampler:
         return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
 
     def count_max_participations(self, rounds: int) -> int:
-        """Return the most of so many rounds that one client takes part in."""
+        """Return the most of these rounds that one client takes part in."""
         return -(-rounds // self.cycle_length)
 
 

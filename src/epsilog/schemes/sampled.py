@@ -21,7 +21,7 @@ NEEDS = {
 
 SAMPLINGS = {
     "poisson": "each client joins each round by its own coin",
-    "fixed-size": "every round takes so many clients, drawn without replacement",
+    "fixed-size": "every round draws a fixed number of clients without replacement",
     "balls-in-bins": "each client takes part in one round of every cycle, drawn anew for each cycle",
     "cyclic": "each client takes part in one round of every cycle, as its place says",
 }

@@ -312,7 +312,7 @@ ANSWERS: dict[str, tuple[type[ResponseModel], str]] = {
     "/queries": (QueriesAnswer, "A budget split over queries"),
     "/queries/verdict": (InterpretationResponse, "What a query plan means for one person"),
     "/queries/risk": (RiskMetricsResponse, "What attacks find, and what copies cost"),
-    "/queries/crossover": (_build_model(plan.Crossover, "CrossoverAnswer"), "Laplace against Gaussian"),
+    "/queries/crossover": (_build_model(plan.QueryNoiseComparison, "CrossoverAnswer"), "Laplace against Gaussian"),
     "/sensitivity": (
         _build_model(plan.QuerySensitivity, "SensitivityAnswer"),
         "The sensitivity of a count, a bounded sum or a mean",

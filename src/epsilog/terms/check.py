@@ -4,16 +4,16 @@ A rule checks a value and returns it as Python's own kind, in one act, so that n
 with: ``delta = check.in_open_interval(0, 1)(delta=delta)``. The value is given by keyword, and the message names it. A
 frozen dataclass states the rule of each field in its annotation and checks them with ``check_fields``.
 
-A number is one that is known now: Python's and their subclasses (whose methods are not asked), NumPy's scalars, arrays
-of NumPy, JAX and PyTorch without an axis, and what is registered as a real number and gives its ratio. Where a float is
-meant, each becomes the double that it is, which is then checked, stored, shown and accounted. What lies between two
-doubles becomes the one on the safe side, ``toward``, and is refused where a rule names no side; a decimal that is the
-shortest text of a double is that double (``Decimal("0.1")`` is 0.1, as in JSON). What would round to 0 or overflow is
-refused, and so are NaN, text, complex numbers, dates, arrays with an axis or of a subclass (masked ones, ones with a
-unit), and values that are being traced. The sides of an interval are rounded outwards. Where a whole number is meant,
-only integers are taken: 2.0 is none. Booleans are not numbers here, and numbers are not booleans.
+A number is a known value: Python's numbers and their subclasses (without calling their methods), NumPy's scalars,
+arrays of NumPy, JAX and PyTorch without an axis, and registered real numbers that give their ratio. A float rule
+converts each to its double, which is then checked, stored, shown and accounted. A value between two doubles becomes the
+one on the safe side, ``toward``, and is refused if a rule names no side. A decimal that is the shortest text of a
+double is that double (``Decimal("0.1")`` is 0.1, as in JSON). Refused are values that would round to 0 or overflow,
+NaN, text, complex numbers, dates, arrays with an axis or of a subclass (masked ones, ones with a unit), and traced
+values. The sides of an interval are rounded outwards. An integer rule takes only integers, not 2.0. Booleans are not
+numbers here, and numbers are not booleans.
 
-No library is imported here: while nobody has loaded it, no value can be of it.
+No library is imported here: a library that is not loaded has no values.
 
 >>> in_open_interval(0, 1)(delta=1.5)
 Traceback (most recent call last):
@@ -212,7 +212,7 @@ def double(name: str, value: object, toward: float | None = None, *, decimals: b
 
 
 def parse_integer(name: str, value: object) -> int:
-    """The whole number that a value holds; 2.0 is none."""
+    """Return the integer that a value holds; 2.0 is not one."""
     if type(value) is int:
         return value
     found = exact(name, value, "a whole number")
@@ -237,7 +237,7 @@ def fraction(name: str, value: object, bound: str = "a number") -> Fraction:
 
 
 def truth(name: str, value: object) -> bool:
-    """The flag that a value holds; numbers are none."""
+    """Return the flag that a value holds; a number is not one."""
     if isinstance(value, bool):
         return value
     try:
@@ -313,7 +313,7 @@ def _list_rules(kind: Any) -> tuple[tuple[str, Any, str], ...]:
 
 @cache
 def list_annotations(kind: Any) -> dict[str, tuple[Any, Any]]:
-    """Each field of a dataclass whose annotation holds a rule, with its type and that rule."""
+    """Return each field with a rule in its annotation, with its type and that rule."""
     hints = get_type_hints(kind, include_extras=True)
     found = {each.name: hints[each.name] for each in dataclasses.fields(kind)}
     annotated = {name: get_args(hint)[:2] for name, hint in found.items() if get_origin(hint) is Annotated}
@@ -321,7 +321,7 @@ def list_annotations(kind: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def exact_rational() -> Validator[Fraction]:
-    """The finite number as it is, without rounding: for money, and for sampling exactly."""
+    """Return a rule for a finite number without rounding: for exact amounts and exact sampling."""
     return Validator(fraction)
 
 
@@ -419,7 +419,7 @@ def text() -> Validator[str]:
 
 
 def one_of(choices: Collection[T]) -> Validator[T]:
-    """A member of ``choices``; returned as it stands there."""
+    """Return a rule for a member of ``choices``, which it returns unchanged."""
 
     def read(name: str, value: Any) -> T:
         for choice in choices:
@@ -487,6 +487,6 @@ def optional(rule: Validator[T]) -> Validator[T | None]:
     return Validator(lambda name, value: None if value is None else rule.apply(name, value))
 
 
-def sized(rule: Validator[Any], low: int, high: int, of: str) -> Validator[Any]:
+def with_length(rule: Validator[Any], low: int, high: int, of: str) -> Validator[Any]:
     """What ``rule`` allows, if it has ``low`` to ``high`` items or characters."""
     return Validator(rule.apply, lambda found: low <= len(found) <= high, f"{low} to {high} {of} long")

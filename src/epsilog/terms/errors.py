@@ -94,7 +94,7 @@ class BudgetExceededError(EpsilogError):
         shortfall: what is missing, where anything is.
         reason: why nothing is available, where that is no matter of amounts.
         hint: what would fit, in words.
-        owners: the scopes whose owners must all act before the charge fits; empty if no owner can allow it.
+        owners: the scopes of all owners who must act before the charge fits; empty if no owner can allow it.
     """
 
     def __init__(

@@ -59,9 +59,9 @@ class Field:
         gt: a number that it must be above.
         lt: a number that it must be below.
         le: the largest number that is allowed.
-        le_field: the name of a field beside it that it must not be above; "" for none.
+        le_field: the name of another field that it must not exceed; "" for none.
         choices: the words that are allowed, each with what it means.
-        default: the value where nothing is given; ``REQUIRED`` for none. A dataclass states its own.
+        default: the value if none is given; ``REQUIRED`` for none. A dataclass states its own.
         none_means: what leaving it out means; "" where it cannot be left out.
         rounding: the side to which a number between two doubles is rounded, ``UP`` or ``DOWN``; None where neither is
             safe, and such a number is refused.
@@ -95,7 +95,7 @@ class Field:
     def rule(self, kind: Any, most: float | None = None) -> check.Validator[Any]:
         """The rule for a value of ``kind``; ``most`` is the value of the field that it must not be above.
 
-        ``kind`` is a type, one of several, None beside one, or a tuple of any number of one.
+        ``kind`` is a type, one of several, an optional one, or a tuple of any number of one.
         """
         if get_origin(kind) is tuple:
             return self._check_size(check.sequence_of(self.rule(get_args(kind)[0], most)), "items")
@@ -118,7 +118,7 @@ class Field:
 
     def _check_size(self, rule: check.Validator[Any], of: str) -> check.Validator[Any]:
         """A list of items, or a text, of a length that is allowed."""
-        return rule if self.max_length is None else check.sized(rule, self.min_length, self.max_length, of)
+        return rule if self.max_length is None else check.with_length(rule, self.min_length, self.max_length, of)
 
 
 K = TypeVar("K", bound=type[Any])
@@ -232,7 +232,7 @@ def _type_name(kind: Any) -> str:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def term(tag: str) -> Callable[[K], K]:
-    """Decorate a class whose instances are stored under ``tag``: a frozen dataclass of described fields."""
+    """Decorate a class that is stored under ``tag``: a frozen dataclass of described fields."""
 
     def make(kind: K) -> K:
         made: Any = dataclass(frozen=True, slots=True)(kind)

@@ -63,10 +63,10 @@ class Interval:
     def __float__(self) -> float:
         raise TypeError(_TWO_ENDS)
 
-    def _compared(self, _: object) -> bool:
+    def _refuse_comparison(self, _: object) -> bool:
         raise TypeError(_TWO_ENDS)
 
-    __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse_comparison
 
     def __format__(self, spec: str) -> str:
         """Both bounds, each rounded to its own side: ``.3g`` to digits, ``.2f`` to decimal places.

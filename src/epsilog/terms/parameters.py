@@ -47,9 +47,9 @@ DELTA_CAP = Field(
     "the largest delta that the policy accepts", gt=0, lt=1, default=1e-6, none_means="no cap", rounding=DOWN
 )
 RELEASES_PER_PERIOD = Field("runs released in one period on the same population", ge=1, default=1)
-GROUP_SIZE = Field("units that one person holds, at most: adds that person's price", "k", ge=1, le=64, default=1)
+GROUP_SIZE = Field("the most units that one person holds; adds the cost for that person", "k", ge=1, le=64, default=1)
 TRIALS = Field(
-    "the law of the number of runs, of which the best alone is released: adds what that sweep costs",
+    "the distribution of the number of runs if only the best is released; adds the cost of tuning",
     default=None,
     none_means="one run; else such as binomial:8,0.5 or geometric:0.1",
     max_length=80,

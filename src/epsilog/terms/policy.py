@@ -73,7 +73,7 @@ class DeltaPolicy:
             given = check.in_open_interval(0, 1, check.DOWN)(delta=given)
             delta = given if self.delta_cap is None else min(given, self.delta_cap)
             rationale = f"given as {given:g}, lowered to the policy cap {delta:g}" if delta < given else "as given"
-        if delta >= 1:  # N = 1 and no cap: no delta lies below 1/N
+        if delta >= 1:  # N = 1 and no cap: no delta is below 1/N
             raise CheckError("delta", "in (0, 1)", f"{delta!r} (population {population} and no cap)")
         found = delta_finding(delta, population=population)
         return DeltaChoice(delta, rationale, (found,) if found.verdict is Status.WARNED else ())

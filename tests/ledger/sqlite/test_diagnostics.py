@@ -68,7 +68,7 @@ def test_a_symbolic_link_is_told_and_followed(ledger, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mode", "well", "who"), [(0o600, True, "owner alone"), (0o660, True, "its group"), (0o666, False, "anybody")]
+    ("mode", "well", "who"), [(0o600, True, "owner alone"), (0o660, True, "its group"), (0o666, False, "anyone")]
 )
 def test_who_may_write_is_told(ledger, mode, well, who):
     ledger.chmod(mode)

@@ -112,7 +112,7 @@ def test_a_ledger_removed_or_replaced_while_it_is_open_takes_no_charge(another, 
     kept = path.rename(path.with_name("kept.db"))
     assert "is not there" in another.charges("b")
     shutil.copy(kept, path)
-    assert "another file lies there now" in another.charges("b")
+    assert "another file is at its path now" in another.charges("b")
     path.unlink()
     path.symlink_to(kept)
     assert "no plain file" in another.charges("b")

@@ -82,7 +82,7 @@ export type ChargeAtOnceAsk = {
   simulation: boolean;
   /** what approximate budgets are charged; null: the release states it, or needs none */
   delta: string | null;
-  /** a price of one's own, at least the accountant's; null: the accountant works it out */
+  /** the caller's cost, at least the accountant's; null: the accountant computes it */
   amount: Record<string, unknown> | null;
 };
 
@@ -114,11 +114,11 @@ export type CompareAsk = {
   first: Part;
   /** another */
   second: Part;
-  /** failure probability at which epsilons are told, in (0, 1) */
+  /** failure probability of the reported epsilons, in (0, 1) */
   delta: number;
   /** which data sets are neighbours */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** false-positive rate at which the best attacks are told, in (0, 1) */
+  /** false-positive rate of the reported attacks, in (0, 1) */
   fpr: number;
 };
 
@@ -188,7 +188,7 @@ export type CrossoverAsk = {
   epsilon: number;
   /** total failure probability */
   delta: number;
-  /** a number of queries to compare at, beside the usual ones */
+  /** a further number of queries to compare at */
   queries: number | null;
 };
 
@@ -292,9 +292,9 @@ export type FederatedAsk = {
   adaptive_clip: boolean;
   /** what becomes of late or missing replies */
   late_replies: "zero" | "first" | "again";
-  /** units that one person holds, at most: adds that person's price */
+  /** the most units that one person holds; adds the cost for that person */
   group: number;
-  /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
+  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
   trials: string | null;
 };
 
@@ -361,9 +361,9 @@ export type FederatedRecordAsk = {
   adaptive_clip: boolean;
   /** what becomes of late or missing replies */
   late_replies: "zero" | "first" | "again";
-  /** units that one person holds, at most: adds that person's price */
+  /** the most units that one person holds; adds the cost for that person */
   group: number;
-  /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
+  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
   trials: string | null;
 };
 
@@ -453,9 +453,9 @@ export type FederatedVerdictAsk = {
   adaptive_clip: boolean;
   /** what becomes of late or missing replies */
   late_replies: "zero" | "first" | "again";
-  /** units that one person holds, at most: adds that person's price */
+  /** the most units that one person holds; adds the cost for that person */
   group: number;
-  /** the law of the number of runs, of which the best alone is released: adds what that sweep costs */
+  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
   trials: string | null;
   /** the policy's cap on epsilon */
   cap: number | null;
@@ -622,7 +622,7 @@ export type OverrideCostAsk = {
   privacy_unit: string | null;
   /** it is no release of real data, and only budgets of simulations take it */
   simulation: boolean;
-  /** its price, by quantity */
+  /** its cost, by quantity */
   amount: Record<string, unknown>;
   /** why; kept for ever */
   reason: string;
@@ -872,13 +872,13 @@ export type ReserveAsk = {
   simulation: boolean;
   /** what approximate budgets are charged; null: the release states it, or needs none */
   delta: string | null;
-  /** a price of one's own, at least the accountant's; null: the accountant works it out */
+  /** the caller's cost, at least the accountant's; null: the accountant computes it */
   amount: Record<string, unknown> | null;
   /** SHA-256 of the plan, 64 hex digits; null: no plan */
   plan_hash: string | null;
   /** the most rounds it may run; null: no limit */
   rounds: number | null;
-  /** when anybody may give it back if it has not started, such as 2026-05-01T12:00Z; null: never */
+  /** when anyone may cancel it if it has not started, such as 2026-05-01T12:00Z; null: never */
   until: string | null;
 };
 
@@ -1027,8 +1027,8 @@ export const FACTS = {
     rounds_per_release: { name: "rounds_per_release", kind: "whole", says: "rounds between two models that leave the server", initial: "1", least: 1 },
     adaptive_clip: { name: "adaptive_clip", kind: "flag", says: "the clip norm is learnt from the same data", initial: "no" },
     late_replies: { name: "late_replies", kind: "choice", says: "what becomes of late or missing replies", initial: "zero", choices: [["zero", "left out: each counts as a zero update"], ["first", "the round closes once enough have replied"], ["again", "others are invited in their place"]] },
-    group: { name: "group", kind: "whole", says: "units that one person holds, at most: adds that person's price", initial: "1", least: 1, most: 64, symbol: "k" },
-    trials: { name: "trials", kind: "text", says: "the law of the number of runs, of which the best alone is released: adds what that sweep costs", initial: "", optional: true, blank: "one run; else such as binomial:8,0.5 or geometric:0.1", most: 80 },
+    group: { name: "group", kind: "whole", says: "the most units that one person holds; adds the cost for that person", initial: "1", least: 1, most: 64, symbol: "k" },
+    trials: { name: "trials", kind: "text", says: "the distribution of the number of runs if only the best is released; adds the cost of tuning", initial: "", optional: true, blank: "one run; else such as binomial:8,0.5 or geometric:0.1", most: 80 },
   },
   FederatedGoal: {
     population: { name: "population", kind: "whole", says: "privacy units in all; declared, public", initial: "50000", least: 1, symbol: "N" },

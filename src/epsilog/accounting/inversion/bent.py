@@ -46,14 +46,14 @@ _WEIGHTS = 65_536.0 + 64  # roundings of a weight of Gauss' rule, and of what it
 _LEAST_TILT = 1e-3
 _HIGHEST = 690.0  # logarithm of a number, about the largest: what is more, is infinite
 # roundings, each derived in docs/accounting/rounding.md, 4, or spectral.md, 6
-_POINT = 32  # of a point of the path, by its room
+_POINT = 32  # of a point of the path, by its magnitude
 _QUOTIENT = 32  # of 1 / (s (s - 1)): a complex product and a complex quotient, fewer than 16
 _SQUARE = 128  # of m s (s - 1) / 2, by the squared sizes: m takes 2 MU and a sum, two complex products fewer than 16
 _ADDED = 4  # of a sum of two logarithms, by both: the product before it, and the sum
 _LAMBDA = 16  # of Lambda
 _TURNED = _POINT + 8  # of s a: the point's, and a complex product
 _EXPONENT = 4 + ELEMENTARY  # of the exponential of a sum of three terms, by their sizes
-_FRONT = 16  # of what stands before the sum: three sums and two products, by the sizes of the terms
+_FRONT = 16  # of the factor before the sum: three sums and two products, by the sizes of the terms
 _SCALED = ELEMENTARY + 4  # of an exponential times a sum over pi: a sum, a product, a quotient, and pi itself
 
 
@@ -120,7 +120,7 @@ class Bent(Readable):
         self._least = math.fsum(-count * math.log1p(-pair.sampling_probability) for pair, count in sampled)
         a = self._rate(near)
         if not a > 1e-6 * self._least:
-            raise InversionInfeasibleError("next to no loss is so large")
+            raise InversionInfeasibleError("hardly any loss is that large")
         value = 1 / (theta * (theta + 1) * (deviation * math.sqrt(2 * math.pi) + 1 / theta))
         self._nats = -math.log(aim * min(value, 1.0))
         wide = min((self._nats + 5) / a, 100.0 / max(_mu(pair) for pair, _ in sampled))

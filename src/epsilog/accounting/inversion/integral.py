@@ -229,7 +229,7 @@ class LaplaceInversion(Readable):
             characteristic = pld.characteristic(frequency, _nats(count))
             terms += characteristic.terms
             if terms > _MOST_TERMS:
-                raise InversionInfeasibleError(f"{terms} terms of {len(frequency)} frequencies for a part of the laws")
+                raise InversionInfeasibleError(f"{terms} terms of {len(frequency)} frequencies for some of the PLDs")
             logs, modulus = _log1p(characteristic.less_one), np.abs(1 + characteristic.less_one)
             log_bound += count * np.log(np.minimum(modulus + characteristic.error + gamma(_PRODUCT), 1.0))
             log_power += count * logs

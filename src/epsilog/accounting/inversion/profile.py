@@ -37,7 +37,7 @@ _CONDITION = 3.0  # nats of round-off that fewer nodes may cost
 Places = npt.NDArray[np.intp]
 _LOG = 16  # roundings of a complex logarithm times a count, by 1 and its size: 2 for hypot, two functions, a product
 _CANCELED = 8  # of 1 + w where it cancels, in its logarithm: two functions of the turn; docs/accounting/spectral.md, 6
-_POWER = 64  # of ln(1 + w) times an exponent, by its room: 32 of the exponent, the logarithm, a product; the same
+_POWER = 64  # of ln(1 + w) times an exponent, by its magnitude: 32 of the exponent, the logarithm, a product; the same
 
 
 class Values(NamedTuple):

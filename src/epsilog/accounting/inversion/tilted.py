@@ -2,7 +2,7 @@
 
 ``get_tilting`` returns the tilted PLD of a pair: Gaussian, Laplace, atoms; the Poisson-sampled Gaussian has a separate
 module. ``find_decay_frequency`` proves from which frequency on the composed modulus is small. sqrt(1 - |phi|^2) is
-subadditive in the frequency and at most spread * w, so a bound at one frequency holds, slightly reduced, on both sides
+subadditive in the frequency and at most spread * w. So a bound at one frequency holds, slightly reduced, on both sides
 of it. Far out the decay of each part takes over. All errors are bounded: docs/accounting/spectral.md, sections 3 to 5.
 """
 
@@ -33,7 +33,7 @@ _LEAST_TILT = -0.499  # of a Laplace distribution: nearer to -1/2 its closed for
 _EXTREME = 1e100  # a mu with a square, and an inverse square, in double range
 
 Tilt = Callable[[float], TiltedDistribution]
-_DECAY = 62  # roundings of an exponential of a product, whose condition is below 1 beside 1, and of six operations
+_DECAY = 62  # roundings of an exponential of a product with a condition below 1, and of six operations
 _HALF = 6  # more than half a difference takes
 _TURN = 16  # of e^(i w (l - mean)) - 1, by w and the sizes of both: a difference, a product, two functions
 _FALL = 14  # of a difference of what ``_SQUARE`` covers: one, and a product

@@ -1,10 +1,10 @@
 """Very many rounds: delta by the central limit theorem, tilted, with the Berry-Esseen error.
 
-With S the tilted sum of losses, delta(e) = e^(K(theta) - theta e) E k(S - e), k(y) = e^(-theta y) (1 - e^-y) for y > 0.
-k rises to its peak and falls again. So replacing S by a normal variable moves the mean by at most twice the peak times
-the largest distance of the two distribution functions. K, mean, variance and third moments of a round are sums over
-cells, each between its values at the ends. They are of second order in a small loss before any rounding: no number of
-rounds and no sampling probability is too extreme. docs/accounting/many-rounds.md has the proof.
+Let S be the tilted sum of losses. Then delta(e) = e^(K(theta) - theta e) E k(S - e), with k(y) = e^(-theta y) (1 -
+e^-y) for y > 0. k rises to its peak and falls again. So replacing S by a normal variable moves the mean by at most
+twice the peak times the largest distance of the two distribution functions. K, mean, variance and third moments of a
+round are sums over cells, each between its values at the ends. They are of second order in a small loss before any
+rounding: no number of rounds and no sampling probability is too extreme. docs/accounting/many-rounds.md has the proof.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _MEAN = 8  # roundings of the middle of two means and of half their distance, by
 _DEVIATION = 8  # of the deviation that the kernel's mean is taken at: a sum, a root, a quotient
 _EXPONENT, _KERNEL = 1024, 512  # of an answer's exponent, and of the kernel's mean: docs/accounting/rounding.md, 4
 _SCALED = 2 * ELEMENTARY + 8  # of an exponential times a sum, and what is added to it
-_ALONE = 6  # of a mass that one law alone can produce, times a share and less a product
+_ALONE = 6  # of a mass of P or Q alone, times a share and less a product
 
 
 class _RatioCells(NamedTuple):

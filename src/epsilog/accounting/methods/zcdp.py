@@ -24,7 +24,7 @@ _MOST = 700.0  # nats that an exponential can hold
 _HALVINGS = 100
 _FEW = 16  # roundings: up to eight in a function, a root, two products and a sum
 _MANY = gamma(64.0)  # relative: up to four functions of products, each off by fewer than 16
-_DIFFERENCE = 0  # roundings of a difference that ``round_down`` covers by its own two, beside ``_FEW`` of its terms
+_DIFFERENCE = 0  # roundings of a difference that ``round_down`` covers by its own two, next to ``_FEW`` of its terms
 
 
 def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:

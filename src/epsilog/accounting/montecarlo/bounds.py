@@ -6,8 +6,8 @@ mixture. Its delta at the one epsilon of interest is at most E[delta_I] = Int Pr
 if the first candidate with delta > y passed. Each bound below is that integral for one kind of test. Proofs and
 hypotheses: ``docs/montecarlo/bounds.md``. ``noise_search`` enforces the hypotheses; these functions only compute.
 
-Notation: ``samples`` is N; ``hits`` is k, the largest passing number of hits; ``bound`` is M, the hard bound of the
-estimator (a hit has probability delta / M); ``fallback_delta`` is the fallback's delta (0: it reveals nothing).
+Notation: ``samples`` is N. ``hits`` is k, the largest passing number of hits. ``bound`` is M, the hard bound of the
+estimator: a hit has probability delta / M. ``fallback_delta`` is the fallback's delta (0: it reveals nothing).
 """
 
 from __future__ import annotations

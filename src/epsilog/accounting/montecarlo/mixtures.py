@@ -128,7 +128,7 @@ def require_representable_noise(energies: Array) -> None:
         raise UnsupportedMechanismError("energy", method=METHOD, reason="the noise is too small to be simulated")
 
 
-class Pair(ABC):
+class SimulatedPair(ABC):
     """A dominating pair that can be sampled."""
 
     mean_energy: float  # mean over participations of |m_S|^2 / s^2
@@ -158,7 +158,7 @@ class Pair(ABC):
         """Proven bounds below and above delta(epsilon)."""
 
 
-class BallsInBinsPair(Pair):
+class BallsInBinsPair(SimulatedPair):
     """P = mean of N(m_i, s^2 I) over i, through the Gram matrix H_ij = <m_i, m_j> / s^2: balls-in-bins over any C.
 
     Only u_i = ln of the i-th likelihood ratio matters: under N(m, s^2 I), u ~ N(<m_i, m> / s^2 - H_ii / 2, H).
@@ -191,7 +191,7 @@ class BallsInBinsPair(Pair):
     def draw(
         self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
-        """Draws block by block; see ``Pair``."""
+        """Draws block by block; see ``SimulatedPair``."""
         index = rng.integers(self.bins, size=count) if direction == AdjacencyType.REMOVE else None
         loss, log_weight = np.empty(count), np.zeros(count)
         step = max(1, _CHUNK // self.bins)
@@ -203,13 +203,13 @@ class BallsInBinsPair(Pair):
         return loss, log_weight
 
     def log_moment(self, order: int) -> float:
-        """The Renyi moment of equal bins; by Hoelder, step by step, for all others; see ``Pair``."""
+        """The Renyi moment of equal bins; by Hoelder, step by step, for all others; see ``SimulatedPair``."""
         if self.exact:
             return log_moment(order, self.bins, gaussian_joint(order, float(self.gram[0, 0])))
         return sum(float(log_mean_exp(step * self.gram).max()) for step in range(1, order + 1))
 
     def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
-        """Draws all modes at once where bins are equal, else one after the other; see ``Pair``."""
+        """Draws all modes at once where bins are equal, else one after the other; see ``SimulatedPair``."""
         if not self.exact:
             return self._mode_by_mode(rng, order, count)
         t = float(self.root[0])

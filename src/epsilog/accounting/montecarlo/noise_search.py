@@ -5,9 +5,9 @@ bounds M, draws N and passing counts k. Then the candidates are verified in orde
 one before the first failure is chosen. The claim includes the verification's randomness (``bounds``), so it needs no
 confidence level. It is a plain (epsilon, delta) statement about "verify, then run the chosen candidate".
 
-This module, not the caller, ensures the assumptions of ``bounds``: iid draws, fresh streams per candidate and
-direction, a pass in both directions, the order and the stop at the first failure, one run per entropy. A seed chosen by
-the caller marks the result as a simulation.
+This module, not the caller, ensures the assumptions of ``bounds``. They are iid draws, fresh streams per candidate and
+direction, a pass in both directions, the order and the stop at the first failure, and one run per entropy. A seed
+chosen by the caller marks the result as a simulation.
 """
 
 from __future__ import annotations

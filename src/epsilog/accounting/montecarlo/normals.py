@@ -2,7 +2,7 @@
 
 With the extra ``fast``, and after many draws, a compiled loop calls the ziggurat of the given generator, one number
 after the other. It gives the same numbers and the same state, two to three times as fast. Loading it takes about a
-second, which does not pay off in short runs.
+second, which is too long for short runs.
 
 A block's products are small. Threads that share one cost more in waiting than they save, and they spin while they wait,
 which slows every other process of the machine; shards on ``workers`` use its cores well.

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.mixtures import METHOD, BallsInBinsPair, Pair
+from epsilog.accounting.montecarlo.mixtures import METHOD, BallsInBinsPair, SimulatedPair
 from epsilog.accounting.montecarlo.paths import CyclicPoissonPair, MinSepPair, RandomAllocationPair
 from epsilog.mechanisms import (
     BallsInBinsParticipation,
@@ -56,16 +56,18 @@ def compute_bin_gram(release: MatrixMechanism, bins: int) -> Array:
 
 
 @lru_cache(maxsize=8)
-def build_simulated_pair(release: Release) -> Pair:
+def build_simulated_pair(release: Release) -> SimulatedPair:
     """Builds the dominating pair of a release.
 
     Raises:
         UnsupportedMechanismError: there is no proven pair, or no noise, or it takes too much memory.
     """
     if (run := release.as_matrix()) is None:
-        raise _build_error(release, "releases without correlated noise need no simulation where they have a price")
+        raise _build_error(
+            release, "releases without correlated noise need no simulation: an accounting method bounds them"
+        )
     if isinstance(run.strategy, TreeAggregationStrategy) or isinstance(run.participation, BoundedParticipation):
-        raise _build_error(release, "a tree, and rounds that are not drawn, need no simulation where they have a price")
+        raise _build_error(release, "a tree and fixed rounds need no simulation: an accounting method bounds them")
     noise = run.noise_stddev
     if noise <= 0:
         raise _build_error(release, "there is no noise, hence no privacy")

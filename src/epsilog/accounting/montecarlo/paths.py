@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from epsilog.accounting.montecarlo.mixtures import (
     LARGEST_ORDER,
-    Pair,
+    SimulatedPair,
     draw_counts,
     gaussian_joint,
     log_mean_exp,
@@ -26,7 +26,7 @@ from epsilog.numerics.pairs import AdjacencyType
 Array = NDArray[np.float64]
 
 
-class _Banded(Pair):
+class _Banded(SimulatedPair):
     """What all of them share: columns C_t that do not overlap within one participation."""
 
     def __init__(self, column: Array, noise_stddev: float, rounds: int) -> None:
@@ -71,7 +71,7 @@ class _Banded(Pair):
     def draw(
         self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
-        """Draws losses; see ``Pair``."""
+        """Draws losses; see ``SimulatedPair``."""
         del floor
         taken = self.sample_participation(rng, count) if direction == AdjacencyType.REMOVE else None
         x = draw_normals(rng, count, self.rounds).T.copy()
@@ -170,11 +170,11 @@ class CyclicPoissonPair(_Banded):
         return np.asarray(self.rounds // self.kind.cycle_length * logsumexp(self._coins(order), axis=1))
 
     def log_moment(self, order: int) -> float:
-        """The Renyi moment, for independent noise and whole cycles; see ``Pair``."""
+        """The Renyi moment, for independent noise and whole cycles; see ``SimulatedPair``."""
         return log_moment(order, self.kind.cycle_length, self._joint(order))
 
     def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
-        """Draws slots jointly, then per round how many of a slot's paths take part; see ``Pair``."""
+        """Draws slots jointly, then per round how many of a slot's paths take part; see ``SimulatedPair``."""
         b = self.kind.cycle_length
         counts = draw_counts(order, b, self._joint(order), rng.random(count))
         coins = self._coins(order)

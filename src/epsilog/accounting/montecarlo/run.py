@@ -100,7 +100,7 @@ def resolve_source(seed: int | None, journal: Path | None, *, nonce: str | None 
         RecordError: the journal was created with something else, or is unreadable.
     """
     if seed is not None and nonce is not None:
-        raise ValueError("seed must be None beside a nonce: the nonce settles it")
+        raise ValueError("seed must be None if a nonce is given: the nonce determines it")
     asked = None if seed is None else RandomnessSource(CHOSEN, str(check.integer(0, LARGEST_SEED)(seed=seed)))
     asked = asked if nonce is None else RandomnessSource(NONCE, check.text()(nonce=nonce))
     born = _read(journal)[0] if journal is not None and journal.exists() else None

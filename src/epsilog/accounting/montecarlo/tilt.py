@@ -17,7 +17,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.accounting.montecarlo.mixtures import LARGEST_TILT, METHOD, Pair
+from epsilog.accounting.montecarlo.mixtures import LARGEST_TILT, METHOD, SimulatedPair
 from epsilog.accounting.montecarlo.normals import limit_to_one_thread
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.payoff import Payoff
@@ -51,7 +51,7 @@ class Tilt:
 
 
 def draw_weighted_losses(
-    pair: Pair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float
+    pair: SimulatedPair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float
 ) -> tuple[Array, Array]:
     """Draws losses and the logs of their weights; losses at most ``floor`` may be ``-inf``; shapes (count,)."""
     if tilt.direction == AdjacencyType.ADD:
@@ -65,7 +65,7 @@ def draw_weighted_losses(
     return pair.draw_tilted(rng, int(tilt.strength), count)
 
 
-def bound_log_value(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
+def bound_log_value(pair: SimulatedPair, tilt: Tilt, payoff: Payoff) -> float:
     """Log of M, above every value of the estimator; with plain draws 0.
 
     Raises:
@@ -87,7 +87,7 @@ def bound_log_value(pair: Pair, tilt: Tilt, payoff: Payoff) -> float:
 
 
 def draw_log_values(
-    pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
+    pair: SimulatedPair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
 ) -> Array:
     """Draws logs of V; shape (count,). Their exponentials average to delta.
 
@@ -102,7 +102,7 @@ def draw_log_values(
 
 
 def draw_hits(
-    pair: Pair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
+    pair: SimulatedPair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
 ) -> NDArray[np.bool_]:
     """Draws Bernoulli trials of chance delta / M, M = e^log_m at least the bound of the values; shape (count,)."""
     coin = rng.standard_exponential(count)
@@ -110,7 +110,7 @@ def draw_hits(
 
 
 @limit_to_one_thread()
-def choose_tilt(pair: Pair, payoff: Payoff, direction: AdjacencyType) -> Tilt:
+def choose_tilt(pair: SimulatedPair, payoff: Payoff, direction: AdjacencyType) -> Tilt:
     """Finds the tilt with the smallest bound M: no draws are needed, and a Bernoulli trial's cost is M / delta.
 
     The smallest M is itself a proven upper bound on delta (a Renyi bound).

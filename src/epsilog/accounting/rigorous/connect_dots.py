@@ -57,7 +57,7 @@ class BallComposition:
             transform = acb.dft([acb(one) for one in tilted])
             at_zero = transform[0].real
             if not bool(at_zero > 0):
-                raise PrecisionLossError("the tilted law of a release is not known to have any mass")
+                raise PrecisionLossError("the tilted distribution of a release has no proven mass")
             self._log_total += count * at_zero.log()
             self._offset += count * first
             left *= probability_of_none(infinite, count)

@@ -1,7 +1,7 @@
 """Moments E_P[e^(z L)] on a line z = theta + i w, in balls: Gaussian, Laplace, outcomes, Poisson-sampled Gaussian.
 
-The last has no closed form: a trapezoid rule on exact nodes, with an error bounded by a strip of analyticity, and a
-scan that proves how small the tilted characteristic function is beyond any frequency. Docs: accounting/rigorous,
+The last has no closed form. It takes a trapezoid rule on exact nodes, with an error bounded by a strip of analyticity,
+and a scan that proves how small the tilted characteristic function is beyond any frequency. Docs: accounting/rigorous,
 section 4.
 """
 

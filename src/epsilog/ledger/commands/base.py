@@ -250,7 +250,7 @@ class Command(ABC):
         return False
 
     def prepare(self, at: At) -> Callable[[CostModel], Any] | None:  # noqa: ARG002
-        """Return the computation needed before it can be applied, outside of any transaction; None if there is none."""
+        """Return the computation needed before it can be applied, outside of any transaction, or None."""
         return None
 
     def at_once(self) -> bool:
@@ -373,7 +373,7 @@ def check_entry(entry: Entry) -> None:
     if entry.key is not None:
         scopes.require_idempotency_key(entry.key)
     if bool(entry.amounts) != rule.changes_balance:
-        raise ValueError(f"amounts of {entry.verb} must be there where money moves, got {dict(entry.amounts)}")
+        raise ValueError(f"amounts of {entry.verb} must be there if a balance changes, got {dict(entry.amounts)}")
     for kind, amount in entry.amounts.items():
         require_measured(kind, amount)
     for name, value in entry.body.items():

@@ -121,7 +121,7 @@ class DeclarePartition(
     name="partition",
     verb="partition-declared",
     role=OWN,
-    pays=True,
+    spends=True,
     unproven=True,
     stored=_BUDGET_BODY | {"by": By, "reason": Reason},
     may_store=_PROMISE,
@@ -183,7 +183,7 @@ class ChangeCap(
     verb="cap-changed",
     role=OWN,
     repeatable=False,
-    variants={Verb.PARTITION_RAISED: {"pays": True, "unproven": True}},
+    variants={Verb.PARTITION_RAISED: {"spends": True, "unproven": True}},
     stored={"caps": _StoredCaps, "by": By, "reason": Reason},
     may_store=_PROMISE,
 ):

@@ -37,7 +37,7 @@ def _methods(name: str, value: Any) -> dict[str, str]:
 
 
 _Request = Annotated[Mapping[str, Any], Arg("what was asked", kind=Kind(_require_request))]
-_Methods = Annotated[Mapping[str, str], Arg("how the price was found, by kind of budget", kind=Kind(_methods))]
+_Methods = Annotated[Mapping[str, str], Arg("how the cost was found, by kind of budget", kind=Kind(_methods))]
 
 
 class RegisterPlan(
@@ -135,7 +135,7 @@ class OverrideCost(
     def check_body(cls, body: Mapping[str, Any]) -> None:
         """Requires an amount."""
         if body["request"]["amount"] is None:
-            raise ValueError("an overridden price must state its amount")
+            raise ValueError("a cost override must state its amount")
 
 
 class Reservation(OfRelease):
@@ -177,7 +177,7 @@ class Reservation(OfRelease):
     def compute_costs(self, at: At) -> dict[str, Cost]:
         """What it costs, by kind of budget."""
         found, missing = self._split_costs(at, self.request_at(at))
-        assert not missing, "prices are worked out before"
+        assert not missing, "costs are computed before"
         return found
 
     def entry(self, at: At) -> Entry:  # noqa: D102
@@ -243,7 +243,7 @@ class Reserve(
             charge.id,
             {"until": self.until},
         ):
-            raise ConflictError(f"charge {charge.key!r} is held until {charge.until or 'it is given back'}")
+            raise ConflictError(f"charge {charge.key!r} is held until {charge.until or 'it is cancelled'}")
 
 
 class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVATION):
@@ -251,7 +251,7 @@ class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVAT
 
     Run it before the release.
 
-    A key that somebody reserved or started is theirs to finish, and a conflict here.
+    A key that another caller reserved or started is theirs to finish, and a conflict here.
 
     Example: epsilog ledger charge acme/claims --key question-1 --release release.json
     """
@@ -261,7 +261,7 @@ class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVAT
 
     def require_done(self, at: At, charge: ChargeRecord) -> None:  # noqa: ARG002, D102
         if charge.state not in CLOSED_STATES:
-            raise ConflictError(f"charge {charge.key!r} is {charge.state}: whoever reserved it starts and commits it")
+            raise ConflictError(f"charge {charge.key!r} is {charge.state}: its owner starts and commits it")
 
 
 class ChargeCommand(Command, subject=CHARGE):

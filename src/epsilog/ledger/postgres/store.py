@@ -117,12 +117,12 @@ class PostgresStore(SqlStore):
     def _check_before_write(self, connection: Any) -> None:
         """Lock the head row for the only writer; refuse a copy and a server that does not sync."""
         found = connection.execute(f"SELECT home, {_SYNCS} FROM head FOR UPDATE").fetchone()  # noqa: S608
-        made, *settings = found or ("nobody knows where", "on", "on")
+        made, *settings = found or ("an unknown place", "on", "on")
         _require_synced(*settings)
         here = self._homes[connection]
         if made != here:
             raise StorageError(
-                f"ledger {self.address} is a copy: it was made at {made} and lies at {here}, and both could be "
+                f"ledger {self.address} is a copy: it was made at {made} and is at {here}, and both could be "
                 "spent. Read it only"
             )
 

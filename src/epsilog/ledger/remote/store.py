@@ -69,7 +69,7 @@ class RemoteSession:
             more = bool(found["more"]) and bool(rows)
             for row in rows:
                 if row.position <= after:
-                    raise LedgerIntegrityError("is told out of its order", index=row.position)
+                    raise LedgerIntegrityError("is out of order", index=row.position)
                 after = row.position
                 yield row
             left = None if left is None else left - len(rows)
@@ -95,11 +95,11 @@ class RemoteSession:
 
     def latest(self, _: str) -> Entry | None:
         """Refuse: ledger-wide entries are visible only with access to all of the ledger."""
-        raise StorageError("a server tells nothing of the whole ledger here")
+        raise StorageError("a server does not show ledger-wide entries here")
 
     def read_stored_state(self) -> StoredState:
         """Refuse: the server compares its stored state itself."""
-        raise StorageError("a server tells nothing that it keeps beside the entries")
+        raise StorageError("a server does not show its stored state")
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
         """The budgets among some scopes, ancestors first; all that the token may see for None."""
@@ -167,8 +167,7 @@ class RemoteStore(Served):
         replayed = found["replayed"] is not False  # new only if it is said to be
         if lost and replayed and isinstance(command, ChargeAtOnce):
             raise OutcomeUnknownError(
-                f"an answer was lost: charge {command.key!r} stands, and whether it is new or was there before is not "
-                "known"
+                f"an answer was lost: charge {command.key!r} exists, and it is not known whether it is new"
             )
         return Done(reserved=_read_reservation(found["entry"], command.to_json()), replayed=replayed)
 
@@ -217,7 +216,7 @@ class RemoteStore(Served):
                 "the head that the server names is not that of its entries", index=replayed.count
             )
         if now == head and replayed.balances != {budget.scope: budget for budget in stated}:
-            raise LedgerIntegrityError("the balances that the server tells are not those of its entries")
+            raise LedgerIntegrityError("the balances of the server are not those of its entries")
         return replace(replay.recheck_costs(replayed, seconds=seconds), charges_compared=False)
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ def _names(path: Path) -> Iterator[Diagnostic]:
     message = "one name" if links == 1 else f"{links} names (hard links): two of them could be spent, so it is refused"
     yield Diagnostic("names", links == 1, message)
     if path.is_symlink():
-        yield Diagnostic("link", True, f"a symbolic link to {path.resolve()}; its log lies there")
+        yield Diagnostic("link", True, f"a symbolic link to {path.resolve()}; its log is there")
 
 
 def _rights(path: Path) -> Iterator[Diagnostic]:
@@ -69,7 +69,7 @@ def _rights(path: Path) -> Iterator[Diagnostic]:
         sticky = what == "folder" and found.st_mode & stat.S_ISVTX
         others = bool(found.st_mode & stat.S_IWOTH) and not sticky
         group = bool(found.st_mode & stat.S_IWGRP)
-        who = "anybody on this machine" if others else "its group" if group else "its owner alone"
+        who = "anyone on this machine" if others else "its group" if group else "its owner alone"
         yield Diagnostic(f"{what} rights", not others, f"{who} may write to it ({stat.filemode(found.st_mode)})")
         if not os.access(place, os.W_OK):
             yield Diagnostic(f"{what} access", None, "you may not write to it: it can be read here, and not charged")
@@ -78,7 +78,7 @@ def _rights(path: Path) -> Iterator[Diagnostic]:
 def _disk(path: Path) -> Diagnostic:
     kind = get_file_system(path.resolve())
     if kind is None:
-        return Diagnostic("disk", None, "its kind is not told by this machine; keep a ledger on a local disk")
+        return Diagnostic("disk", None, "this machine does not report its kind; keep a ledger on a local disk")
     if kind in NETWORK or kind.startswith("fuse"):
         return Diagnostic("disk", False, f"{kind}: locks and syncs may not be what they say; keep it on a local disk")
     if kind in VOLATILE:
@@ -106,7 +106,7 @@ def _log(path: Path) -> Diagnostic:
         return Diagnostic("log", True, "none: the file is whole by itself")
     names = ", ".join(name.name for name in left)
     return Diagnostic(
-        "log", True, f"{names}: somebody has it open, or was killed; copy the file with them, or by `backup`"
+        "log", True, f"{names}: a process has it open, or was killed; copy the file with them, or by `backup`"
     )
 
 

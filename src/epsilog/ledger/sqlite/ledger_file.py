@@ -117,7 +117,7 @@ class LedgerFile:
     def check(self) -> None:
         """Require that the open file is at its path, under that name alone."""
         if _lone(self.path) != self._inode:
-            raise StorageError(f"ledger {self.path} is open, and another file lies there now")
+            raise StorageError(f"ledger {self.path} is open, and another file is at its path now")
 
     def check_size(self) -> None:
         """Requires that the file is as long as it was, before something is written to it: a ledger's never shrinks."""

@@ -285,8 +285,8 @@ def _translate_error(error: Exception, path: Path) -> Exception:
         return StorageError(f"ledger {path} stayed locked for {PATIENCE:g} s")
     if make_sidecar_path(path, "-wal").exists() and not os.access(path.parent, os.W_OK):
         return StorageError(
-            f"ledger {path} has a log beside it and lies where nothing can be written ({reason}): copy the file and "
-            f"{path.name}-wal to a folder of your own and read them there"
+            f"ledger {path} has a log and is in a read-only folder ({reason}): copy the file and {path.name}-wal to a "
+            "writable folder and read them there"
         )
     if isinstance(error, version.sqlite.ProgrammingError):  # a connection that an interrupt closed: the file is whole
         return StorageError(f"ledger {path}: {reason}")

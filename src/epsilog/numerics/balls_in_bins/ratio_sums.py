@@ -35,8 +35,8 @@ _MEAN = 16  # of a quotient of masses, and what is added to it, by the mass
 _CONTRACTED = 8  # of a mass times a lattice point less another mass, by both, and of four sums of such
 _LOG_TOTAL = 20  # of a logarithm and its product with a count, by its size
 _TILT = 16  # of a rate times a value, by its size: two, and those of the value
-_STRIKE = 64  # of a strike, by its size: those of its own formula
-_EXCESS = 96  # of an excess: an exponential, products and sums of what carries errors of its own
+_STRIKE = 64  # of a strike, by its size: those of its formula
+_EXCESS = 96  # of an excess: an exponential, products and sums of terms with errors
 _POLAR = 8  # of a complex power by its logarithm: a function, a product
 
 
@@ -140,7 +140,7 @@ def _contract(
     error = p_error[:-1] + y[:-1] * q_error[:-1] + gamma(_CONTRACTED) * (p[:-1] + y[:-1] * q[:-1])
     error[0] = 0.0
     weight, weight_error = q.copy(), q_error + gamma(_CONTRACTED) * q
-    weight[:-1] += np.maximum(short, 0.0) / gaps  # the point above gives mass to a cell whose mean is too low
+    weight[:-1] += np.maximum(short, 0.0) / gaps  # a cell with too low a mean gets mass from the point above
     weight[1:] -= np.maximum(short, 0.0) / gaps
     # a cell with too high a mean gets mass from the point below
     weight[1:-1] += np.maximum(-short[1:], 0.0) / gaps[:-1]

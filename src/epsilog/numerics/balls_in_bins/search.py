@@ -42,7 +42,7 @@ _HEAVY = 2.0  # a mu from which on one ratio decides
 _CELLS = 600  # of the planning distribution
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
 _HEADROOM = 1.5  # how far above the strike a ratio is kept on the lattice
-_EXCESS = 14  # roundings of an exponential, a product and a quotient, and room for what is added: ELEMENTARY + 2 + 8
+_EXCESS = 14  # roundings of an exponential, a product and a quotient, and of sums: ELEMENTARY + 2 + 8
 
 
 class SearchHint(NamedTuple):

@@ -46,7 +46,7 @@ _AFFORDABLE = 5.0  # nats of accuracy that a shorter transform may cost
 _OFFSET = 8  # of a sum of products that is rounded once, by their sizes
 _EXPONENT = 32  # of a tilt times a difference, by the sizes: three, and those of the offset
 _CHERNOFF = 62  # of an exponential of what is rounded to its side already, and of the kernel's peak
-_PLACE = 8  # of where a lattice point lies from epsilon, by the sizes of all terms: four
+_PLACE = 8  # of the distance of a lattice point from epsilon, by the sizes of all terms: four
 _TOTAL = 128  # of a sum of four waves that turn, by their sizes: fewer than four functions and eight products each
 
 
@@ -225,7 +225,8 @@ class LatticeComposition:
         step, theta = self._step, self.theta
         self.work += len(self._spectrum.frequency)
         first = math.floor((epsilon - self.offset) / step) + 1
-        first = max(first, self._high + 1 - self.size)  # below the window lies next to nothing; the error counts it
+        # the mass below the window is negligible, and the error counts it
+        first = max(first, self._high + 1 - self.size)
         misplacement = gamma(_PLACE) * (abs(epsilon) + abs(self.offset) + step * abs(first))
         start = self.offset + first * step - epsilon + self._sign * misplacement
         lead, most = self._lead(epsilon), kernel_max(theta)

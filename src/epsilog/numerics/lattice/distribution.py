@@ -26,9 +26,9 @@ _SLICES = 5  # outcomes are cut this many times finer than the lattice before th
 _WALKS, _FREE_WALK, _COARSER = 6, 400_000, 4.0  # cells that merging may look at in vain, and what follows
 
 _RATES = np.geomspace(0.02, 40, 18).tolist()  # exponents of Chernoff's bound, in standard deviations
-_START = 13  # of these: about the best for a normal law and the nats in use
-_MOST = 500.0  # an exponent whose exponential a double holds
-_OWN = 6  # roundings of a mean of two masses under one law: a difference, products, sums
+_START = 13  # of these: about the best for a normal distribution and the usual nats
+_MOST = 500.0  # an exponent with an exponential in double range
+_OWN = 6  # roundings of a mean of two masses under P or under Q: a difference, products, sums
 _POINT = ELEMENTARY + 10  # of the mass of a lattice point: expm1 of a gap, a quotient, and up to eight others
 _LEFT = 64  # of 1 less two masses, absolute: fewer than 16
 

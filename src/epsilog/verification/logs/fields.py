@@ -8,25 +8,25 @@ import numpy as np
 
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.mapping import Norms, TimeColumn
-from epsilog.verification.logs.tables import MOST_ROUNDS, Field
+from epsilog.verification.logs.tables import MOST_ROUNDS, LogField
 from epsilog.verification.sampler_tests import Ids, Numbers
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def make_round_field(section: str, column: str, first: int) -> Field:
+def make_round_field(section: str, column: str, first: int) -> LogField:
     """The column of a round's number, from the log's own first."""
     return tables.make_integer_column(f"{section}.round", column, first, MOST_ROUNDS)
 
 
-def make_norm_fields(name: str, columns: Norms) -> list[Field]:
+def make_norm_fields(name: str, columns: Norms) -> list[LogField]:
     """A column of norms, or one for each group of parameters."""
     groups = {"": columns} if isinstance(columns, str) else {f".{group}": column for group, column in columns.items()}
     return [tables.make_non_negative_column(f"{name}{group}", column) for group, column in groups.items()]
 
 
-def make_time_field(name: str, told: TimeColumn | None, *, blank: bool = False) -> list[Field]:
+def make_time_field(name: str, told: TimeColumn | None, *, blank: bool = False) -> list[LogField]:
     """The column of a time, where one is logged."""
     return [] if told is None else [tables.make_time_column(name, told.column, told.unit, blank=blank)]
 

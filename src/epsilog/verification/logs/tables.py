@@ -40,7 +40,7 @@ _FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class LogField:
     """One column that is read.
 
     Attributes:
@@ -83,34 +83,34 @@ class ReadSummary:
     where: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def make_integer_column(name: str, column: str, low: int, high: int = LARGEST - 1) -> Field:
+def make_integer_column(name: str, column: str, low: int, high: int = LARGEST - 1) -> LogField:
     """A column of whole numbers; 3.0 is one."""
     bound = f"a whole number in [{low}, {high}]" if high < LARGEST - 1 else f"a whole number, at least {low}"
-    return Field(name, column, bound, _number, lambda x: (x == x.floor()) & x.is_between(low, high))
+    return LogField(name, column, bound, _number, lambda x: (x == x.floor()) & x.is_between(low, high))
 
 
-def make_positive_column(name: str, column: str) -> Field:
+def make_positive_column(name: str, column: str) -> LogField:
     """A column of finite numbers above 0."""
-    return Field(name, column, "finite and above 0", _number, lambda x: x.is_finite() & (x > 0))
+    return LogField(name, column, "finite and above 0", _number, lambda x: x.is_finite() & (x > 0))
 
 
-def make_non_negative_column(name: str, column: str) -> Field:
+def make_non_negative_column(name: str, column: str) -> LogField:
     """A column of finite numbers, none below 0."""
-    return Field(name, column, "finite and at least 0", _number, lambda x: x.is_finite() & (x >= 0))
+    return LogField(name, column, "finite and at least 0", _number, lambda x: x.is_finite() & (x >= 0))
 
 
-def make_finite_column(name: str, column: str) -> Field:
+def make_finite_column(name: str, column: str) -> LogField:
     """A column of finite numbers."""
-    return Field(name, column, "finite", _number, lambda x: x.is_finite())
+    return LogField(name, column, "finite", _number, lambda x: x.is_finite())
 
 
-def make_text_column(name: str, column: str) -> Field:
+def make_text_column(name: str, column: str) -> LogField:
     """A column of words."""
     bound = "text that is not blank, in one line (an open quote?)"
-    return Field(name, column, bound, _text, lambda x: (x.str.len_bytes() > 0) & ~x.str.contains("\n", literal=True))
+    return LogField(name, column, bound, _text, lambda x: (x.str.len_bytes() > 0) & ~x.str.contains("\n", literal=True))
 
 
-def make_time_column(name: str, column: str, unit: str, *, blank: bool = False) -> Field:
+def make_time_column(name: str, column: str, unit: str, *, blank: bool = False) -> LogField:
     """A column of points in time, as seconds since 1970."""
     bound = {
         "iso": "a time such as 2026-01-31T10:00:00, without an offset or with Z, in 2000 to 2099",
@@ -121,7 +121,7 @@ def make_time_column(name: str, column: str, unit: str, *, blank: bool = False) 
     def parse(raw: pl.Expr, kind: Any) -> pl.Expr:
         return _iso(raw, kind) if unit == "iso" else _number(raw, kind) / (1000 if unit == "ms" else 1)
 
-    return Field(name, column, bound, parse, lambda x: x.is_between(EARLIEST, LATEST), blank)
+    return LogField(name, column, bound, parse, lambda x: x.is_between(EARLIEST, LATEST), blank)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +141,7 @@ class CheckedRows:
         return _collect(self.frame if frame is None else frame)
 
 
-def open_log_file(source: LogFile, base: Path, section: str, fields: Sequence[Field]) -> CheckedRows:
+def open_log_file(source: LogFile, base: Path, section: str, fields: Sequence[LogField]) -> CheckedRows:
     """Opens a file and checks every value of the columns that are wanted.
 
     Raises:
@@ -334,21 +334,21 @@ def _build_filter(where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.Expr
     return wanted
 
 
-def _parse_columns(frame: pl.LazyFrame, fields: Sequence[Field], kinds: Mapping[str, Any]) -> pl.LazyFrame:
+def _parse_columns(frame: pl.LazyFrame, fields: Sequence[LogField], kinds: Mapping[str, Any]) -> pl.LazyFrame:
     """Each row's number, its columns as they stand, and what they were read as."""
     raw = [import_polars().col(field.column).alias(f"raw {i}") for i, field in enumerate(fields)]
     parsed = [field.parse(import_polars().col(field.column), kinds[field.column]).alias(field.name) for field in fields]
     return frame.select("#row", *raw, *parsed)
 
 
-def _left_out(held: pl.LazyFrame, fields: Sequence[Field]) -> tuple[int, int]:
+def _left_out(held: pl.LazyFrame, fields: Sequence[LogField]) -> tuple[int, int]:
     """How many rows a filter leaves out, and how many of them could have been read."""
     bad = import_polars().any_horizontal(*(_bad(i, field) for i, field in enumerate(fields)))
     counted = _collect(held.select(import_polars().len().alias("#"), (~bad).sum().alias("like")))
     return int(counted["#"].item()), int(counted["like"].item())
 
 
-def _check_rows(held: pl.LazyFrame, fields: Sequence[Field], section: str, file: str) -> int:
+def _check_rows(held: pl.LazyFrame, fields: Sequence[LogField], section: str, file: str) -> int:
     """Counts the rows, and refuses the first value that is out of its bounds."""
     bad = [_bad(i, field) for i, field in enumerate(fields)]
     counted = _collect(
@@ -367,7 +367,7 @@ def _check_rows(held: pl.LazyFrame, fields: Sequence[Field], section: str, file:
     return int(counted["#"].item())
 
 
-def _bad(place: int, field: Field) -> pl.Expr:
+def _bad(place: int, field: LogField) -> pl.Expr:
     """Whether a value is out of its bounds; one that is missing where it must not be is."""
     raw, value = import_polars().col(f"raw {place}"), import_polars().col(field.name)
     wrong: pl.Expr = value.is_null() | ~field.holds(value).fill_null(value=False)
