@@ -1,4 +1,4 @@
-"""One fact, one description: library, command line, API, programme file and docs agree on names, bounds and words."""
+"""One fact, one description: library, command line, API, run config and docs agree on names, bounds and words."""
 
 import dataclasses
 import inspect
@@ -18,7 +18,7 @@ from epsilog.terms.fields import REQUIRED, Field
 
 FACTS = fields.list_fields(plan.QUESTIONS["/federated/curve"])
 QUERIES = fields.list_fields(plan.QUESTIONS["/queries"])
-PAGE = (Path(__file__).parents[1] / "docs/how-to/programme-file.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs/how-to/run-config.md").read_text(encoding="utf-8")
 BOUNDARY = {
     "without_replacement": parameters.WITHOUT_REPLACEMENT,
     "rounds_per_release": parameters.ROUNDS_PER_RELEASE,
@@ -98,7 +98,7 @@ def inside(fact: Field, kind: type):
     return kind(fact.ge) if fact.ge is not None else 5e-324
 
 
-# the programme file
+# the run config
 
 
 GIVEN = {"clients": 12, "cohort_size": 3, "rounds": 4, "max_participations": 2, "epochs": 1, "noise_multiplier": 1.0}
