@@ -192,7 +192,7 @@ def answered(frame):
                 )
 
         yield said(added)
-    yield said(lambda: map(shown, contributions._values(contributions._collect_columns(frame, ["v"]), "v")))
+    yield said(lambda: map(shown, contributions._list_values(contributions._collect_columns(frame, ["v"]), "v")))
 
 
 def learnt(table):

@@ -1,8 +1,8 @@
-"""CSV files read by lines: a row ends where its line ends, so one row can change only itself.
+"""Read CSV files by lines: a row ends with its line, so that one row can change only itself.
 
-In the usual format a quote that stays open takes the lines after it into its value: one row would drop other people's
-rows, or decide whether the file can be read at all. Here a value ends at its line's end, whatever it holds, and no
-line is refused. A value that holds a line break is therefore cut, and what follows it is read as rows of their own.
+In the usual format, an open quote takes the following lines into its value: one row could remove other rows, or make
+the file unreadable. Here, a value ends with its line, and no line is refused. A value with a line break is therefore
+cut, and the rest is read as further rows.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["header_line", "is_one_way", "scan_lines", "split_line"]
 
 _QUOTE, _RETURN, _NEWLINE = b'"\r\n'
-_AT_ONCE = 1 << 24  # bytes that are looked at together
-_GZIP, _MARK = b"\x1f\x8b", b"\xef\xbb\xbf"
+_CHUNK_BYTES = 1 << 24
+_GZIP, _BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"
 
 
 def scan_lines(path: Path, separator: str) -> pl.LazyFrame:
-    """A CSV file as a lazy frame whose columns are all text; a file with quotes is read into memory.
+    """Scan a CSV file as a lazy frame with text columns; a file with quotes is read into memory.
 
-    A row that is too long is cut, one that is too short is blank at its end.
+    A row that is too long is cut, and one that is too short is filled with blanks.
 
     Args:
         path: of the file, plain or with gzip; its first line names the columns.
@@ -54,18 +54,18 @@ def scan_lines(path: Path, separator: str) -> pl.LazyFrame:
     sign = separator.encode()
     if is_one_way(path, sign):
         return pl.scan_csv(path, glob=False, **stated).collect().lazy()
-    return pl.scan_csv(io.BytesIO(b"".join(_rewritten(path, sign))), **stated).collect().lazy()
+    return pl.scan_csv(io.BytesIO(b"".join(_rewrite_lines(path, sign))), **stated).collect().lazy()
 
 
 def header_line(path: Path, most: int) -> bytes:
-    """The first line of a CSV file, of which at most so many bytes are read."""
-    with _opened(path) as file:
-        line: bytes = file.read(most).removeprefix(_MARK).partition(b"\n")[0]
+    """Return the first line of a CSV file, from at most ``most`` bytes."""
+    with _open(path) as file:
+        line: bytes = file.read(most).removeprefix(_BYTE_ORDER_MARK).partition(b"\n")[0]
     return line.removesuffix(b"\r")
 
 
 def split_line(line: bytes, separator: bytes) -> list[bytes]:
-    """The values of one line: a quoted one ends at its closing quote, or else where the line ends.
+    """Split one line into values; a quoted value ends at its closing quote, or with the line.
 
     >>> split_line(b'1,"a, ""b",c"d,"open, to the end', b",")
     [b'1', b'a, "b', b'c"d', b'open, to the end']
@@ -90,23 +90,23 @@ def _patterns(separator: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     return re.compile(rb'"((?:[^"]+|"")*)"?(' + other + b")", re.DOTALL), re.compile(other, re.DOTALL)
 
 
-def _rewritten(path: Path, separator: bytes) -> Iterator[bytes]:
-    """The lines again, those that hold a quote with their values written so that they are read in one way."""
-    with _opened(path) as file:
+def _rewrite_lines(path: Path, separator: bytes) -> Iterator[bytes]:
+    """Yield the lines; in those with a quote, all values are quoted unambiguously."""
+    with _open(path) as file:
         for place, line in enumerate(file):
-            text = (line.removeprefix(_MARK) if place == 0 else line).removesuffix(b"\n")
-            if b'"' in text:  # other lines stay as they are, so that they are read as in a file without quotes
+            text = (line.removeprefix(_BYTE_ORDER_MARK) if place == 0 else line).removesuffix(b"\n")
+            if b'"' in text:  # other lines are unchanged, as in a file without quotes
                 values = split_line(text.removesuffix(b"\r"), separator)
                 text = separator.join(b'"' + value.replace(b'"', b'""') + b'"' for value in values)
             yield text + b"\n"
 
 
 def _has_quotes(path: Path) -> bool:
-    return any((chunk == _QUOTE).any() for chunk in _chunks(path))
+    return any((chunk == _QUOTE).any() for chunk in _read_chunks(path))
 
 
 def is_one_way(path: Path, separator: bytes) -> bool:
-    """Whether every reader finds the same rows, one a line: each quote opens a value, closes it or is doubled.
+    """Return whether every reader finds the same rows, one per line: each quote opens or closes a value, or is doubled.
 
     Args:
         path: of the file, plain or with gzip.
@@ -115,7 +115,7 @@ def is_one_way(path: Path, separator: bytes) -> bool:
     ends = np.zeros(256, np.bool_)
     ends[np.frombuffer(separator + b'\r\n"', np.uint8)] = True  # what may stand on either side of a quoted value
     inside, last = False, np.frombuffer(b"\n", np.uint8)  # as after a line
-    for chunk in _chunks(path):
+    for chunk in _read_chunks(path):
         text = np.concatenate((last, chunk))
         quotes = np.flatnonzero(chunk == _QUOTE) + 1
         opening, closing = quotes[int(inside) :: 2], quotes[1 - int(inside) :: 2]
@@ -133,16 +133,16 @@ def is_one_way(path: Path, separator: bytes) -> bool:
     return not inside and last[0] != _RETURN
 
 
-def _chunks(path: Path) -> Iterator[NDArray[np.uint8]]:
-    """The bytes of a file, without the mark of UTF-8 at its beginning."""
-    with _opened(path) as file:
-        content = file.read(_AT_ONCE).removeprefix(_MARK)
+def _read_chunks(path: Path) -> Iterator[NDArray[np.uint8]]:
+    """Yield the bytes of a file, without the byte order mark."""
+    with _open(path) as file:
+        content = file.read(_CHUNK_BYTES).removeprefix(_BYTE_ORDER_MARK)
         while content:
             yield np.frombuffer(content, np.uint8)
-            content = file.read(_AT_ONCE)
+            content = file.read(_CHUNK_BYTES)
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     with path.open("rb") as file:
-        begins = file.read(2)
-    return gzip.open(path) if begins == _GZIP else path.open("rb")
+        magic = file.read(2)
+    return gzip.open(path) if magic == _GZIP else path.open("rb")

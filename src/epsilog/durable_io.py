@@ -1,6 +1,6 @@
-"""What is written stays written: files and names that a power cut after the call no longer takes away.
+"""Write files durably: after the call returns, a power cut loses neither bytes nor names.
 
-A file's bytes and its name are two things: the bytes are synced with the file, the name with the folder that holds it.
+The bytes are synced with the file, and the name with its folder.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Writes a file whose bytes last; its name lasts once the folder is synced too."""
-    _put(path, "wb", content)
+    """Write a file and sync its bytes; ``sync_folder`` makes its name durable."""
+    _write(path, "wb", content)
 
 
 def append_durably(path: Path, content: bytes) -> None:
-    """Adds bytes that last at the end of a file, made if need be; see ``write_durably`` for its name."""
-    _put(path, "ab", content)
+    """Append to a file, created if absent, and sync its bytes; ``sync_folder`` makes its name durable."""
+    _write(path, "ab", content)
 
 
-def _put(path: Path, mode: str, content: bytes) -> None:
+def _write(path: Path, mode: str, content: bytes) -> None:
     with path.open(mode) as file:
         file.write(content)
         file.flush()
@@ -27,7 +27,7 @@ def _put(path: Path, mode: str, content: bytes) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Makes the bytes of a file last, whoever wrote them."""
+    """Sync the bytes of a file, of any writer."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -36,8 +36,8 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes every name that was made, changed or removed in a folder last; as its file system does, on Windows."""
-    if os.name == "nt":  # a folder cannot be opened there
+    """Sync the names that were created, changed or removed in a folder; do nothing on Windows."""
+    if os.name == "nt":  # cannot open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -47,25 +47,25 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_atomically(file: Path, content: bytes, *, private: bool = False) -> None:
-    """Replaces a file so that a kill or a power cut leaves the old one or the new one, never half of it.
+    """Replace a file so that a kill or a power cut leaves the old one or the new one, never a part.
 
     Args:
-        file: what is replaced; where it is a link, the link.
-        content: all of it.
-        private: its owner alone may read it, from the first byte on.
+        file: the file; a link itself is replaced.
+        content: the whole content.
+        private: whether only the owner may read it, from the first byte on.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    waiting = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     if private:
-        waiting.unlink(missing_ok=True)  # left by a kill, or put there by somebody else
-        os.close(os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    write_durably(waiting, content)
-    waiting.replace(file)
+        temporary.unlink(missing_ok=True)  # of a killed process, or of another user
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    write_durably(temporary, content)
+    temporary.replace(file)
     sync_folder(file.parent)
 
 
 def level_times(folder: Path, *, to: Path) -> None:
-    """Gives a folder and everything in it the time of one of its files: copies of it tell no other."""
+    """Give a folder and everything in it the time of one file, so that copies reveal no other time."""
     when = to.stat().st_mtime_ns
     for path in (*folder.rglob("*"), folder):
         os.utime(path, ns=(when, when), follow_symlinks=False)

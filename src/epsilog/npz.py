@@ -1,4 +1,4 @@
-"""A released model's file: arrays of doubles by name, in the order in which they make up the parameter vector."""
+"""Read and write the file of a released model: arrays of doubles by name, in the order of the parameter vector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arrays = Mapping[str, NDArray[np.float64]]
 
 
 def encode_npz(arrays: Arrays) -> bytes:
-    """An NPZ file; the same arrays give the same bytes."""
+    """Encode arrays as an NPZ file; the same arrays give the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as packed:
         for name, array in arrays.items():
@@ -24,10 +24,10 @@ def encode_npz(arrays: Arrays) -> bytes:
 
 
 def decode_npz(content: bytes) -> dict[str, NDArray[np.float64]]:
-    """The arrays of an NPZ file, which take no more memory than the file.
+    """Decode an NPZ file with no more memory than its size.
 
     Raises:
-        ValueError: no NPZ file, a compressed one, a name twice or of two meanings, or anything else than doubles.
+        ValueError: the file is no NPZ file or compressed, has duplicate or ambiguous names, or not only doubles.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -36,29 +36,29 @@ def decode_npz(content: bytes) -> dict[str, NDArray[np.float64]]:
                 raise ValueError("it is compressed")
             if sum(each.file_size for each in entries) > len(content):
                 raise ValueError("its entries overlap")
-            names = [_name(each.filename) for each in entries]
+            names = [_parse_name(each.filename) for each in entries]
             if len(set(names)) != len(names):
                 raise ValueError("a name stands there twice")
-            arrays = {name: _array(packed.read(each)) for each, name in zip(entries, names, strict=True)}
+            arrays = {name: _parse_array(packed.read(each)) for each, name in zip(entries, names, strict=True)}
     except ValueError:
         raise
-    except Exception as error:  # zipfile raises many kinds
+    except Exception as error:  # zipfile raises many types
         raise ValueError(f"{error}" or type(error).__name__) from error
     if not arrays:
         raise ValueError("it holds no array")
     return arrays
 
 
-def _name(stored: str) -> str:
-    """An array's name. NumPy asks for a name as it stands before it adds .npy, and must find what we find."""
+def _parse_name(stored: str) -> str:
+    """Return the name of an array; refuse one that NumPy would resolve to another entry."""
     name = stored.removesuffix(".npy")
     if stored != f"{name}.npy" or name.endswith(".npy"):
         raise ValueError("a name does not end in .npy once: other readers may take it for another's")
     return name
 
 
-def _array(content: bytes) -> NDArray[np.float64]:
-    """One array; a head that promises more numbers than follow is refused before room is made for them."""
+def _parse_array(content: bytes) -> NDArray[np.float64]:
+    """Return one array; check the size in its header before allocating memory."""
     file = io.BytesIO(content)
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError("an array is of another version of the format")
@@ -72,10 +72,10 @@ def _array(content: bytes) -> NDArray[np.float64]:
 
 
 def concatenate_arrays(arrays: Arrays) -> NDArray[np.float64]:
-    """All arrays, one after another; shape (d,)."""
+    """Concatenate all arrays; shape (d,)."""
     return np.concatenate([np.reshape(each, -1) for each in arrays.values()], dtype=np.float64)
 
 
 def hash_arrays(arrays: Arrays) -> str:
-    """SHA-256 of all numbers as little-endian doubles, 64 hex digits: the hash of a round that a ledger holds."""
+    """Return the SHA-256 of all numbers as little-endian doubles, 64 hex digits, as a ledger stores it for a round."""
     return hashlib.sha256(concatenate_arrays(arrays).astype("<f8").tobytes()).hexdigest()

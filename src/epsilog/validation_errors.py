@@ -1,7 +1,7 @@
-"""What a strict model refuses, in the voice of ``terms.check``: programme files and API questions speak alike.
+"""Convert errors of pydantic to ``CheckError``, so that run configs and API requests have the errors of the library.
 
-pydantic finds all that is wrong with a document at once. Each of its findings becomes the ``CheckError`` that the
-library itself would raise: the path of the field, what it must be, and what it was.
+pydantic reports all errors of a document at once. Each becomes the ``CheckError`` that the library would raise, with
+the path of the field, its bound and its value.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from epsilog.terms import CheckError
 
 __all__ = ["convert_validation_errors"]
 
-_LONGEST = 200  # characters of a value that are repeated
-_BRANCH = re.compile(r"(constrained|function|literal)[-\[].*")  # how pydantic names an alternative of a field
+_MAX_CHARACTERS = 200  # of a value in an error
+_ALTERNATIVE = re.compile(r"(constrained|function|literal)[-\[].*")  # pydantic's name of an alternative of a field
 _KINDS = {
     "bool": "true or false",
     "dict": "an object",
@@ -48,55 +48,57 @@ _BOUNDS = {
 def convert_validation_errors(
     found: Iterable[Mapping[str, Any]], *, hidden: Collection[str] = ()
 ) -> tuple[CheckError, ...]:
-    """What ``ValidationError.errors()`` found, one for each field.
+    """Return one error per field from ``ValidationError.errors()``.
 
     Args:
-        found: pydantic's findings.
-        hidden: steps of a path that a reader does not see, such as the kinds of a tagged union.
+        found: the errors of pydantic.
+        hidden: steps of a path that messages omit, such as the tags of a union.
     """
     by_field: dict[str, CheckError] = {}
-    for error in (_refusal(item, hidden) for item in found):
+    for error in (_convert_error(item, hidden) for item in found):
         before = by_field.get(error.field)
-        by_field[error.field] = error if before is None else _either(before, error)
+        by_field[error.field] = error if before is None else _merge_alternatives(before, error)
     return tuple(by_field.values())
 
 
-def _either(one: CheckError, other: CheckError) -> CheckError:
-    """A field with alternatives must be one of them."""
+def _merge_alternatives(one: CheckError, other: CheckError) -> CheckError:
+    """Merge the errors of two alternatives of a field."""
     return CheckError(one.field, f"{one.bound}, or {other.bound}", one.value, one.verb)
 
 
-def _refusal(item: Mapping[str, Any], hidden: Collection[str]) -> CheckError:
-    kind, said = str(item["type"]), item.get("ctx", {})
-    at = _path([step for step in item["loc"] if step not in hidden and not _BRANCH.fullmatch(str(step))])
-    inner = said.get("error")
+def _convert_error(item: Mapping[str, Any], hidden: Collection[str]) -> CheckError:
+    kind, context = str(item["type"]), item.get("ctx", {})
+    at = _path([step for step in item["loc"] if step not in hidden and not _ALTERNATIVE.fullmatch(str(step))])
+    inner = context.get("error")
     if isinstance(inner, CheckError):
         return inner.under(at)
     if kind.startswith("union_tag"):
-        at = f"{at}.{said['discriminator'].strip(chr(39))}"
-        value = repr(said["tag"]) if "tag" in said else "nothing"
-        return CheckError(at, _BOUNDS["union_tag_invalid"].format(**said) if "tag" in said else "given", _short(value))
-    value = "nothing" if kind == "missing" else _short(repr(item.get("input")))
-    return CheckError(at, _bound(kind, said, str(item["msg"])), value)
+        at = f"{at}.{context['discriminator'].strip(chr(39))}"
+        value = repr(context["tag"]) if "tag" in context else "nothing"
+        return CheckError(
+            at, _BOUNDS["union_tag_invalid"].format(**context) if "tag" in context else "given", _shorten(value)
+        )
+    value = "nothing" if kind == "missing" else _shorten(repr(item.get("input")))
+    return CheckError(at, _describe_bound(kind, context, str(item["msg"])), value)
 
 
-def _bound(kind: str, said: Mapping[str, Any], message: str) -> str:
+def _describe_bound(kind: str, context: Mapping[str, Any], message: str) -> str:
     if kind in _BOUNDS:
-        return _BOUNDS[kind].format(**{name: _round(value) for name, value in said.items()})
+        return _BOUNDS[kind].format(**{name: _round(value) for name, value in context.items()})
     plain = kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float")
     return _KINDS.get(plain) or message.removeprefix("Value error, must be ").removeprefix("Input should be ")
 
 
 def _round(value: Any) -> Any:
-    """1.0 as 1."""
+    """Return 1.0 as 1."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _path(steps: Iterable[Any]) -> str:
-    """``parts[0].count``, as ``check.each`` names what is inside a series."""
+    """Return a path such as ``parts[0].count``."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return text.removeprefix(".")
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."

@@ -50,7 +50,7 @@ def test_each_line_is_a_row_that_nothing_else_changes(path, lines, at_once):
     """Python's own reader is the oracle, line by line."""
     path.write_bytes("\n".join(["u,v", *lines, ""]).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited, "_AT_ONCE", at_once)
+        patch.setattr(delimited, "_CHUNK_BYTES", at_once)
         found = read(path)
     assert [[value.replace("\r", "") for value in row] for row in found] == [alone(line) for line in lines]
 
