@@ -10,7 +10,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Annotated, ClassVar
 
-from epsilog import numerics
 from epsilog.mechanisms import sampling
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.sampling import RandBelow
@@ -206,9 +205,15 @@ class BinomialTrialCount(TrialDistribution):
         return found, self.most / (1 - self.probability) if self.probability < 1 else float(self.most)
 
     def tail_correction(self, top: float) -> float:
-        """By a power."""
+        """By a power; at the largest loss it is no longer told apart.
+
+        >>> BinomialTrialCount(3, 1.0).tail_correction(1.0)
+        600.0
+        """
+        from epsilog.numerics.distributions.base import LARGEST_LOSS  # loads NumPy
+
         part = self.probability * top
-        return (1 - self.most) * math.log1p(-part) if part < 1 else numerics.distributions.base.LARGEST_LOSS
+        return (1 - self.most) * math.log1p(-part) if part < 1 else LARGEST_LOSS
 
     @property
     def rank_odds(self) -> tuple[float, float]:
