@@ -1,0 +1,31 @@
+"""What a reading of risk tells: rates of the best attack, and never more than the claim itself leaves."""
+
+import math
+
+import pytest
+from scipy import stats
+
+from epsilog.accounting import epsilon
+from epsilog.mechanisms import ApproximateDP, Gaussian
+from epsilog.plan.risk_metrics import compute_risk_metrics
+from epsilog.terms import NeighboringRelation
+
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def rates(release, delta=1e-6):
+    return compute_risk_metrics(release, delta=delta, relation=RELATION, known=release, fit=False)["attack"]
+
+
+def test_the_best_attack_on_gaussian_noise_has_its_known_rate():
+    for row in rates(Gaussian(2.0)):
+        assert row["tpr"] == pytest.approx(stats.norm.sf(stats.norm.isf(row["fpr"]) - 0.5), rel=1e-3)
+
+
+@pytest.mark.parametrize("release", [Gaussian(2.0), Gaussian(0.5), ApproximateDP(1.0, 1e-6)])
+def test_no_rate_is_above_what_the_claim_leaves(release):
+    claimed = epsilon(release, delta=1e-6, relation=RELATION).upper
+    rows = rates(release)
+    assert [row["fpr"] for row in rows] == [0.001, 0.01]
+    for row in rows:
+        assert row["fpr"] <= row["tpr"] <= min(1.0, math.exp(claimed) * row["fpr"] * (1 + 1e-9) + 1e-6)
