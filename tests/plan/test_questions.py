@@ -354,3 +354,11 @@ def test_the_risk_of_queries_is_about_a_person():
     told = QUESTIONS["/queries/risk"].parse({"epsilon": 1.0, "queries": 2, "delta": 1e-6}).answer()
     assert "person" in json.dumps(told["of_attacks"])
     assert told["rows"]
+
+
+def test_the_federated_calculator_grades_delta_in_a_sentence():
+    asked = {"population": 1000, "cohort_size": 10, "rounds": 2, "noise_multiplier": 1.0, "delta_cap": None}
+    for delta in (1e-3, 1e-6):
+        told = QUESTIONS["/federated"].parse(asked | {"delta": delta}).answer()
+        assert {"delta_grade", "delta_sentence", "limits"} <= set(told)
+        assert (told["delta_grade"], told["delta_sentence"]) == plan.sentences.grade_delta(delta, 1000)

@@ -1,0 +1,55 @@
+"""What a reader of a server's ledger believes: nothing that does not follow from the entries."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from tests.ledger.conftest import Clock
+from tests.ledger.test_replay import every_verb
+
+from epsilog.ledger import Ledger, replay
+from epsilog.ledger.remote import RemoteStore
+from epsilog.terms import LedgerIntegrityError, PermissionDeniedError
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return every_verb(Clock())[0]
+
+
+def verify(rows, head, balances, later=None):
+    """The check of a server that says so; ``later`` is its head after it was asked for the balances."""
+    heads = iter((head, later or head))
+    session = SimpleNamespace(head=lambda: next(heads), balances=lambda _: balances, rows=lambda: iter(rows))
+
+    @contextmanager
+    def reading():
+        yield session
+
+    store = SimpleNamespace(reading=reading)
+    return RemoteStore.verify(store, progress=None, seconds=60.0, since=None)
+
+
+def test_a_server_is_held_to_its_entries(rows):
+    known = replay.replay_entries(iter(rows))
+    head, balances = (known.count, known.head), list(known.balances.values())
+    assert (verify(rows, head, balances).count, verify(rows, head, balances).head) == head
+    for wrong in ((known.count + 1, known.head), (known.count, "ab" * 32), (known.count - 1, known.head)):
+        with pytest.raises(LedgerIntegrityError, match="head that the server names"):
+            verify(rows, wrong, balances)
+
+
+def test_balances_are_compared_where_nothing_came_between(rows):
+    known = replay.replay_entries(iter(rows))
+    head = known.count, known.head
+    wrong = [replace(one, scope=f"{one.scope}-other") for one in known.balances.values()]
+    with pytest.raises(LedgerIntegrityError, match="balances of the server"):
+        verify(rows, head, wrong)
+    assert verify(rows, head, wrong, later=(known.count + 1, "ab" * 32)).count == known.count
+
+
+def test_nobody_speaks_for_others_through_a_server():
+    store = object.__new__(RemoteStore)
+    with pytest.raises(PermissionDeniedError, match="by their token"):
+        Ledger(store).on_behalf_of("sam")
