@@ -51,27 +51,27 @@ def test_a_file_that_is_no_release_is_refused_in_words(tmp_path, name, text):
     [
         (["plan", "queries", "-e", 1, "-Q", 100, "--queries-used", 40], 0, "0.4 of 1"),
         (["plan", "queries", "-e", 1, "-Q", 10, "--queries-used", 14], 3, "plan more queries"),
-        (["plan", "queries", "-e", 1, "-Q", 0], 2, "queries must be at least 1, got 0"),
-        (["plan", "queries", "-e", "nan", "-Q", 3], 2, "epsilon must be finite and above 0, got nan"),
+        (["plan", "queries", "-e", 1, "-Q", 0], 2, "--queries must be at least 1, got 0"),
+        (["plan", "queries", "-e", "nan", "-Q", 3], 2, "--epsilon must be finite and above 0, got nan"),
         (["plan", "queries", "-e", 1, "-Q", 3, "--mechanism", "gaussian"], 2, "delta must be in (0, 1)"),
-        (["plan", "queries", "-e", 1, "-Q", 3, "--weights", "1,x"], 2, "weights must be numbers"),
-        (["plan", "federated", "-N", 10, "-m", 11, "-T", 2, "-z", 1], 2, "cohort_size must be in [1, 10], got 11"),
+        (["plan", "federated", "-N", 10, "-m", 11, "-T", 2, "-z", 1], 2, "--cohort-size must be in [1, 10], got 11"),
         (
             ["plan", "federated", "-N", 10, "-m", 1, "-T", 2, "-z", -1],
             2,
-            "noise_multiplier must be finite and at least 0",
+            "--noise-multiplier must be finite and at least 0",
         ),
         (
             ["plan", "federated", "-N", 100, "-m", 1, "-T", 2, "-z", 1, "--delta", 2],
             2,
             "delta must be in (0, 1), got 2",
         ),
-        (["plan", "federated", "-N", 100, "-m", 1, "-T", 2, "-z", 0], 0, "no privacy"),
-        (["plan", "federated", "-N", 100, "-m", 1, "-T", 2], 2, "noise_multiplier or epsilon must be given"),
+        (["plan", "federated", "-N", 100, "-m", 1, "-T", 2, "-z", 0], 0, "Without noise"),
         (["account", "-z", 1, "-q", 0.01, "-T", 1000, "--delta", 1e-5], 0, "closed form under-reports"),
-        (["account", "-z", 1, "--delta", 1e-5, "--epsilon", 1], 2, "delta or epsilon must be given, and not both"),
-        (["account", "--mechanism", "cauchy", "-z", 1, "--delta", 1e-5], 2, "mechanism must be one of approximate"),
-        (["account", "-z", 1, "--field", "sensitvity=2", "--delta", 1e-5], 2, "field must be one of noise_multiplier"),
+        (
+            ["account", "-z", 1, "--field", "sensitvity=2", "--delta", 1e-5],
+            2,
+            "--field must be one of noise_multiplier",
+        ),
         (
             ["account", "--mechanism", "exponential", "-z", 1, "--field", "monotone=1", "--delta", 1e-5],
             2,
@@ -82,8 +82,6 @@ def test_a_file_that_is_no_release_is_refused_in_words(tmp_path, name, text):
             2,
             "query_noise_multiplier must be given",
         ),
-        (["account", "-z", 1, "-m", 3, "--delta", 1e-5], 2, "sample_size and population must be given together"),
-        (["account", "--file", "x.json", "--delta", 1e-5], 2, "file must be readable"),
         (["account", "montecarlo", "minimum-samples", 5e-6, 1e-5], 0, "10745967"),
         (["account", "montecarlo", "base-delta", 0, 1e-5], 2, "samples"),
         (["doctor"], 0, "sqlite"),
@@ -94,7 +92,7 @@ def test_a_file_that_is_no_release_is_refused_in_words(tmp_path, name, text):
         (["verify", "nowhere"], 2, "nowhere cannot be read"),
         (["report", "nowhere"], 2, "cannot be read"),
         (["run", "nowhere.toml"], 2, "nowhere.toml: cannot be read"),
-        (["ledger", "show", "--ledger", "nowhere.db"], 2, "ledger must be a ledger file that exists"),
+        (["ledger", "show", "--ledger", "nowhere.db"], 2, "--ledger must be a ledger file that exists"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else None,
 )
@@ -110,10 +108,10 @@ def test_exit_codes_and_messages(args, code, says, tmp_path):
 def test_errors_are_json_where_json_was_asked_for(tmp_path):
     done = epsilog("plan", "queries", "-e", 1, "-Q", 0, "--json", cwd=tmp_path)
     assert done.returncode == 2
-    told = {"field": "queries", "bound": "at least 1", "value": "0"}
+    told = {"field": "--queries", "bound": "at least 1", "value": "0"}
     assert json.loads(done.stdout)["error"] == told | {
         "type": "CheckError",
-        "message": "queries must be at least 1, got 0",
+        "message": "--queries must be at least 1, got 0",
     }
 
 

@@ -33,7 +33,7 @@ from epsilog.ledger import open_ledger, read_ledger, selftest
 from epsilog.ledger.commands import OverrideCost
 from epsilog.mechanisms import Gaussian, Laplace, Repeated
 from epsilog.plan.noise_comparison import NoiseComparison, NoiseOption
-from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec
+from epsilog.terms import CheckError, NeighboringRelation, codec
 from epsilog.terms.fields import Field
 from epsilog.terms.formatting import format_lower, format_upper
 
@@ -271,8 +271,6 @@ def test_a_count_is_at_least_one():
 
 
 LIBRARY = {
-    ("plan", "federated"): plan.plan_federated,
-    ("plan", "queries"): plan.queries,
     ("account",): accounting.epsilon,
     ("account", "compare"): accounting.compare_profiles,
     ("account", "montecarlo", "certify"): montecarlo.certify_delta,
@@ -295,12 +293,6 @@ def test_what_is_left_out_means_what_it_means_in_the_library(words):
             assert one.default == (default.value if isinstance(default, Enum) else default), name
 
 
-def test_a_deltas_cap_is_the_policys_own_where_nothing_is_said():
-    for words in (("plan", "federated"), ("plan", "queries")):
-        (one,) = [one for one in EVERY[words].params if one.name == "delta_cap"]
-        assert DeltaPolicy(one.default) == DeltaPolicy()
-
-
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
@@ -314,6 +306,7 @@ def test_a_target_epsilon_calibrates_the_noise():
     document = json.loads(text_of("plan", "federated", *SCHEDULE, "--epsilon", 3, *options, "--json"))
     noise = plan.QUESTIONS["/federated/noise"].parse(stated | {"noise_multiplier": 1.0}).answer()["noise_multiplier"]
     assert (document["noise_multiplier"], document["epsilon"]["upper"] <= 3) == (noise, True)
+    assert document["fit"]["mu"] > 0
 
 
 @pytest.mark.parametrize("words", [(), ("-z", 1, "--epsilon", 1)])

@@ -88,4 +88,4 @@ def test_ctrl_c_ends_a_command_in_words(tmp_path):
     running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=60)[1]
     assert running.returncode == 130
-    assert said.strip().endswith("epsilog: stopped; what was written by then stays written")
+    assert said.strip().endswith("epsilog: stopped; completed writes are kept")

@@ -99,8 +99,8 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
         text = " ".join(done.stdout.split())
         assert "published before that was known" in text
         assert commitment in text
-        assert "Not compared" not in text
-        assert "Not compared" in account("check", evidence, "--nonce", nonce).stdout
+        assert "not compared with what" not in " ".join(text.split())
+        assert "not compared with what" in account("check", evidence, "--nonce", nonce).stdout
         assert account("check", evidence, "--commitment", commitment, "--nonce", "another 19482411").exit_code == 4
         plan.unlink()
 

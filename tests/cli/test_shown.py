@@ -15,8 +15,7 @@ from epsilog.cli import show, verify
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, load
 from epsilog.ledger import open_ledger, selftest, verify_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
-from epsilog.plan import plan_federated, queries
-from epsilog.terms import CheckError, DeltaPolicy, Finding, Interval, NeighboringRelation, Status, codec
+from epsilog.terms import CheckError, Finding, Interval, NeighboringRelation, Status, codec
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification import Reconciliation
 
@@ -105,60 +104,6 @@ def test_json_of_an_account_is_the_release_the_interval_and_the_estimate():
     assert codec.decode(document["interval"]) == epsilon(release, delta=1e-5)
     assert document["formula"]["side"] == "estimate"
     assert document["formula"]["total"] > 0
-
-
-@pytest.mark.slow
-def test_every_option_of_queries_reaches_its_argument():
-    options = {
-        "-e": 2.0,
-        "-Q": 3,
-        "--weights": "1,2,4",
-        "--population": 5000,
-        "--queries-used": 2,
-        "--sensitivity": 3.0,
-    }
-    given = [part for pair in options.items() for part in pair]
-    code, text = shown("plan", "queries", *given, "--mechanism", "gaussian", "--delta-cap", 0, "--json")
-    assert code == 0, text
-    found = queries(
-        epsilon=2.0,
-        queries=3,
-        weights=[1.0, 2.0, 4.0],
-        population=5000,
-        queries_used=2,
-        sensitivity=3.0,
-        mechanism="gaussian",
-        policy=DeltaPolicy(None),
-    )
-    assert json.loads(text) == json.loads(json.dumps(found.to_json()))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("cap", "policy"), [(1e-7, DeltaPolicy(1e-7)), (0, DeltaPolicy(None))])
-def test_every_option_of_a_federated_plan_reaches_its_argument(cap, policy):
-    options = {
-        "-N": 50_000,
-        "-m": 500,
-        "-T": 20,
-        "-z": 1.2,
-        "--releases-per-period": 2,
-        "--privacy-unit": "phone",
-        "--delta-cap": cap,
-    }
-    given = [part for pair in options.items() for part in pair]
-    code, text = shown("plan", "federated", *given, "--json")
-    assert code == 0, text
-    found = plan_federated(
-        population=50_000,
-        cohort_size=500,
-        rounds=20,
-        noise_multiplier=1.2,
-        policy=policy,
-        releases_per_period=2,
-        privacy_unit="phone",
-        fit=True,
-    )
-    assert json.loads(text) == json.loads(json.dumps(found.to_json()))
 
 
 def commands(group, path=()):
