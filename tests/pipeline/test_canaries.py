@@ -147,7 +147,7 @@ def test_the_command_reads_the_runs_own_canaries(done):
     for option in (("--delta", "1e-5"), ("--run", outcome.folder), ("--protocol", "x.toml")):
         code, told = called("audit", outcome.folder, *option)
         assert code != 0
-        assert "absent for a run with canaries of its own" in " ".join(told.split())
+        assert "absent for a run with its own canaries" in " ".join(told.split())
 
 
 @pytest.mark.slow

@@ -196,7 +196,7 @@ def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(stan
 @pytest.mark.slow
 def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_in, write_config, tmp_path):
     path = write_config(*SETTINGS, *REAL)
-    with pytest.raises(ConfigError, match=r"has no budget in .* epsilog ledger create demo/exams-central/2026"):
+    with pytest.raises(ConfigError, match=r"has no budget for .* epsilog ledger create demo/exams-central/2026"):
         told(path, tmp_path)
     assert not (tmp_path / "runs" / "exam-scores-central").exists()
     with open_ledger(tmp_path / "ledger.db") as books:

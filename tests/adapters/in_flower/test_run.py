@@ -175,7 +175,7 @@ def test_what_flower_cannot_run_is_refused_before_anything_starts(programme, tmp
         assert says in " ".join((done.stdout + done.stderr).split())
     assert not (tmp_path / "runs").exists()
     with pytest.raises(ConfigError, match=r"run\.simulation must be true"):
-        flower._public(programme)  # nor does a node compute anything for it
+        flower._require_simulation(programme)  # nor does a node compute anything for it
 
 
 class Node:
