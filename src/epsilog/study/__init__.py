@@ -1,9 +1,8 @@
-"""What a model costs and what it gives away, measured in simulation: utility, and what attackers get.
+"""The utility and the leakage of a model, measured in simulation under attacks.
 
 A study trains the same task under several schemes and budgets, with several seeds, and attacks it: backdoors,
 membership inference, property inference, canaries. Its protocol is hashed into a ledger before the first run, so that
-nobody can choose afterwards what to measure. Nothing here is a guarantee: an attack that finds nothing is one attack
-that found nothing.
+the measurements cannot be chosen afterwards. Nothing here is a guarantee: an attack that finds nothing is one attack.
 """
 
 from epsilog.study.backdoor import Backdoor, compute_attack_success, make_backdoored_engine

@@ -33,7 +33,7 @@ class Backdoor:
         features: which features make up the trigger.
         value: what the trigger sets them to.
         target: the class that rows with the trigger are to be given.
-        boost: what an attacker multiplies its update by before anybody clips it.
+        boost: multiplies an attacker's update before any clip.
         complies: whether attackers clip and add noise where the scheme tells clients to; at the server they cannot
             help it.
         name: what it is called in the tables.
@@ -60,7 +60,7 @@ class Backdoor:
         return marked
 
     def require_fit(self, task: Task) -> None:
-        """Refuses a task without classes, or without what the trigger and the target name."""
+        """Refuse a task without classes, or without what the trigger and the target name."""
         if task.model.classes is None:
             raise CheckError("backdoor", "for a task of classes", task.model.loss_name)
         check.integer(0, task.model.classes - 1)(target=self.target)
@@ -91,7 +91,7 @@ class BackdoorClients:
         self._engine, self._backdoor = engine, backdoor
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Sum what attackers send: scaled up, and then clipped like everybody's where the server clips.
+        """Sum what attackers send: scaled up, and then clipped like others' where the server clips.
 
         One that does not comply neither clips nor adds noise, and shows padding as if it did.
         """
@@ -119,7 +119,7 @@ def list_attackers(task: Task, backdoor: Backdoor) -> Ids:
 
 
 def make_backdoored_engine(honest: Engine, poisoned: Engine, backdoor: Backdoor) -> Engine:
-    """Make an engine with attackers from one over everybody's rows and one over ``poison_task`` rows."""
+    """Make an engine with attackers from one over all rows and one over ``poison_task`` rows."""
     return SplitEngine(honest, list_attackers(honest.task, backdoor).tolist(), BackdoorClients(poisoned, backdoor))
 
 

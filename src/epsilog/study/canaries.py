@@ -1,8 +1,8 @@
 """Clients that send a direction of their own: how well are they found again in the models?
 
 Each canary sends a random direction of the clip norm's length whenever it takes part. After the run the cosine between
-its direction and what the training changed is compared with the cosines of directions that nobody sent. Both are fitted
-by normal laws, and epsilon is that of the two: an estimate, not a bound from either side.
+its direction and what the training changed is compared with those of directions that no client sent. Both are fitted
+by normal distributions, and epsilon is that of the two: an estimate, not a bound from either side.
 
 Source: Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098), Algorithms 1 to 3.
 """
@@ -31,7 +31,7 @@ class CanaryExperiment:
     """How many there are.
 
     Attributes:
-        count: clients that send a direction instead of an update; twice as many directions more are sent by nobody.
+        count: clients that send a direction instead of an update; no client sends twice as many further directions.
     """
 
     count: Annotated[int, check.integer(3)] = 100
@@ -42,7 +42,7 @@ class CanaryExperiment:
         check.check_fields(self)
 
     def require_fit(self, task: Task) -> None:
-        """Refuses more canaries than clients."""
+        """Refuse more canaries than clients."""
         check.integer(3, task.clients.count)(canaries=self.count)
 
     def applies(self, scheme: Scheme) -> bool:

@@ -120,7 +120,7 @@ def drop_test_set(task: Task) -> Task:
 def get_engine(task: Task) -> Engine:
     """The compiled engine for a task, which holds its rows on the device: made once for all seeds and budgets.
 
-    There is room for everybody's rows, those with a trigger or a mark, and an attacker's own, with a mark and without.
+    It holds engines for all rows, rows with a trigger or a mark, and an attacker's own, with a mark and without.
     """
     return make_engine(None, task)
 
@@ -145,7 +145,7 @@ class ResultCells:
     """Finished cells by name; in memory alone, or in a folder as well."""
 
     def __init__(self, folder: Path | None = None, *, bound: str = "") -> None:
-        """Opens a folder of cells.
+        """Open a folder of cells.
 
         Args:
             folder: made with the first cell; None keeps nothing beyond this object.
@@ -171,7 +171,7 @@ class ResultCells:
         return lambda name, compute: self(f"{where}: {name}", compute)
 
     def clear(self) -> None:
-        """Takes the files away, once the study's own document is written."""
+        """Take the files away, once the study's own document is written."""
         if self._folder is not None and self._folder.exists():
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -1,9 +1,9 @@
-"""Was somebody among the clients? Two attacks on the last model, by one who knows everybody's rows.
+"""Membership inference: two attacks on the last model, by an attacker who knows all rows.
 
 Half of the units, drawn at random, are left out of training. The first attack guesses that units with a small loss
 took part (Yeom, Giacomelli, Fredrikson & Jha 2018, arXiv:1709.01604). The second, LiRA, trains shadow models on other
-halves, and asks of each unit whether its confidence looks like that of models that saw it or of those that did not
-(Carlini, Chien, Nasr, Song, Terzis & Tramer 2022, arXiv:2112.03570, the online attack).
+halves. It compares each unit's confidence with that of models that saw it and of models that did not (Carlini, Chien,
+Nasr, Song, Terzis & Tramer 2022, arXiv:2112.03570, the online attack).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class AttackResult:
 
 
 def hold_out_half(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
-    """Leaves out half of the units, every half alike, so that all such tasks are of one size and compiled once.
+    """Leave out half of the units, every half alike, so that all such tasks are of one size and compiled once.
 
     Returns:
         The task without their rows, in which they still take their turns, and who took part: one flag a unit (a client,
@@ -179,7 +179,7 @@ def _of_units(task: Task, values: Vector) -> Vector:
 
 
 def evaluate_attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> AttackResult:
-    """Measures how well large scores tell members; a score that is not a number is left out.
+    """Measure how well large scores tell members; a score that is not a number is left out.
 
     Args:
         scores: shape (units,).

@@ -55,7 +55,7 @@ class PropertyExperiment:
             raise CheckError("features", "empty", "()", verb="not be")
 
     def require_fit(self, task: Task) -> None:
-        """Refuses a task without the features, or without a test set that the attacker could use."""
+        """Refuse a task without the features, or without a test set that the attacker could use."""
         check.integer(0, task.clients.features.shape[1] - 1)(features=max(self.features))
         if not task.is_scored:
             raise CheckError("property", "for a task with a test set, from which the attacker learns", task.name)
@@ -95,7 +95,7 @@ class _Observer:
         self.rounds: list[int] = []
 
     def look(self, before: TrainingState, after: RoundResult) -> None:
-        """Sees a round."""
+        """See a round."""
         done = after.state.round
         if (done - 1) % self._every:
             return

@@ -36,10 +36,10 @@ class StudyProtocol:
     Attributes:
         budgets: epsilons to train at, in nats; training without DP comes first in any case.
         seeds: of the runs; at least one, each below those of shadow models.
-        backdoors: what attackers do, each of its own name; none for no such attack.
+        backdoors: what attackers do, with distinct names; none for no such attack.
         membership: what is asked about who took part; None for no such attack.
         mark: what rounds are told by; None for no property inference.
-        canaries: clients that send a direction of their own; None for none.
+        canaries: clients that send a direction; None for none.
     """
 
     budgets: Annotated[tuple[float, ...], check.sequence_of(check.positive())]
@@ -72,7 +72,7 @@ class StudyProtocol:
 
 
 def is_clean_metric(name: str) -> str:
-    """Of the numbers of a model that nobody attacks, the one that belongs to a backdoor's trigger."""
+    """Return the name of the number that belongs to a backdoor's trigger, for a model without attackers."""
     return f"{name}, nobody attacking"
 
 
@@ -149,7 +149,7 @@ class Condition:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Condition:
-        """Reads what ``to_json`` gives."""
+        """Read what ``to_json`` gives."""
         return cls(**document | {"runs": tuple(document["runs"])})
 
     def to_json(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class Condition:
 
 
 def describe_inputs(subjects: tuple[Subject, ...], protocol: StudyProtocol) -> dict[str, Any]:
-    """Everything that the outcome depends on, for a hash that stands before the first run."""
+    """Describe all inputs of the outcome, for a hash that is fixed before the first run."""
     return {
         "protocol": protocol.to_json(),
         "subjects": [
@@ -182,7 +182,7 @@ def measure_subject(
     on_progress: Callable[[str], None],
     cells: ResultCells | None = None,
 ) -> Iterator[Condition]:
-    """Measures a subject: first without DP, then at every budget.
+    """Measure a subject: first without DP, then at every budget.
 
     Args:
         subject: scheme and task.
@@ -242,7 +242,7 @@ def _report_at(on_progress: Callable[[str], None], where: str, what: str) -> Non
 
 
 def _measure_utility(run: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:
-    """The score of a model that nobody attacks, and how often each trigger works on it all the same."""
+    """Return the score of a model without attackers, and how often each trigger works on it anyway."""
     model = run.train()
     if model is None:
         return None

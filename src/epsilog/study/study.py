@@ -1,7 +1,7 @@
 """A study from its file to its tables: the protocol is in the ledger before the first run, the outcome after the last.
 
-Nobody's privacy is spent: a study is a simulation, and its entry costs nothing. What the entry shows is that the
-protocol was fixed before the outcome was known, if the ledger is believed.
+A study is a simulation, so it spends no privacy, and its entry costs nothing. The entry shows that the protocol was
+fixed before the outcome was known, if the ledger is trusted.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Study:
 
 
 def load_study(path: Path) -> Study:
-    """Reads a study's file, and the programmes that it names, relative to it.
+    """Read a study's file, and the programmes that it names, relative to it.
 
     Raises:
         ConfigError: a file that is missing, is no TOML, or holds unknown, missing or wrong fields.
@@ -142,14 +142,14 @@ def _subject(path: Path) -> Subject:
 
 
 def run_study(study: Study, *, folder: Path, ledger: str | Path, on_progress: Callable[[str], None]) -> dict[str, Any]:
-    """Runs a study and writes ``run_study.json``, ``run_study.md`` and plots; a finished one is only read.
+    """Run a study and writes ``run_study.json``, ``run_study.md`` and plots; a finished one is only read.
 
-    One that was killed goes on behind the last attack that it finished, and comes to the same bytes.
+    One that was killed resumes after the last finished attack, and ends with the same bytes.
 
     Args:
         study: what is compared.
-        folder: where studies live; this one gets a folder of its own.
-        ledger: what holds the protocol's hash from before the first run; made if there is none.
+        folder: where studies are stored; this one gets its own folder.
+        ledger: holds the protocol's hash from before the first run; created if absent.
         on_progress: called with what happens next.
 
     Returns:

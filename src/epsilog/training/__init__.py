@@ -1,9 +1,9 @@
 """Training: federated rounds under a charge, with the noise where the scheme says it goes.
 
-One frozen scheme (``schemes``) drives sampler, clip and noise here and the price in ``accounting``; a ``AuthorizedRun``
-binds it to the charge that pays for it and to its randomness. ``load_task`` brings in real data, ``run_smoke_test``
-tries everything before money moves, ``run_rounds`` trains and survives a kill at any point, ``train_without_charge``
-is for simulated sweeps. JAX is imported when training begins, not before.
+One frozen scheme (``schemes``) drives sampler, clip and noise here and the cost in ``accounting``. An ``AuthorizedRun``
+binds it to its charge and to its randomness. ``load_task`` loads real data, ``run_smoke_test`` tries everything before
+the charge starts, ``run_rounds`` trains and survives a kill at any point, ``train_without_charge`` is for simulated
+sweeps. JAX is imported when training begins, not before.
 """
 
 from epsilog.training.canaries import (

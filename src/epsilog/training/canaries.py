@@ -1,11 +1,11 @@
-"""Canaries in training: where they take their places, what they are made of, and how their traces are scored.
+"""Canaries in training: their places, their content, and how a released model is scored for them.
 
-Where whole clients are protected, a canary is a client that sends a direction of its own, as long as the clip lets it
-be, whenever it takes part; its score is the cosine of that direction and of what the training changed. Where examples
-are protected, it is a row of random numbers with a random target; its score is how far its loss fell. A canary that is
-out leaves its place empty, or a row that no step can use: a neighbour in every sense that training has a price for.
+At the client level, a canary is a client that sends one random direction, of the clip norm's length, whenever it takes
+part. Its score is the cosine of that direction and the model's change. At the example level, a canary is a row of
+random numbers with a random target. Its score is how far its loss fell. An excluded canary leaves its place empty, or a
+row that no step can use: a neighbor in every relation that training is priced for.
 
-Scores are functions of the released model, of public facts and of what the canaries are made of, never of their coins.
+Scores depend on the released model, on public facts and on the canaries' content, never on their coins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AT_ONCE = 1024  # rows that are pushed through a model in one go
 
 
 def draw_canaries(count: int, randomness: Randomness) -> Canaries:
-    """Draws the secret that everything about canaries follows from.
+    """Draw the secret that determines everything about the canaries.
 
     Args:
         count: how many there are.
@@ -53,7 +53,7 @@ def add_canary_slots(task: Task, canaries: int) -> Task:
 
 
 def insert_canaries(task: Task, canaries: Canaries) -> Task:
-    """Puts canaries into places that are empty; see ``add_canary_slots``.
+    """Put canaries into places that are empty; see ``add_canary_slots``.
 
     Clients take the last places. Examples lie one with each client in turn; there must be units enough declared.
 
@@ -115,7 +115,7 @@ def name_canary_score(task: Task) -> str:
 
 
 def compute_canary_scores(task: Task, model: Vector) -> Vector:
-    """Scores every canary of a task by a released model, whether it was in or out; higher for those that seem in.
+    """Score every canary of a task by a released model, whether it was in or out; higher for those that seem in.
 
     Args:
         task: with canaries.

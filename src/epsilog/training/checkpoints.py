@@ -1,4 +1,4 @@
-"""What a run leaves on disk, and how a killed run finds its footing again.
+"""The files of a run, and how a killed run resumes.
 
 A run folder holds ``rounds.jsonl`` (public), ``custody.jsonl`` (the curator's) and ``checkpoints/`` with the latest
 state. A round is written in an order that a kill at any point cannot break:
@@ -48,7 +48,7 @@ class RunFolder:
 
     Attributes:
         path: the run's own folder.
-        bound: SHA-256 of what is trained on what; a run that was begun goes on with nothing else.
+        bound: SHA-256 of what is trained on what; a run resumes with nothing else.
     """
 
     path: Path
@@ -75,7 +75,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Keeps a second process from training in the same folder: two releases of one round would cost double.
+        """Keep a second process from training in the same folder: two releases of one round would cost double.
 
         Makes what is missing; what names participants is readable by its owner alone.
         """
@@ -86,7 +86,7 @@ class RunFolder:
             yield
 
     def prepare(self, outcome: RoundResult) -> None:
-        """Makes a computed round durable under its waiting name, before the ledger calls it released."""
+        """Make a computed round durable under its waiting name, before the ledger calls it released."""
         buffer = io.BytesIO()
         state = outcome.state
         np.savez(
@@ -106,7 +106,7 @@ class RunFolder:
         durable_io.sync_folder(waiting.parent)
 
     def finalize(self, outcome: RoundResult) -> None:
-        """Gives a released round its final name, appends its lines, drops the older checkpoint."""
+        """Give a released round its final name, appends its lines, drops the older checkpoint."""
         final = self.checkpoint(outcome.state.round)
         _waiting(final).replace(final)  # a power cut may take the new name: under the old one it is found all the same
         _append(self.rounds, record_line(outcome.record))
@@ -114,7 +114,7 @@ class RunFolder:
         self.checkpoint(outcome.state.round - 1).unlink(missing_ok=True)
 
     def resume(self, released: Mapping[int, str]) -> TrainingState | None:
-        """Rebuilds the state after the last round that the ledger calls released; None if there is none.
+        """Rebuild the state after the last round that the ledger calls released; None if there is none.
 
         Raises:
             RecordError: files that the ledger contradicts or that are missing. Only a torn last line is repaired.
@@ -154,7 +154,7 @@ class RunFolder:
             raise RecordError(f"{beyond[-1]} is there, but the ledger has released {last} rounds only")
 
     def _adopt(self, round_: int, expected: str) -> dict[str, np.ndarray]:
-        """Reads the checkpoint of a released round, which must be what the ledger says it is, and names it finally."""
+        """Read the checkpoint of a released round, which must be what the ledger says it is, and names it finally."""
         final = self.checkpoint(round_)
         path = final if final.exists() else _waiting(final)
         if not path.exists():
@@ -169,7 +169,7 @@ class RunFolder:
 
 
 def delete_run_state(run: Path) -> None:
-    """Takes away what only a run that goes on needs: models, who took part how often, slots, remembered noise."""
+    """Delete what only a resumed run needs: models, participation counts, slots, remembered noise."""
     folder = run / "checkpoints"
     if folder.is_dir():
         for path in folder.glob("round-*"):
@@ -179,7 +179,7 @@ def delete_run_state(run: Path) -> None:
 
 @contextlib.contextmanager
 def lock_exclusively(lock: Path, name: str) -> Iterator[None]:
-    """Holds a lock file that no second process can hold; whoever dies lets go of it."""
+    """Hold a lock file that no second process can hold; whoever dies lets go of it."""
     import fcntl  # a rehearsal, which every run begins with, says where it is missing
 
     with lock.open("w") as held:
@@ -191,7 +191,7 @@ def lock_exclusively(lock: Path, name: str) -> Iterator[None]:
 
 
 def read_records(path: Path, kind: type[Record]) -> list[Record]:
-    """Reads a record file; every line must be whole, of the kind asked for, and in order.
+    """Read a record file; every line must be whole, of the kind asked for, and in order.
 
     Raises:
         RecordError: a missing file, or a line that does not hold, with its number.
@@ -218,7 +218,7 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def _repair(path: Path, line: bytes, *, index: int) -> None:
-    """Makes ``line`` the one after ``index`` whole lines; a torn line in its place is cut off first."""
+    """Make ``line`` the one after ``index`` whole lines; a torn line in its place is cut off first."""
     content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     lines = whole.splitlines(keepends=True)

@@ -34,7 +34,7 @@ def get_largest_trainable(dtype: Any) -> float:
 
 
 def compute_clip_factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
-    """Returns what to multiply vectors of the given norms by: at most C afterwards, and nothing that is not finite.
+    """Return what to multiply vectors of the given norms by: at most C afterwards, and nothing that is not finite.
 
     A zero vector stays zero; an infinite or NaN norm gets factor 0 (its vector must be replaced by zeros as well, since
     0 times NaN is NaN).
@@ -54,7 +54,7 @@ def compute_clip_factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
 
 
 def prepare_clip_factors(parts: Sequence[Any], *, xp: ModuleType) -> tuple[list[Any], Any]:
-    """Prepares factors of gradients for their norms: each (n, k) in float64, and which rows have a norm; shape (n,).
+    """Prepare factors of gradients for their norms: each (n, k) in float64, and which rows have a norm; shape (n,).
 
     Entries below 1 / ``REACH`` become 0; a row with an entry above ``REACH``, or NaN, has no norm and becomes 0.
 

@@ -92,7 +92,7 @@ class Federation(Private):
     def from_arrays(
         cls, features: Sequence[ArrayLike], targets: Sequence[ArrayLike], *, dtype: str = "float64"
     ) -> Federation:
-        """Puts clients one after another.
+        """Put clients one after another.
 
         Args:
             features: one array for each client, of shape (its rows, f); f is the same for all.
@@ -126,7 +126,7 @@ class Federation(Private):
     def from_rows(
         cls, client: ArrayLike, features: ArrayLike, targets: ArrayLike, *, clients: ArrayLike | None = None
     ) -> Federation:
-        """Sorts rows by whose they are; a client's rows keep their order.
+        """Sort rows by whose they are; a client's rows keep their order.
 
         Args:
             client: whose each row is; shape (rows,). Clients are counted in the order of these names.
@@ -165,7 +165,7 @@ class Federation(Private):
         classes: int | Sequence[str] | None = None,
         target_range: Sequence[float] | None = None,
     ) -> Federation:
-        """Reads clients' rows out of a table; features become float32.
+        """Read clients' rows out of a table; features become float32.
 
         Args:
             table: a frame of polars, pandas or Arrow, or columns by name: arrays, or series of single values.
@@ -263,7 +263,7 @@ def _describe_feature(field: str, kind: Any) -> Any:
 
 
 def iterate_blocks(array: NDArray[Any]) -> Iterator[slice]:
-    """Goes through an array part by part; what was read of a file that is mapped into memory does not stay there."""
+    """Go through an array part by part; what was read of a file that is mapped into memory does not stay there."""
     step = max(1, BLOCK // max(1, array[:1].size))
     for first in range(0, len(array), step):
         yield slice(first, first + step)
@@ -273,7 +273,7 @@ def iterate_blocks(array: NDArray[Any]) -> Iterator[slice]:
 
 
 def require_arrays(**named: Any) -> None:
-    """Names what is no array by its type alone: its values may be private."""
+    """Name what is no array by its type alone: its values may be private."""
     for name, value in named.items():
         if not isinstance(value, np.ndarray):
             raise CheckError(name, "a numpy array", f"a {type(value).__name__}")

@@ -2,8 +2,8 @@
 
 A real run draws from AES-128 in counter mode, under a key that the operating system draws anew for every purpose of
 every round; nothing can replay it. A simulation draws from counter-based Philox streams keyed by (seed, purpose, round,
-client), so that a run that was killed and resumed meets the same draws. Both feed the same lines that turn 64-bit words
-into coins and normals: what the tests see is what protects people.
+client), so that a run that was killed and resumed meets the same draws. Both feed the same code that turns 64-bit words
+into coins and normals, so tests see the code that protects people.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RandomStream:
 
     @classmethod
     def from_key(cls, key: int, noise_factor: float = 1.0) -> RandomStream:
-        """Opens simulated draws by their ``key``, from the beginning, wherever that is."""
+        """Open simulated draws by their ``key``, from the beginning, wherever that is."""
         return cls(np.random.Generator(np.random.Philox(key=key)), noise_factor)
 
     @property
@@ -50,16 +50,16 @@ class RandomStream:
         return int(low) | int(high) << 64
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Draws 64-bit words; shape (count,)."""
+        """Draw 64-bit words; shape (count,)."""
         return np.asarray(self.generator.bit_generator.random_raw(count), dtype=np.uint64)
 
     def uniforms(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Draws uniforms from the middles of 2^53 equal cells of (0, 1); shape ``shape``."""
+        """Draw uniforms from the middles of 2^53 equal cells of (0, 1); shape ``shape``."""
         count = math.prod(shape)
         return (((self.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
 
     def coins(self, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
-        """Tosses coins that show True with ``probability``, rounded down to a multiple of 2^-53; shape ``shape``."""
+        """Toss coins that show True with ``probability``, rounded down to a multiple of 2^-53; shape ``shape``."""
         true = np.uint64(int(probability * 2.0**53))  # exact: a shift of the exponent, and then down
         tossed = np.empty(math.prod(shape), dtype=np.bool_)
         for first in range(0, tossed.size, AT_ONCE):
@@ -68,7 +68,7 @@ class RandomStream:
         return tossed.reshape(shape)
 
     def normals(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Draws standard normals by the ziggurat of Marsaglia & Tsang 2000, as NumPy has it; shape ``shape``.
+        """Draw standard normals by the ziggurat of Marsaglia & Tsang 2000, as NumPy has it; shape ``shape``.
 
         A draw has 52 random bits and a sign, and may lie anywhere up to 13.7. Floating-point noise is a theoretical
         hazard (Mironov 2012) that the docs name.
@@ -78,7 +78,7 @@ class RandomStream:
         return drawn
 
     def fill(self, out: NDArray[np.float64]) -> None:
-        """Draws the same normals as ``normals``, into an array that lies in one piece."""
+        """Draw the same normals as ``normals``, into an array that lies in one piece."""
         self.generator.standard_normal(out=out)
         if self.noise_factor != 1:
             out *= self.noise_factor
@@ -126,7 +126,7 @@ class Randomness:
         return self.seed is not None
 
     def stream(self, purpose: str, round: int, client: int | None = None) -> RandomStream:  # noqa: A002 (the field's word)
-        """Opens the draws for one purpose in one round, the server's or one client's.
+        """Open the draws for one purpose in one round, the server's or one client's.
 
         Opened twice, a simulated stream repeats itself; no two streams share a draw.
         """

@@ -98,7 +98,7 @@ def hash_run_inputs(scheme: Scheme, task: Task) -> str:
 
 
 def require_matching_scheme(scheme: Scheme, task: Task) -> Scheme:
-    """Returns the scheme, or refuses one that protects another unit or counts another population than the task has."""
+    """Return the scheme, or refuses one that protects another unit or counts another population than the task has."""
     trainer = TRAINED.get(type(scheme))  # not for what may call itself one of them
     if trainer is None:
         raise TypeError(f"no training is written for {type(scheme).__name__}")
@@ -116,7 +116,7 @@ def require_matching_scheme(scheme: Scheme, task: Task) -> Scheme:
 
 
 def require_withdrawal_support(scheme: Scheme) -> None:
-    """Refuses clients that withdraw where the public records would tell how many."""
+    """Refuse clients that withdraw where the public records would tell how many."""
     if scheme.replies_are_public:
         raise CheckError("withdrawn", f"absent for {scheme.kind}, whose public records tell how many replied", "given")
 
@@ -130,14 +130,14 @@ def compute_next_round(
     private: bool = True,
     withdrawn: Collection[int] = (),
 ) -> RoundResult:
-    """Computes round ``state.round + 1``.
+    """Compute round ``state.round + 1``.
 
     Args:
         scheme: how people are protected.
         engine: the task's data and computations.
         state: after the round before.
         randomness: where draws come from; a simulated one gives the same outcome again.
-        private: False leaves out clip and noise, for a baseline that protects nobody.
+        private: False leaves out clip and noise, for a baseline without protection.
         withdrawn: clients that take part no more. They are drawn as ever and left out: for everybody else nothing
             changes, neither chances nor divisor nor noise, and the price holds. Nobody, where clients add the noise.
 

@@ -1,4 +1,4 @@
-"""Runs a scheme's rounds under a started charge; a kill at any point loses nothing and releases nothing twice."""
+"""Run a scheme's rounds under a started charge; a kill at any point loses nothing and releases nothing twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from epsilog.training.task import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuthorizedRun:
-    """A scheme that is trained under the charge that pays for it, with draws of the kind that the charge allows.
+    """A scheme that is trained under its charge, with draws of the kind that the charge allows.
 
     Attributes:
         scheme: how people are protected; the charge's stored release is exactly what it releases.
@@ -61,7 +61,7 @@ class AuthorizedRun:
             raise CheckError("noise_factor", "1 under a charge", repr(self.randomness.noise_factor))
 
     def require_unit(self, task: Task) -> None:
-        """Refuses data whose privacy unit is another than the one that was paid for, or whose sizes would show."""
+        """Refuse data whose privacy unit is another than the one that was paid for, or whose sizes would show."""
         if self.charge.request.privacy_unit != task.unit:
             raise CheckError(
                 "privacy_unit", f"{self.charge.request.privacy_unit!r}, as the charge says", repr(task.unit)
@@ -187,7 +187,7 @@ def train_without_charge(
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Collection[int] = (),
 ) -> DryRunResult:
-    """Trains without records and without a charge, for sweeps and baselines under simulation.
+    """Train without records and without a charge, for sweeps and baselines under simulation.
 
     Args:
         scheme: how people would be protected.

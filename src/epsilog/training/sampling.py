@@ -60,7 +60,7 @@ def _(cohorts: BallsInBinsSampler, stream: RandomStream, before: SamplerHistory)
 
 @singledispatch
 def draw_cohort(cohorts: Cohorts, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
-    """Picks a round's clients; sorted ids.
+    """Pick a round's clients; sorted ids.
 
     Args:
         cohorts: how they are picked.
@@ -97,7 +97,7 @@ def _(cohorts: RoundRobinSampler, stream: RandomStream, before: SamplerHistory) 
 
 
 def draw_poisson_cohort(stream: RandomStream, *, population: int, probability: float) -> Ids:
-    """Draws a cohort that each of ``population`` clients joins on its own with ``probability``; sorted ids.
+    """Draw a cohort that each of ``population`` clients joins on its own with ``probability``; sorted ids.
 
     >>> from epsilog.training.noise import Randomness
     >>> draw_poisson_cohort(Randomness.from_seed(1).stream("draw_cohort", 1), population=5, probability=1.0).tolist()
@@ -107,13 +107,13 @@ def draw_poisson_cohort(stream: RandomStream, *, population: int, probability: f
 
 
 def draw_without_replacement(stream: RandomStream, *, eligible: Ids, size: int) -> Ids:
-    """Draws ``size`` of the eligible clients, every subset alike; all of them if there are fewer; sorted ids."""
+    """Draw ``size`` of the eligible clients, every subset alike; all of them if there are fewer; sorted ids."""
     order = np.argsort(stream.uniforms((eligible.size,)), kind="stable")
     return np.sort(eligible[order[:size]])
 
 
 def draw_integers(stream: RandomStream, *, count: int, below: int) -> Ids:
-    """Draws whole numbers from 0, every one alike: words beyond the last whole multiple are drawn again."""
+    """Draw whole numbers from 0, every one alike: words beyond the last whole multiple are drawn again."""
     limit, drawn = (1 << 64) // below * below, NO_SLOTS
     while drawn.size < count:
         words = stream.words(count - drawn.size)
@@ -123,10 +123,10 @@ def draw_integers(stream: RandomStream, *, count: int, below: int) -> Ids:
 
 
 def draw_permutation(stream: RandomStream, *, rows: int) -> NDArray[np.int64]:
-    """Draws an order of a client's rows, every order alike; shape (rows,)."""
+    """Draw an order of a client's rows, every order alike; shape (rows,)."""
     return np.argsort(stream.words(rows))  # two of 64 bits that are alike are not met: no need to keep their order
 
 
 def draw_poisson_batches(stream: RandomStream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
-    """Draws Poisson batches: True where an example joins."""
+    """Draw Poisson batches: True where an example joins."""
     return stream.coins(shape, probability)

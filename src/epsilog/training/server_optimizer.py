@@ -1,7 +1,7 @@
-"""What the server makes of a round's noisy step, and how fast everybody goes: public rules, and post-processing.
+"""The server's optimizer and the schedules of learning rates: public rules that post-process a round's noisy step.
 
-The step is already protected when it arrives here. A server optimiser and a schedule look at steps, at the round's
-number and at nothing else, so they cost no privacy, and what they remember is as public as the models.
+The step is already protected. An optimizer and a schedule depend on steps and on the round's number alone, so they cost
+no privacy, and their memory is as public as the models.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class ServerOptimizer:
     """How the server moves the model along a round's step.
 
     Attributes:
-        optimizer: "sgd" adds the step, "momentum" a fading sum of all steps so far (Polyak 1964), "adam" their fading
-            mean over the root of that of their squares (Kingma & Ba 2015, Algorithm 1; FedAdam of Reddi et al. 2021,
-            arXiv:2003.00295, with its floor of 1e-3 and second momentum of 0.99).
+        optimizer: "sgd" adds the step; "momentum" adds a fading sum of all steps so far (Polyak 1964). "adam" divides
+            their fading mean by the root of that of their squares (Kingma & Ba 2015, Algorithm 1). It is FedAdam of
+            Reddi et al. 2021 (arXiv:2003.00295), with its floor of 1e-3 and second momentum of 0.99.
         learning_rate: what that is multiplied by; 1 where it is not given, and to be given for "adam".
         schedule: by which the learning rate changes over the rounds.
         momentum: the share that stays from round to round; 0.9 where it is not given, and of no use to "sgd".

@@ -1,8 +1,8 @@
-"""Where a client's rows lie: a site answers orders, and its own ledger refuses what would cost more than was declared.
+"""A site holds one client's rows: it answers train requests, and its own ledger refuses costs beyond its budget.
 
-A site believes nothing that an order says of protection. It books the whole price of the scheme under the run's key
-before it takes part for the first time, clips and adds noise as that booked scheme says, and counts every answer before
-it leaves; its ledger and its budget are made by whoever answers for the site, never by an order.
+A site trusts no statement of a request about protection. Before it first takes part, it reserves the scheme's whole
+cost under the run's key. It clips and adds noise as that scheme states, and counts every answer before it leaves. The
+site's operator creates its ledger and its budget, never a request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MakeSiteEngine = Callable[[LocalTraining], Summing]
 
 
 def make_task_site_engine(task: Task, engine: Callable[[Task], Engine] | None = None) -> MakeSiteEngine:
-    """Computes with an engine on the rows of one client; None for the compiled engine, on JAX.
+    """Compute with an engine on the rows of one client; None for the compiled engine, on JAX.
 
     An update that fails counts as zero, and a noisy run that fails is sent as one without rows: the server must not
     learn from a refusal what the rows are. An example whose gradient fails is left out by the engine itself.
@@ -68,17 +68,17 @@ def make_function_site_engine(
     update: Callable[[Vector, LocalTraining], Any] | None = None,
     noisy_run: Callable[[Vector, LocalDPSGD, LocalTraining], Any] | None = None,
 ) -> MakeSiteEngine:
-    """Computes with plain functions, whatever they are written with.
+    """Compute with plain functions, written with any library.
 
     Args:
         update: (model, training) -> the model's change; both float64 of shape (d,). Where the training has an
             ``example_cap``, it comes multiplied by the site's weight (``training.weights``). The site clips it and,
-            where the scheme says so, adds the noise. What fails or is not finite counts as a zero update, noise and
-            all, so that nobody can tell.
+            where the scheme says so, adds the noise. A result that fails or is not finite counts as a zero
+            update, noise and all, so that it cannot be recognized.
         noisy_run: (model, runs, training) -> the model's change after DP-SGD as ``runs`` says, under
             ``example-level-client-side``: this function clips and adds noise itself, as with Opacus. Where it fails,
-            what is sent is the noise of a run without rows; a function that fails because of a row is not covered by
-            the claim, since without that row it would have sent something else.
+            the site sends the noise of a run without rows. The claim does not cover a function that fails because of
+            a row, since without that row it would have sent something else.
     """
     return lambda training: _FunctionEngine(training, update, noisy_run)
 
@@ -108,7 +108,7 @@ class Site:
     simulation: bool = False
 
     def answer(self, order: TrainRequest) -> Vector:
-        """Takes part in a round: what may leave the site, of shape (d,), or (d + 1,) with a padding of its own noise.
+        """Take part in a round: what may leave the site, of shape (d,), or (d + 1,) with a padding of its own noise.
 
         An update that is asked for again from the same global model is computed again and counted once: a trusted
         server's round was killed. Whatever carries the client's own noise is counted every time.

@@ -1,8 +1,8 @@
-"""Everything that can fail is tried before money moves, on data that belong to nobody.
+"""A smoke test: everything that can fail is tried on blank data before the charge starts.
 
-``run_smoke_test`` imports the engine, scores the starting model on the public test set, compiles and runs one round of
-the scheme on blank clients (the true shapes and sizes, all zeros), and writes, renames, locks and reads back that
-round on the disk that the run will use. What it draws protects nobody and is thrown away.
+``run_smoke_test`` imports the engine and scores the starting model on the public test set. It compiles and runs one
+round of the scheme on blank clients: the true shapes and sizes, all zeros. It writes, renames, locks and reads back
+that round on the disk that the run will use. Its draws protect no data and are discarded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPARE = 2.0  # how much more disk must be free than the run is expected to fill
 
 
 def run_smoke_test(scheme: Scheme, task: Task, folder: Path, *, engine: Callable[[Task], Engine] | None = None) -> None:
-    """Tries a run without touching anybody's data or leaving a trace.
+    """Trie a run without touching anybody's data or leaving a trace.
 
     Args:
         scheme: how people will be protected.
@@ -82,7 +82,7 @@ def _blank(task: Task) -> Task:
 
 
 def _try_disk(outcome: RoundResult, folder: Path, *, rounds: int) -> None:
-    """Goes through a whole round on disk, beside where the run will lie, and asks for room for all of them."""
+    """Go through a whole round on disk, beside where the run will lie, and asks for room for all of them."""
     at = folder
     while not at.exists() and at.parent != at:
         at = at.parent
@@ -107,7 +107,7 @@ TRACE = ".rehearsal-"  # how the folders of rehearsals are called
 
 
 def _sweep(at: Path) -> None:
-    """Takes away what killed rehearsals left, here or above (before the run had a folder); living ones are locked."""
+    """Take away what killed rehearsals left, here or above (before the run had a folder); living ones are locked."""
     for left in (*at.glob(f"{TRACE}*"), *at.parent.glob(f"{TRACE}*")):
         with contextlib.suppress(OSError):
             descriptor = _lock(left, wait=False)
@@ -137,7 +137,7 @@ def _lock_folder(at: Path) -> tuple[Path, int]:
 
 
 def _lock(folder: Path, *, wait: bool) -> int:
-    """Locks a folder that is there; whoever dies lets go of it."""
+    """Lock a folder that is there; whoever dies lets go of it."""
     try:
         import fcntl
     except ImportError:

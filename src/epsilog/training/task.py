@@ -24,9 +24,9 @@ class LocalTraining:
     Attributes:
         learning_rate: of every local step.
         local_steps: steps a client takes in a round (client level; at the example level the scheme says).
-        batch_size: rows in a local step (client level), drawn afresh every round: a client's rows are shuffled and
-            taken in turn, and again from the first one when all were taken; who has fewer takes them all. None takes
-            all rows in every step.
+        batch_size: rows in a local step (client level), drawn afresh every round. A client's rows are shuffled and
+            taken in turn, and again from the first one when all were taken. A client with fewer rows takes them all.
+            None takes all rows in every step.
         nominal_examples: the client size that example-level steps are scaled by. A step is (sum + noise) / (p * this):
             a client's true size is private under add/remove, since one example more would rescale signal and noise.
         schedule: by which clients' learning rate changes over the rounds: "constant", "cosine" or "step".
@@ -74,13 +74,13 @@ class Task:
         test_targets: shape (m,), or None likewise.
         facts: public facts about the data, for reports.
         population: privacy units as declared, which is public; None where how many there are is no secret.
-        sizes_are_public: whether anybody may know how many rows each client has. A neighbour then keeps them all: the
+        sizes_are_public: whether each client's number of rows is public. A neighbour then keeps them all: the
             promise is for what a row holds (zero-out), and no longer for whether it is there.
         canaries: made-up units among the others, which ``canaries.enrol`` puts in; None for none.
 
-    What is public is checked at birth: shapes, kinds, the test set. What clients hold is not, since a refusal would
-    tell: a row that no step can use (a number that is not finite, a label of no class) is left out of training, and how
-    many there were in a round is the curator's to see.
+    Public facts are checked at construction: shapes, kinds, the test set. Clients' rows are not, since a refusal would
+    disclose them. Training leaves out a row that no step can use (a number that is not finite, a label of no class).
+    Only the curator sees how many there were in a round.
     """
 
     name: Annotated[str, check.text()]
@@ -167,7 +167,7 @@ class Task:
         return self.training.example_cap is not None and not self.unit_is_client
 
     def describe(self) -> dict[str, Any]:
-        """Returns public facts only: what a report may print."""
+        """Return public facts only: what a report may print."""
         sizes: dict[str, Any] = {"client_sizes": "public"} if self.reveals_sizes else {}
         canaries = {} if self.canaries is None else {"canaries": self.canaries.count}
         return {

@@ -37,7 +37,7 @@ SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {
 
 
 def load_dataset(name: str, *, unit: str, cache: Path | None = None) -> Dataset:
-    """Loads a shipped set of data for a privacy unit.
+    """Load a shipped set of data for a privacy unit.
 
     Args:
         name: one of ``SHIPPED``.
@@ -67,7 +67,7 @@ def load_task(
     nominal_examples: int = 10,
     cache: Path | None = None,
 ) -> Task:
-    """Loads a shipped set of data as a training problem.
+    """Load a shipped set of data as a training problem.
 
     Args:
         name: one of ``SHIPPED``.

@@ -60,7 +60,7 @@ class RDataFrame:
     columns_sha256: str
 
     def read(self, cache: Path) -> Columns:
-        """Returns the columns, converting the package's pickle if need be.
+        """Return the columns, converting the package's pickle if need be.
 
         Raises:
             ConfigError: the package is missing, or holds another file.
@@ -79,7 +79,7 @@ class RDataFrame:
         return columns
 
     def _convert_in_process(self) -> bytes:
-        """Unpickles checked bytes in a process of their own; returns an npz."""
+        """Unpickle checked bytes in a process of their own; returns an npz."""
         command = [sys.executable, "-c", CONVERT, json.dumps(self.columns)]
         done = subprocess.run(command, input=self._read_pinned_file(), capture_output=True, check=False)  # noqa: S603
         if done.returncode:
@@ -105,7 +105,7 @@ class RDataFrame:
 
 
 def mark_held_out(numbers: NDArray[np.int64], count: int, salt: str) -> NDArray[np.bool_]:
-    """Marks the rows whose units are held out: those with the smallest hashes of their number; no value is looked at.
+    """Mark the rows whose units are held out: those with the smallest hashes of their number; no value is looked at.
 
     Args:
         numbers: whose each row is, or which one it is; shape (n,).
@@ -135,7 +135,7 @@ HELD_OUT = {"school": 410, "pupil": 3022}  # leaves 2,000 schools, or 28,000 pup
 
 
 def load_chem97(unit: str, cache: Path) -> Dataset:
-    """Loads the data for a privacy unit: "school" or "pupil"."""
+    """Load the data for a privacy unit: "school" or "pupil"."""
     unit = check.one_of(tuple(HELD_OUT))(privacy_unit=unit)
     columns = FRAME.read(cache)
     aside = _held_out(columns, unit)
@@ -153,13 +153,13 @@ def load_chem97(unit: str, cache: Path) -> Dataset:
 
 
 def _held_out(columns: dict[str, NDArray[np.float64]], unit: str) -> NDArray[np.bool_]:
-    """Marks the test rows: whole schools, or pupils one by one."""
+    """Mark the test rows: whole schools, or pupils one by one."""
     number = columns["school"].astype(int) if unit == "school" else np.arange(1, columns["school"].size + 1)
     return mark_held_out(number, HELD_OUT[unit], f"chem97/{unit}")
 
 
 def _standardize(columns: dict[str, NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scales by what the scales themselves say (see ``_facts``), never by a statistic of the data."""
+    """Scale by what the scales themselves say (see ``_facts``), never by a statistic of the data."""
     gcse = np.clip(columns["gcsescore"], 3.0, 8.0)
     features = np.stack([gcse - 6.0, columns["age"] / 6.0, 2.0 * columns["female"] - 1.0], axis=1)
     return features, (columns["score"] - 5.0) / 5.0
@@ -173,7 +173,7 @@ def _federation(
     held_out: NDArray[np.bool_],
     keep_empty: bool,
 ) -> Federation:
-    """Groups rows by school; with ``keep_empty`` a school whose pupils are all held out stays, as an empty client."""
+    """Group rows by school; with ``keep_empty`` a school whose pupils are all held out stays, as an empty client."""
     kept = ~held_out
     schools = np.unique(school) if keep_empty else None
     return Federation.from_rows(school[kept], features[kept], targets[kept], clients=schools)

@@ -146,7 +146,7 @@ def _read(reading: Callable[[Any], float], some: NDArray[Any]) -> NDArray[np.flo
 
 
 def _sort_names(words: list[str], places: NDArray[np.int64]) -> NameIndex:
-    """Names in the order of their letters: whole numbers come sorted by size."""
+    """Name in the order of their letters: whole numbers come sorted by size."""
     order = sorted(range(len(words)), key=words.__getitem__)
     back = np.full(len(words) + 1, -1, dtype=np.int64)
     back[order] = np.arange(len(words))

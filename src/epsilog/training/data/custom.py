@@ -1,4 +1,4 @@
-"""Anybody's own data: a file, what its columns mean, and who is held out."""
+"""The user's own data: a file, the meaning of its columns, and which units are held out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CustomData:
         test: a public file of the same columns; None for another test set.
         test_share: the share of units that are held out as test set; None for another.
         decimal: what separates decimals where numbers are text.
-        counts_are_public: whether anybody may know how many units and clients there are.
+        counts_are_public: whether the numbers of units and clients are public.
         public: whether anybody may see the file; how many rows cannot be used is then no secret.
     """
 
@@ -59,7 +59,7 @@ class CustomData:
             raise CheckError("test", "absent where test_share is given", repr(str(self.test)))
 
     def load(self, unit: str) -> Dataset:
-        """Reads the data for a privacy unit: the client's column, or ``row``.
+        """Read the data for a privacy unit: the client's column, or ``row``.
 
         Raises:
             CheckError: what is wrong with the file, its columns or the test set; never what a row of it holds.
@@ -138,7 +138,7 @@ class CustomData:
     def _left_out(
         self, table: ColumnTable, features: NDArray[Any], targets: NDArray[Any], which: str
     ) -> tuple[str, ...]:
-        """Says how many rows are left out, and why, of rows that nobody protects."""
+        """Say how many rows are left out, and why, of rows that nobody protects."""
         bad = count_unusable_by_field(table, self.schema, features, targets)
         if not bad:
             return ()
@@ -197,7 +197,7 @@ def _format_counts(rows: Mapping[str, int]) -> str:
 
 
 def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> ColumnTable:
-    """Reads the columns that are wanted, as far as they are there; the file's name says of what kind it is.
+    """Read the columns that are wanted, as far as they are there; the file's name says of what kind it is.
 
     Raises:
         CheckError: no file, a kind that is not known, or a file that is not whole.

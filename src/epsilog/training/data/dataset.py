@@ -39,7 +39,7 @@ class Dataset(Private):
         test: to score models on; None for no scores at all.
         classes: how many classes there are; None where targets are real numbers.
         facts: public facts, for reports.
-        counts_are_public: whether anybody may know how many units and clients there are. Where not, errors do not say.
+        counts_are_public: whether the numbers of units and clients are public. Where not, errors do not say.
         names: the clients', in the order of their places; private. Empty where a client is its place's number.
         notes: sentences on rows that nobody protects, for whoever starts a run.
     """
@@ -103,7 +103,7 @@ class Dataset(Private):
             training: how a client computes its update.
             population: privacy units as declared; None where how many there are is no secret.
             clients: places for clients, at least as many as there are; None for no place to spare.
-            sizes_are_public: whether anybody may know how many rows each client has.
+            sizes_are_public: whether each client's number of rows is public.
         """
         none = (None, None)
         features, targets = none if self.test is None else self.test

@@ -30,7 +30,7 @@ CLIENTS, EACH, SIDE, CLASSES = 2400, 25, 28, 10
 
 
 def load_fashion_mnist(unit: str, cache: Path) -> Dataset:
-    """Loads the data for a privacy unit: "client" or "picture"."""
+    """Load the data for a privacy unit: "client" or "picture"."""
     unit = check.one_of(UNITS)(privacy_unit=unit)
     images, labels, test_images, test_labels = (_read_pinned_file(name, cache) for name in PINNED)
     dealt = np.random.Generator(np.random.Philox(key=0)).permutation(CLIENTS * EACH)

@@ -91,7 +91,7 @@ class PolarsColumn(Private):
 
 
 def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> ColumnTable:
-    """Reads the columns that are wanted, all as text.
+    """Read the columns that are wanted, all as text.
 
     A row ends with its line, whatever it holds; one that is too long is cut, one that is too short is blank at its end.
 
@@ -109,7 +109,7 @@ def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> ColumnTabl
 
 
 def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> ColumnTable:
-    """Reads the columns that are wanted."""
+    """Read the columns that are wanted."""
     return _collect_columns(path, _scan_parquet, wanted, list(get_parquet_types(path)), decimal)
 
 
@@ -129,7 +129,7 @@ def _scan_parquet(path: Path) -> Any:
 
 
 def convert_table(frame: Any) -> ColumnTable:
-    """Takes a table of another library: columns by name, a frame of pandas, or one that speaks Arrow (polars, pyarrow).
+    """Take a table of another library: columns by name, a frame of pandas, or one that speaks Arrow (polars, pyarrow).
 
     Raises:
         CheckError: something that is no table.

@@ -1,9 +1,9 @@
-"""What a table means, said in public and before anybody looks into it: columns, ranges, categories.
+"""The meaning of a table, stated in public before the data are read: columns, ranges, categories.
 
-Numbers are scaled by the ends of a range that is stated, never by a statistic of the data: a mean or a maximum computed
-from people's rows is a release that nobody has paid for. What lies outside the range is moved to its end. What is
-missing, not finite, or no category becomes a constant that is stated, or makes the row unusable: training leaves it
-out, as if it were absent. Nothing that a row holds is ever an error, since the error would tell that it is there.
+Numbers are scaled by the ends of a stated range, never by a statistic of the data. A mean or a maximum of people's rows
+would be a release without a charge. A number outside the range is moved to its end. A missing, infinite or unlisted
+value becomes a stated constant, or makes the row unusable: training leaves it out, as if it were absent. No content of
+a row is ever an error, since the error would show that the row exists.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class DataSchema:
 
 
 def parse_feature(given: Any, missing: Any = None) -> Feature:
-    """Reads what a file or a call says of a feature: two numbers or two dates, or a list of words.
+    """Read what a file or a call says of a feature: two numbers or two dates, or a list of words.
 
     Two words that look like dates are refused, since they may be meant as a range; ``{"categories": [...]}`` says that
     they are words.
@@ -268,7 +268,7 @@ def _words(given: Any) -> tuple[str, ...]:
 
 
 def parse_target(classes: Any = None, target_range: Any = None) -> Target:
-    """Reads what a file or a call says of the target: its classes, or the range of its numbers."""
+    """Read what a file or a call says of the target: its classes, or the range of its numbers."""
     if (classes is None) == (target_range is None):
         both = "neither" if classes is None else "both"
         raise CheckError("classes", "given (labels or how many), or target_range, and not both", both)

@@ -53,7 +53,7 @@ class EncodedRows(Private):
 
     @classmethod
     def of(cls, table: ColumnTable, schema: DataSchema) -> EncodedRows:
-        """Holds a table against its schema; names, types and whether there are rows are public, what they hold is not.
+        """Hold a table against its schema; names, types and whether there are rows are public, what they hold is not.
 
         Raises:
             CheckError: a column that is not there, has other rows than the rest or cannot hold what it should.
@@ -66,7 +66,7 @@ class EncodedRows(Private):
             return cls(table, schema, table.columns[schema.client].names())
 
     def held_out(self, share: float, *, by_client: bool) -> NDArray[np.bool_]:
-        """Marks the rows whose unit is held out: a unit is, where the SHA-256 of its name is small; shape (rows,)."""
+        """Mark the rows whose unit is held out: a unit is, where the SHA-256 of its name is small; shape (rows,)."""
         units = self.whose
         if share and not by_client:
             with _asked_by("id"):

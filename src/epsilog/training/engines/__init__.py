@@ -59,7 +59,7 @@ def make_engine(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
 
 
 def add_dropout(dropout: float, engine: Callable[[Task], Engine] | None = None) -> Callable[[Task], Engine]:
-    """Make an engine some of whose clients miss a round: too late, broken off, or switched off.
+    """Make an engine in which some clients miss a round: too late, broken off, or switched off.
 
     Args:
         dropout: the probability that a client of a cohort does not reply, in [0, 1).

@@ -180,7 +180,7 @@ class RowEngine(Engine):
 def add_client_noise(sum_updates: Callable[[], ClippedSum], now: RoundInputs, noise_stddev: float) -> ClippedSum:
     """Add each client's noise to a sum of clipped updates.
 
-    Draws depend on nobody's data: they are made while the updates are computed.
+    Draws depend on no data: they are made while the updates are computed.
     """
     with ThreadPoolExecutor(1) as executor:
         drawing = executor.submit(_sum_noise, now, noise_stddev)

@@ -1,7 +1,7 @@
-"""Compiled programs that are kept between processes: the first round of a run need not compile again.
+"""A cache of compiled programs, so that the first round of a run need not compile again.
 
-What is kept is machine code for arrays as large as the data are, so it lies in a folder that is the user's own and that
-nobody else can read or write to, one for each kind of processor. The same code gives the same bits.
+Machine code shows the sizes of the data's arrays. So it is stored in a folder of the user that others can neither read
+nor write, one for each kind of processor. The same code gives the same bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTINGS = {
 
 
 def enable_compilation_cache() -> Path | None:
-    """Makes JAX keep what it compiles in ``$XDG_CACHE_HOME/epsilog/jax`` or ``~/.cache/epsilog/jax``.
+    """Make JAX keep what it compiles in ``$XDG_CACHE_HOME/epsilog/jax`` or ``~/.cache/epsilog/jax``.
 
     Where ``JAX_COMPILATION_CACHE_DIR`` or JAX's own configuration names a folder, that is left as it is.
 

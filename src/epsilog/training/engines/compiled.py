@@ -41,7 +41,7 @@ class StepIndices:
     Attributes:
         rows: each client's list, numbers among its own usable rows, one client after another.
         lengths: of the lists; shape (clients,).
-        first: where each step begins in its client's list; a step that reaches the end goes on at the beginning.
+        first: where each step begins in its client's list; a step that reaches the end continues at the beginning.
         counts: how many rows each step takes; both of shape (clients, steps).
     """
 
@@ -161,7 +161,7 @@ class CompiledEngine(RowEngine):
         return StepIndices(_join_rows(rows), counts.sum(axis=1), np.cumsum(counts, axis=1) - counts, counts)
 
     def _parts(self, cohort: Ids, listed: NDArray[np.int64], slots: int) -> Iterator[Ids]:
-        """Cuts a cohort into parts of at most so many clients, rows that are listed, and rows that are fetched."""
+        """Cut a cohort into parts of at most so many clients, rows that are listed, and rows that are fetched."""
         limits = np.array([slots, LISTED, np.inf if self._resident else self._fetched])
         weights = np.stack([np.ones(cohort.size), listed[cohort], self._counts[cohort]], axis=1)
         if cohort.size and (weights.sum(axis=0) <= limits).all():

@@ -45,7 +45,7 @@ class ClientWork(NamedTuple):
         targets: shape (rows,).
         picks: the clients' lists of rows, one client after another; shape (capacity,).
         lists: where each client's list begins, and its length; shape (slots, 2).
-        first: where each step begins in its client's list; a step that reaches the end goes on at the beginning.
+        first: where each step begins in its client's list; a step that reaches the end continues at the beginning.
         counts: how many rows each step takes; both of shape (slots, steps).
         weights: what each client's change is multiplied by, at most 1; shape (slots,).
         count: how many slots are clients.
@@ -78,7 +78,7 @@ def sum_updates(
     clip_norm: Any,
     learning_rate: Any,
 ) -> Any:
-    """Sums clipped updates: the total, the largest norm, how many were clipped, dropped, and there."""
+    """Sum clipped updates: the total, the largest norm, how many were clipped, dropped, and there."""
     start = model.unflatten(vector.astype(work.features.dtype))
 
     def add(slot: Any, sums: Any) -> Any:
@@ -121,7 +121,7 @@ def sum_dp_sgd(
     noise_stddev: Any,
     step_size: Any,
 ) -> Any:
-    """Sums noisy runs: the total, the largest norm, how many gradients were clipped, dropped, and there."""
+    """Sum noisy runs: the total, the largest norm, how many gradients were clipped, dropped, and there."""
     precision = work.features.dtype
     start = model.unflatten(vector.astype(precision))
 
@@ -156,7 +156,7 @@ def sum_dp_sgd(
 
 
 def _over_tiles(tiles: TileSize, work: ClientWork, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
-    """Adds up what ``add`` makes of the rows that a client's step takes.
+    """Add up what ``add`` makes of the rows that a client's step takes.
 
     What fills up the last tile is the first of them, which the model can take; zeros if there is none.
     """

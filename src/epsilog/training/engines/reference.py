@@ -86,7 +86,7 @@ class ReferenceEngine(Engine):
             return float(trained.losses(outputs, targets).mean()), float(trained.compute_score(outputs, targets))
 
     def _local_run(self, model: Vector, rows: list[int], learning_rate: float) -> Vector:
-        """Takes a client's rows in turn, so many a step; with fewer than that, all of them in each."""
+        """Take a client's rows in turn, so many a step; with fewer than that, all of them in each."""
         if not rows:
             return model
         size = min(self.task.training.batch_size or len(rows), len(rows))
@@ -126,14 +126,14 @@ class ReferenceEngine(Engine):
 
 
 def clip_vector(vector: Vector, clip_norm: float) -> Vector:
-    """Shortens a vector to ``clip_norm``; anything that is not finite becomes zero."""
+    """Shorten a vector to ``clip_norm``; anything that is not finite becomes zero."""
     with np.errstate(over="ignore", invalid="ignore"):
         factor = clipping.compute_clip_factors(np.linalg.norm(vector), clip_norm, xp=np)
     return np.asarray(factor * vector if factor > 0 else np.zeros_like(vector))
 
 
 def _clip_and_sum(vectors: list[Vector], clip_norm: float, model: Vector) -> ClippedSum:
-    """Clips vectors and sums them."""
+    """Clip vectors and sums them."""
     short = [clip_vector(vector, clip_norm) for vector in vectors]
     norms = [float(np.linalg.norm(vector)) for vector in short]
     changed = [not np.array_equal(one, other) for one, other in zip(short, vectors, strict=True)]

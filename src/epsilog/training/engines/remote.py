@@ -57,7 +57,7 @@ class SimulatedDraws:
 class TrainRequest:
     """A client's part of one round, as it is asked for. Nothing in it is private.
 
-    It holds no clip norm and no noise of its own: a client goes by the scheme that its ledger has booked.
+    It states neither clip norm nor noise: a client goes by the scheme that its ledger has booked.
 
     Attributes:
         run: the run's key, under which the client's own ledger books.
@@ -107,7 +107,7 @@ def require_visible_uploads(scheme: Scheme) -> Upload:
     """Return what leaves a client under a scheme.
 
     Raises:
-        CheckError: a scheme whose guarantee fails as soon as anybody sees one client's upload.
+        CheckError: a scheme with a guarantee that fails once anyone sees one client's upload.
     """
     if not scheme.uploads_are_visible:
         kinds = ", ".join(kind for kind, one in SCHEMES.items() if one.uploads_are_visible)

@@ -30,7 +30,7 @@ Directions = Callable[[int], Vector | None]
 
 
 class SplitEngine(Engine):
-    """An engine some of whose clients another one computes. The first one gets no round of theirs.
+    """An engine that leaves some clients to another one. The first one gets no round of theirs.
 
     Attributes:
         task: what the honest clients train on.
@@ -57,11 +57,11 @@ class SplitEngine(Engine):
 
 
 class CanaryClients:
-    """The canaries alone. Each sends a direction of its own instead of an update, and noise like everybody, in or out.
+    """The canaries alone. Each sends one direction instead of an update, and noise like all clients, in or out.
 
     Attributes:
         directions: what each sends.
-        unclipped: the length of that where nobody clips.
+        unclipped: the length of that where no clip applies.
     """
 
     def __init__(self, directions: Directions, unclipped: float = 0.0) -> None:
@@ -83,7 +83,7 @@ class CanaryClients:
 
 
 def add_canary_clients(honest: Engine, task: Task) -> Engine:
-    """Return an engine in which the canaries of a task take part; where nobody clips they send nothing."""
+    """Return an engine in which the canaries of a task take part; without a clip they send nothing."""
     canaries = task.canaries
     if canaries is None or not task.unit_is_client:  # canaries among examples are rows
         return honest
@@ -94,7 +94,7 @@ def add_canary_clients(honest: Engine, task: Task) -> Engine:
 
 
 class DropoutEngine(Engine):
-    """An engine some of whose cohort stay silent: what is missing is missing from the sum, and nothing else changes.
+    """An engine in which some clients are silent: what is missing is missing from the sum, and nothing else changes.
 
     Attributes:
         task: what is trained on what.

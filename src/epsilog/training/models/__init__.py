@@ -1,4 +1,4 @@
-"""Models: anybody's pure JAX functions or PyTorch module, and a few kinds that are shipped.
+"""Models: pure JAX functions, a PyTorch module, and a few kinds that are shipped.
 
 ``Model(init, apply, loss)`` is what engines are written against; ``from_torch`` makes one of a module, and
 ``build_model`` one of a kind that has a name.

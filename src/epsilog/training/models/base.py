@@ -147,7 +147,7 @@ class Model:
         return precision if self.classes is None else np.dtype(np.int64)
 
     def cut(self, vector: Any) -> list[Any]:
-        """Cuts a parameter vector (d,) into the model's arrays."""
+        """Cut a parameter vector (d,) into the model's arrays."""
         parts, start = [], 0
         for shape in self.shapes:
             end = start + int(np.prod(shape))
@@ -156,11 +156,11 @@ class Model:
         return parts
 
     def unflatten(self, vector: Any) -> Params:
-        """Cuts a parameter vector (d,) into the model's own pytree."""
+        """Cut a parameter vector (d,) into the model's own pytree."""
         return self._rebuild(self.cut(vector))
 
     def flatten(self, params: Params) -> Any:
-        """Undoes ``unflatten``; shape (d,)."""
+        """Undo ``unflatten``; shape (d,)."""
         import jax
         import jax.numpy as jnp
 
@@ -200,7 +200,7 @@ class Model:
             return r_squared(outputs, targets) if self.classes is None else accuracy(outputs, targets)
 
     def describe(self) -> dict[str, Any]:
-        """Returns public facts only: what a report may print."""
+        """Return public facts only: what a report may print."""
         shape = {} if self.inputs is None else {"inputs": self.inputs}
         return {**self.facts, "kind": self.name, **shape, "loss": self.loss_name, "parameters": self.size}
 
@@ -227,7 +227,7 @@ def build_layered_model(layers: tuple[Layer, ...], forward: Forward, loss: str |
 
 
 def require_classes(loss: str, classes: int | None) -> None:
-    """Refuses a loss of classes without any, and classes beside a loss that knows none."""
+    """Refuse a loss of classes without any, and classes beside a loss that knows none."""
     counted = loss == "cross-entropy"
     if counted != (classes is not None):
         raise CheckError("classes", f"{'given' if counted else 'absent'} for {loss}", repr(classes))
@@ -261,7 +261,7 @@ def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]]
 
 
 def _make_names_unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names under which a file can hold the arrays; numbers, where paths collide or are no names."""
+    """Name under which a file can hold the arrays; numbers, where paths collide or are no names."""
     if len(set(names)) == len(names) and all(map(NAME.fullmatch, names)):
         return names
     return tuple(str(place) for place in range(len(names)))

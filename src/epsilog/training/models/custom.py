@@ -38,7 +38,7 @@ def is_custom(kind: str) -> bool:
 
 
 def require_factory_name(kind: str) -> str:
-    """Returns a kind that names a module and its factory, or refuses it."""
+    """Return a kind that names a module and its factory, or refuses it."""
     if not NAMED.fullmatch(kind):
         raise CheckError("kind", "module:factory, a Python file's name without .py and a function in it", repr(kind))
     return kind
@@ -62,7 +62,7 @@ class CustomModel:
 
     @classmethod
     def read(cls, kind: str, folder: Path, options: dict[str, Any]) -> CustomModel:
-        """Reads the file, and runs nothing of it.
+        """Read the file, and runs nothing of it.
 
         Raises:
             CheckError: a name that is none, or a file that cannot be read.
@@ -76,7 +76,7 @@ class CustomModel:
         return cls(kind, hashlib.sha256(source).hexdigest(), frozen, source)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """Runs the file and calls the factory.
+        """Run the file and calls the factory.
 
         Raises:
             CheckError: the code fails, or makes something else than a model.
@@ -150,7 +150,7 @@ class WarmStart:
 
     @classmethod
     def read(cls, kind: Any, initial: Any, folder: Path) -> WarmStart:
-        """Takes an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
+        """Take an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
 
         Raises:
             CheckError: a file that cannot be read, or anything but finite real numbers, one after another.

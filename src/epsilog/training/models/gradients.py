@@ -1,11 +1,11 @@
 """Gradients: of a batch, and of each example on its own, clipped.
 
-An example's gradient is computed from its row alone, whatever the model is (``vmap`` over batches of one). Where a
-model is made of layers, its norm comes from what enters each layer and from the loss's slope at each layer's output,
-which is the derivative with respect to a zero that is added there; otherwise the gradient is formed.
+An example's gradient is computed from its row alone, for every model (``vmap`` over batches of one). In a model made of
+layers, the norm follows from each layer's input and from the loss's slope at its output. That slope is the derivative
+with respect to a zero that is added there. In other models the gradient itself is computed.
 
-Gradients are formed in the precision of the model. What they round to is the example's contribution: it is widened to
-float64 once, and both the norm and the sum are computed from those numbers.
+Gradients have the precision of the model. The rounded numbers are the example's contribution: they are widened to
+float64 once, and both the norm and the sum are computed from them.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def parse_model_kind(kind: str, /, folder: Path = Path(), initial: Any = None, *
 
 
 def build_model(kind: str, /, *, inputs: int, classes: int | None, **options: Any) -> Model:
-    """Builds a model of a kind that is known by name.
+    """Build a model of a kind that is known by name.
 
     Args:
         kind: one of ``KINDS``, or module:factory for a Python file in the current folder.

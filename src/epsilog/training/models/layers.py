@@ -193,7 +193,7 @@ class Bias:
 
 
 def _require_few(parameters: int) -> int:
-    """Refuses a layer of more parameters than a model may have, before memory is asked for."""
+    """Refuse a layer of more parameters than a model may have, before memory is asked for."""
     return check.integer(1, LARGEST_MODEL)(parameters=parameters)
 
 

@@ -1,7 +1,7 @@
-"""What a model must keep to, tried on made-up rows: what it makes of a row is decided by that row.
+"""A test of models on made-up rows: a model's output for a row must depend on that row alone.
 
-A model that mixes the rows of a batch, as BatchNorm does, has no gradient of an example: whoever is in the batch would
-move every other one's. Rows, targets and parameters are drawn from a fixed public key; nobody's data is looked at.
+A model that mixes the rows of a batch, as BatchNorm does, has no gradient of one example: each example would move all
+others' gradients. Rows, targets and parameters are drawn from a fixed public key; no private data are read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOLERANCE = 1e-4  # relative, of sums in another order and in single precision; 
 
 @lru_cache(maxsize=32)
 def require_per_example(model: Model, *, inputs: int) -> None:
-    """Refuses a model that cannot be trained by example, or not twice with the same result.
+    """Refuse a model that cannot be trained by example, or not twice with the same result.
 
     Args:
         model: what is to be trained.
@@ -49,7 +49,7 @@ def require_per_example(model: Model, *, inputs: int) -> None:
 def require_deterministic_per_row(
     made: Callable[[Any, Any], Mapping[str, NDArray[Any]]], here: tuple[Any, Any], others: tuple[Any, Any]
 ) -> None:
-    """Refuses results that are others a second time, or for a row when the rows beside it change or are gone.
+    """Refuse results that are others a second time, or for a row when the rows beside it change or are gone.
 
     Args:
         made: (features, targets) -> results by name, each with a row for a row.
@@ -67,7 +67,7 @@ def require_deterministic_per_row(
 
 
 def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any], targets: NDArray[Any]) -> None:
-    """Tries what only PyTorch may not be able to: a gradient for each row, where operations know no batches of them."""
+    """Trie what only PyTorch may not be able to: a gradient for each row, where operations know no batches of them."""
     from epsilog.training.models.torch_modules import compute_torch_gradients
 
     given = (model.asarray(each) for each in (vector, features, targets))
@@ -75,7 +75,7 @@ def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any
 
 
 def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray[Any]) -> None:
-    """Refuses what calls back into Python, where a row could make it fail; all else that is compiled always answers."""
+    """Refuse what calls back into Python, where a row could make it fail; all else that is compiled always answers."""
     import jax
 
     def loss(vector: Any, features: Any, targets: Any) -> Any:

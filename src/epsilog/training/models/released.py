@@ -1,4 +1,4 @@
-"""A released model as people use it: its arrays by name in a file that anybody may have, and what it predicts.
+"""A released model as people use it: its arrays by name in a public file, and its predictions.
 
 An NPZ file holds the model's arrays in the order in which they make up the parameter vector. So the SHA-256 of all of
 them, one after another as little-endian doubles, is the hash that the last round's record and the ledger hold.
@@ -92,7 +92,7 @@ class ReleasedModel:
 
     @classmethod
     def read(cls, path: Path | str, model: Model) -> Self:
-        """Reads a released model.
+        """Read a released model.
 
         Args:
             path: the NPZ file.

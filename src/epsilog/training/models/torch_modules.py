@@ -82,7 +82,7 @@ def compute_torch_gradients(model: Model, vector: Any, features: Any, targets: A
 
 
 def reject_cross_row_layers(module: Any) -> None:
-    """Names the layers that everybody knows to do what a model must not; the probe finds the others by trying."""
+    """Name the layers that everybody knows to do what a model must not; the probe finds the others by trying."""
     import torch
 
     for name, part in module.named_modules():

@@ -23,7 +23,7 @@ class RoundStreams(Protocol):
     """The round's draws, by what they are for ("batches" or "noise"), and of whom: the server, or one client."""
 
     def __call__(self, purpose: str, *, client: int | None = None) -> RandomStream:
-        """Opens the draws."""
+        """Open the draws."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ class RoundContext:
         memory: what the scheme remembered in the round before; empty before the first.
         cohort: who takes part; sorted ids.
         streams: the round's draws.
-        private: False leaves out clip and noise, for a baseline that protects nobody.
+        private: False leaves out clip and noise, for a baseline without protection.
         learning_rate_factor: multiplies the task's learning rate.
     """
 
@@ -82,7 +82,7 @@ class RoundContext:
         return RoundInputs(self.model, self.cohort, batches, noise, replies, self.learning_rate_factor)
 
     def sum_uploads(self, engine: Engine, upload: Upload, *, cohort: Ids | None = None) -> ClippedSum:
-        """Sum what the cohort, or some other clients, upload; without clip and noise where nobody is protected."""
+        """Sum what the cohort, or some other clients, upload; without clip and noise in a baseline."""
         inputs = self.inputs if cohort is None else self.inputs.of(cohort)
         return engine.sum_uploads(inputs, upload if self.private else remove_protection(upload))
 
@@ -114,7 +114,7 @@ TRAINED: dict[type[Scheme], Trainer] = {}
 def register_trainer(
     scheme: type[Scheme], *, require_fit: Callable[[Any, Task], None] = lambda *_: None
 ) -> Callable[[RoundFunction], RoundFunction]:
-    """Decorates the function that computes the rounds of ``scheme``."""
+    """Decorate the function that computes the rounds of ``scheme``."""
 
     def keep(change: RoundFunction) -> RoundFunction:
         TRAINED[scheme] = Trainer(change, require_fit)
