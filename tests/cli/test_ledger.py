@@ -40,7 +40,7 @@ def test_an_owner_allows_a_price_and_the_books_say_so(tmp_path):
         books.charge("acme", ep.Laplace(0.1), key="v", amount={"epsilon": "0.5"})
     shown = epsilog("ledger", "show", "-l", "b.db", "--json", cwd=tmp_path)
     assert json.loads(shown.stdout)["overridden"] == [{"scope": "acme", "key": "v"}]
-    assert "its owner declares" in epsilog("ledger", "show", "-l", "b.db", cwd=tmp_path).stdout
+    assert "attested by the owner" in epsilog("ledger", "show", "-l", "b.db", cwd=tmp_path).stdout
 
 
 def test_a_key_is_shown_with_its_scope_where_there_are_several(tmp_path):
