@@ -360,7 +360,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
                        "StoredCheckpoint", "Receipt", "PlanSummary", "LedgerVerification", "read_charge_facts"},
     "epsilog.queries": {"QueryResult", "QueryCostEstimate"},
     "epsilog.training": {"DryRunResult", "TrainingResult", "iterate_blocks"},  # takes an array of data, and no number
-    "epsilog.verification": {"CanaryScores", "LedgerExcerpt", "SimulatedUtility", "WhatIf"},
+    "epsilog.verification": {"CanaryScores", "Claim", "Evidence", "LedgerExcerpt", "SimulatedUtility", "WhatIf"},
     "epsilog.study": {"AttackResult", "Condition"},
     "epsilog.reports": {"PartComparison", "PlotSeries"},
 }  # fmt: skip
@@ -384,9 +384,9 @@ AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers 
     "epsilog.queries": {"run_query", "run_best_of_trials", "estimate_query_cost", "reserve_answer"},
     "epsilog.training": {"Dataset", "Federation", "Task", "draw_canaries", "train_without_charge", "load_task",
                       "run_rounds", "add_canary_slots"},
-    "epsilog.verification": {"check_count", "check_noise", "check_norms", "check_participation", "check_rigorous"},
+    "epsilog.verification": {"check_rigorous"},
     "epsilog.study": {"Subject", "hold_out_half", "compute_lira_scores"},
-    "epsilog.reports": {"build_log_report", "build_report", "verify_run", "verify_report", "draw_line_plot",
+    "epsilog.reports": {"build_report", "verify", "verify_run", "verify_report", "verify_log_report", "draw_line_plot",
                      "list_party_guarantees"},
 }  # fmt: skip
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from epsilog.mechanisms import PureDP as PureDP
     from epsilog.mechanisms import Repeated as Repeated
     from epsilog.pipeline import run as run
+    from epsilog.reports import verify as verify
     from epsilog.terms import BudgetExceededError as BudgetExceededError
     from epsilog.terms import CalibrationError as CalibrationError
     from epsilog.terms import CheckError as CheckError
@@ -58,6 +59,7 @@ _NAMES = {
     "ledger": "open_ledger read_ledger",
     "mechanisms": "ApproximateDP Composed Gaussian Laplace PoissonSampled PureDP Repeated",
     "pipeline": "run",
+    "reports": "verify",
     "terms": "Finding Guarantee Interval Message NeighboringRelation Status"
     " BudgetExceededError CalibrationError CheckError ConflictError EpsilogError LedgerIntegrityError"
     " UnsupportedMechanismError",

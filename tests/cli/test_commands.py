@@ -23,7 +23,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from epsilog import accounting, ledger, mechanisms, plan, schemes, server, terms, verification
+from epsilog import accounting, ledger, mechanisms, plan, reports, schemes, server, terms, verification
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
 from epsilog.cli import neighbors, serve, show, verify
@@ -347,7 +347,7 @@ def test_the_larger_term_of_a_closed_form_is_marked(dominates, noise, rounds):
 
 
 def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_path):
-    from epsilog import reports
+
     from epsilog.plan import QUESTIONS
 
     (tmp_path / "visits.csv").write_bytes(b"visits")
@@ -1134,8 +1134,8 @@ def test_a_programmes_options_reach_it_and_where_to_look_is_said(reached, monkey
         observer = named.pop("observer")
         assert (callable(observer.stage), callable(observer.round)) == (True, True)
         assert (args, named) == ((Path("p.toml"),), {"runs": tmp_path, "ledger": at})
-        passed = SimpleNamespace(verdict="passed")
-        outcome = SimpleNamespace(reconciliation=passed, folder=tmp_path, report={})
+        passed = SimpleNamespace(status="passed")
+        outcome = SimpleNamespace(verification=passed, folder=tmp_path, report={})
         monkeypatch.setattr("epsilog.pipeline.run", lambda *_, outcome=outcome, **__: outcome)
         monkeypatch.setattr(run_commands, "_show_summary", lambda *_: None)
         told = invoke("run", "p.toml", "--runs", tmp_path, *given).output.splitlines()
@@ -1185,7 +1185,7 @@ def test_predictions_are_a_csv_with_blanks_for_what_cannot_be_said(monkeypatch, 
 
 
 def test_a_command_to_copy_can_be_copied_with_any_folder(monkeypatch, tmp_path):
-    outcome = SimpleNamespace(reconciliation=SimpleNamespace(verdict="passed"), folder=tmp_path, report={})
+    outcome = SimpleNamespace(verification=SimpleNamespace(status="passed"), folder=tmp_path, report={})
     monkeypatch.setattr("epsilog.pipeline.run", lambda *_, **__: outcome)
     monkeypatch.setattr(run_commands, "_show_summary", lambda *_: None)
     told = invoke("run", "p.toml", "--runs", tmp_path / "my runs").output
@@ -1238,22 +1238,23 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
     for kind, (read, examine) in kinds.items():
 
         def prepared(kind=kind, read=read):
-            monkeypatch.setattr("epsilog.verification.identify_artifact", lambda _: kind)
-            monkeypatch.setattr(f"epsilog.verification.{read}", lambda path: ("read", path))
+            monkeypatch.setattr("epsilog.reports.verifier.identify_artifact", lambda _: kind)
+            monkeypatch.setattr(f"epsilog.reports.verifier.{read}", lambda path: ("read", path))
             monkeypatch.setattr("epsilog.verification.LedgerReader.read", lambda path: ("books", path))
 
         prepared()
-        args, named = reached(f"epsilog.reports.{examine}", "verify", folder)
+        args, named = reached(f"epsilog.reports.verifier.{examine}", "verify", folder)
         found = ("books", ledger.resolve()) if kind == "run" else None  # a ledger beside a run is its own
         assert args == (("read", folder), found)
         from epsilog.reports import REQUIRED_EVIDENCE
 
-        assert named == {"required": tuple(REQUIRED_EVIDENCE), "brought": verification.NO_TRUST_ANCHORS, "signed": ()}
+        usual = {"signed": (), "cells": None}
+        assert named == {"required": tuple(REQUIRED_EVIDENCE), "trust": verification.NO_TRUST_ANCHORS} | usual
         prepared()
         words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head", "ab")
-        args, named = reached(f"epsilog.reports.{examine}", "verify", folder, *words)
+        args, named = reached(f"epsilog.reports.verifier.{examine}", "verify", folder, *words)
         assert args == (("read", folder), ("books", tmp_path / "b.db"))
-        assert named == {"required": ("custody", "page"), "brought": verification.TrustAnchors("ab"), "signed": ()}
+        assert named == {"required": ("custody", "page"), "trust": verification.TrustAnchors("ab")} | usual
     assert "require must be one of" in str(invoke("verify", folder, "--require", "trust").exception)
 
 
@@ -1313,18 +1314,18 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
     ends = iter([terms.Status.PASSED, terms.RecordError("half a line"), terms.Status.WARNED, terms.Status.FAILED])
     slept = []
 
-    def found(*_):
+    def found(*_, **__):
         end = next(ends)
         if isinstance(end, Exception):
             raise end
-        return verification.Reconciliation((terms.Finding("noise/holds", end, f"look {len(slept)}"),)), "", {}
+        return verification.Verification((terms.Finding("noise/holds", end, f"look {len(slept)}"),))
 
     def sleep(seconds):
         slept.append(seconds)
         if len(slept) % 2 == 0:  # every other time nothing has changed
             (tmp_path / "rounds.jsonl").write_text("x" * len(slept))
 
-    monkeypatch.setattr(verify._Request, "verify", found)
+    monkeypatch.setattr(reports, "verify", found)
     monkeypatch.setattr(verify, "time", SimpleNamespace(sleep=sleep))
     done = invoke("verify", tmp_path, "--watch", "0.5")
     assert (done.exit_code, slept) == (4, [0.5] * 6)

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,15 +10,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from epsilog import reports
 from epsilog.accounting import epsilon
 from epsilog.cli import run as run_commands
-from epsilog.cli import show, verify
+from epsilog.cli import show
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, load
 from epsilog.ledger import open_ledger, selftest, verify_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.terms import CheckError, Finding, Interval, NeighboringRelation, Status, codec
 from epsilog.terms.formatting import format_lower, format_upper
-from epsilog.verification import Reconciliation
+from epsilog.verification import Verification
 
 app = load()
 
@@ -126,7 +128,7 @@ def test_no_switch_is_on_that_nobody_gave(words):
 
 def verdict_of(verdict):
     finding = Finding("noise/too-strong", verdict, "what was found", lacks="custody")
-    return Reconciliation((finding,), required=("custody", "ledger"))
+    return Verification((finding,), required=("custody", "ledger"))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def verdict_of(verdict):
     ],
 )
 def test_verify_shows_each_finding_and_ends_with_its_code(monkeypatch, tmp_path, verdict, code):
-    monkeypatch.setattr(verify._Request, "verify", lambda *_: (verdict_of(verdict), "what stands", {}))
+    monkeypatch.setattr(reports, "verify", lambda *_, **__: replace(verdict_of(verdict), claim="what stands"))
     found, text = shown("verify", tmp_path)
     assert found == code
     for part in ("noise", verdict.value, "what was found", "what stands"):
@@ -160,7 +162,7 @@ def test_one_failed_run_of_several_is_not_lost(monkeypatch, tmp_path, verdicts):
     def outcome(path, **_):
         report = {"name": str(path)}
         return SimpleNamespace(
-            reconciliation=SimpleNamespace(verdict=next(left)), folder=tmp_path / str(path), report=report
+            verification=SimpleNamespace(status=next(left)), folder=tmp_path / str(path), report=report
         )
 
     monkeypatch.setattr("epsilog.pipeline.run", outcome)

@@ -77,7 +77,7 @@ def test_arrays_become_a_report_as_the_page_on_own_data_says(tmp_path, monkeypat
     names = {}
     for block in outputs.CODE.findall((ROOT / "docs/own-data.md").read_text(encoding="utf-8")):
         exec(compile(block, "own-data.md", "exec"), names)  # noqa: S102 - the docs are ours
-    assert names["outcome"].reconciliation.verdict == "passed"
+    assert names["outcome"].verification.status == "passed"
     assert names["outcome"].report["result"]["test_score"] > 0.8
     assert capsys.readouterr().out.endswith("2 [ 1.  0. nan]\n")
 

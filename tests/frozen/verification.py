@@ -26,7 +26,7 @@ from epsilog import reports
 from epsilog.ledger import read_ledger
 from epsilog.pipeline import run as run_program
 from epsilog.terms import EVIDENCE_KINDS, NeighboringRelation, RecordError, codec
-from epsilog.verification import LedgerReader, parse_evidence, read_run_folder, reconcile
+from epsilog.verification import LedgerReader, parse_evidence, read_run_folder, verify_evidence
 from epsilog.verification.logs import verify_logs
 
 FILE = "verification.jsonl"
@@ -85,10 +85,9 @@ def finished(name: str) -> tuple[Files, LedgerReader]:
 
 def findings(found: Any) -> dict[str, Any]:
     """Codes and statuses, and which claim stands."""
-    told = {"verdict": found.verdict.value}
-    outcome = getattr(found, "outcome", found)
-    told["findings"] = [f"{one.code}: {one.verdict.value}" for one in outcome.findings]
-    return told | ({"stands": found.stands} if hasattr(found, "stands") else {})
+    told = {"verdict": found.status.value}
+    told["findings"] = [f"{one.code}: {one.verdict.value}" for one in found.findings]
+    return told | ({"stands": found.claim} if found.claim else {})
 
 
 def examined(files: Mapping[str, bytes], books: LedgerReader | None, **options: Any) -> dict[str, Any]:
@@ -202,7 +201,7 @@ def _altered_runs() -> Iterator[tuple[str, Callable[[], Any]]]:
 
         def of_word(altered: Any = altered) -> Any:
             run = parse_evidence(*finished("central"))
-            return findings(reconcile(replace(run, ledger=replace(run.ledger, **altered))))  # type: ignore[type-var]
+            return findings(verify_evidence(replace(run, ledger=replace(run.ledger, **altered))))  # type: ignore[type-var]
 
         yield f"ledger, {name}", of_word
 
@@ -260,12 +259,12 @@ def _reports() -> Iterator[tuple[str, Callable[[], Any]]]:
 def _report(name: str, *, without: Collection[str] = (), ledger: bool = True) -> dict[str, Any]:
     files, books = finished(name)
     run = parse_evidence({key: each for key, each in files.items() if key not in without}, books if ledger else None)
-    return reports.build_report(run, reconcile(run))
+    return reports.build_report(verify_evidence(run))
 
 
 def _logs_report(run: Any, **changes: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        return reports.build_log_report(verify_logs(save(run, Path(folder), **changes)))
+        return reports.build_report(verify_logs(save(run, Path(folder), **changes)))
 
 
 def _text(text: str) -> list[str]:

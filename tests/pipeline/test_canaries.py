@@ -67,7 +67,7 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
     _, outcome = done
     report, plan = outcome.report, outcome.plan
     part = report["audit"]
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     check_schema(report)
     assert plan.guarantee.population == plan.scheme.clients == 2200
     assert plan.details["data"]["canaries"] == 200
@@ -118,7 +118,7 @@ def test_every_changed_place_of_an_audit_fails(done):
                 found = verify_report(codec.encode_canonical(again) + b"\n", books, required=("report", "ledger"))
             except RecordError:
                 continue
-            assert "report" in {one.check for one in found.outcome.findings if one.verdict == "failed"}, place
+            assert "report" in {one.check for one in found.findings if one.verdict == "failed"}, place
     assert count > 60
 
 
@@ -207,7 +207,7 @@ def test_a_real_run_keeps_its_secret_through_a_kill_and_draws_another_next_time(
         plan = json.loads((folder / "plan.json").read_bytes())
         assert secret.read_text().strip() not in json.dumps(plan)
         outcome = run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
-        assert outcome.reconciliation.verdict in ("passed", "warned")  # a kill may show as an attempt
+        assert outcome.verification.status in ("passed", "warned")  # a kill may show as an attempt
         assert json.loads((folder / "canaries.json").read_bytes())["secret"] == secret.read_text().strip()
         commitments.append(plan["details"]["audit"]["commitment"])
     assert len(set(commitments)) == 2
@@ -336,7 +336,7 @@ def test_a_task_made_in_python_has_room_made_for_its_canaries(tmp_path, unit_is_
     assert outcome.plan.guarantee.population == room.units
     assert part["planned"]["score"] == ("cosine" if unit_is_client else "loss")
     assert (part["estimate"] is not None) == unit_is_client
-    assert outcome.reconciliation.verdict in ("passed", "warned")
+    assert outcome.verification.status in ("passed", "warned")
     tight = PlanConfig.for_simulation(task, kind, epsilon="4", delta="1e-4", audit={"canaries": 30}, **facts)
     with pytest.raises(ConfigError, match=r"audit\.canaries must be at most the places"):
         went(tight, tmp_path / "tight", task=task)

@@ -10,7 +10,7 @@ from epsilog.pipeline import load_run_config, run
 from epsilog.pipeline import preparation as preparing
 from epsilog.pipeline.counts import CountsSection, RunCounts, give_back
 from epsilog.terms import BudgetExceededError, CheckError, ConfigError
-from epsilog.verification import read_evidence, reconcile
+from epsilog.verification import read_evidence, verify_evidence
 from epsilog.verification.plans import check_plan
 
 CLINICS = 40
@@ -125,7 +125,7 @@ def test_counts_are_priced_reserved_drawn_and_told(write, tmp_path):
     assert Decimal(spent(tmp_path)[0]) <= 4
     statement = outcome.report["claim"]["statement"]
     assert "at epsilon 0.75 by themselves: model and counts together are at epsilon" in statement
-    assert outcome.reconciliation.verdict != "failed"
+    assert outcome.verification.status != "failed"
     page = (outcome.folder / "report.html").read_text()
     assert "rows that can be used" in page
     assert statement.split(". ")[-1] in page
@@ -137,7 +137,7 @@ def test_counts_are_priced_reserved_drawn_and_told(write, tmp_path):
     ledger = (tmp_path / "runs" / "ledger.db").read_bytes()
     assert run(write(), runs=tmp_path / "runs").report == outcome.report
     assert (tmp_path / "runs" / "ledger.db").read_bytes() == ledger
-    assert reconcile(read_evidence(outcome.folder, tmp_path / "runs" / "ledger.db")).verdict != "failed"
+    assert verify_evidence(read_evidence(outcome.folder, tmp_path / "runs" / "ledger.db")).status != "failed"
 
 
 @pytest.mark.slow

@@ -194,7 +194,7 @@ def test_what_is_public_holds_nothing_of_the_rows(written, tmp_path):
 @pytest.mark.parametrize("name", ["clinics", "visits"])
 def test_an_example_on_own_data_runs_from_plan_to_proof(written, tmp_path, name):
     outcome = run(written(("study = [1, 2, 4, 8]\n", ""), name=name), runs=tmp_path / "runs")
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     result = outcome.report["result"]
     assert result["score_name"] == "accuracy on the test set"
     assert result["test_score"] > 0.72  # the larger class is about .55 of the test set
@@ -216,7 +216,7 @@ def test_a_real_run_without_scores_is_paid_for_and_leaves_nothing_of_the_rows(wr
     with open_ledger(tmp_path / "ledger.db") as books:
         books.create_budget("demo", kind="approximate", epsilon="4", delta="1e-4", privacy_unit="clinic")
     outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db")
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     assert (outcome.report["result"]["test_score"], outcome.report["result"]["diverged"]) == (None, False)
     assert outcome.report["mechanism"]["data"]["test_set"] == "none: no score is released"
     public = [file for file in outcome.folder.rglob("*") if file.is_file() and file.stat().st_mode & 0o077]
@@ -250,7 +250,7 @@ def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path)
         run(path, runs=tmp_path / "runs")
     (tmp_path / "visits.csv").write_text(rows)
     outcome = run(path, runs=tmp_path / "runs")
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     assert json.loads((outcome.folder / "report.json").read_bytes())["result"]["rounds"] == 40
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import pytest
+from tests.verification.checked import check_participation
 
 from epsilog.mechanisms import Gaussian, PoissonSampled
 from epsilog.pipeline import load_run_config, run
@@ -13,7 +14,6 @@ from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.terms import ConfigError, CustodyRecord, codec, parameters
 from epsilog.terms.fields import Field
 from epsilog.training.schemes import TRAINED, register_trainer, sampled
-from epsilog.verification.participation import check_participation
 
 PROGRAMME = [
     ('kind = "client-level-central"', 'kind = "everybody-central"'),
@@ -100,7 +100,7 @@ def test_its_config_runs_from_plan_to_proof(write_config, tmp_path, everybody):
 
     outcome = run(write_config(*PROGRAMME), runs=tmp_path, ledger=tmp_path / "ledger.db", observer=Silent())
     assert isinstance(outcome.plan.scheme, everybody)
-    ends = {found.check: found.verdict for found in outcome.reconciliation.findings}
+    ends = {found.check: found.verdict for found in outcome.verification.findings}
     assert ends.pop("control") == "warned"  # four rounds have too little padding to notice weak noise by
     assert set(ends.values()) == {"passed"}
     assert [each["party"] for each in outcome.report["claim"]["parties"]] == ["Public"]

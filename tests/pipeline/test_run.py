@@ -23,7 +23,7 @@ from epsilog.terms import (
     codec,
 )
 from epsilog.terms.extras import install_command
-from epsilog.verification import read_evidence, reconcile
+from epsilog.verification import read_evidence, verify_evidence
 
 sys.path.insert(0, str(Path(__file__).parent))
 import killed
@@ -72,7 +72,7 @@ def test_plan_to_proof(done):
     _, outcome, observer = done
     report = outcome.report
     assert observer.rounds == list(range(1, 13))
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     assert 3.9 < report["claim"]["epsilon"]["upper"] <= 4
     assert report["verification"]["verdict"] == "passed"
     assert report["utility"]["control"]["verdict"] == "failed"
@@ -134,7 +134,7 @@ def test_a_real_run_draws_from_the_operating_system(write_config, tmp_path):
     two, _ = finished(path, tmp_path, runs="two")
     assert one.report["utility"] is None
     assert one.report["simulation"] is False
-    assert one.reconciliation.verdict == "passed"
+    assert one.verification.status == "passed"
     assert one.plan.hash == two.plan.hash
     assert one.report["result"]["model_hash"] != two.report["result"]["model_hash"]
 
@@ -179,7 +179,7 @@ class Silent:
     def round(self, record, plan): pass
 path, runs = Path(sys.argv[1]), Path(sys.argv[2])
 try:
-    print(run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent()).reconciliation.verdict)
+    print(run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent()).verification.status)
 except ConfigError as error:
     print(error)
 """
@@ -212,7 +212,7 @@ def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_c
 
 def test_the_largest_seed_has_a_control(write_config, tmp_path):
     outcome, _ = finished(write_config(("seed = 20261121", f"seed = {2**53 - 2}")), tmp_path)
-    assert outcome.reconciliation.verdict != "failed"
+    assert outcome.verification.status != "failed"
     assert outcome.report["utility"]["control"]["check"] == "noise"
 
 
@@ -243,7 +243,7 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
     assert outcome.report["result"]["test_loss"] is None
     assert outcome.report["rounds"][-1] == {"round": last, "test_loss": None, "test_score": None}
     assert outcome.report["utility"]["study"][0]["test_loss"] is None
-    findings = {finding.check: finding for finding in outcome.reconciliation.findings}
+    findings = {finding.check: finding for finding in outcome.verification.findings}
     assert "failed" not in {finding.verdict for finding in findings.values()}
     assert f"Training diverged in round {last} of 12" in findings["rounds"].message
     page = (outcome.folder / "report.html").read_text()
@@ -271,7 +271,7 @@ def test_two_runs_of_one_config_at_once_charge_once_and_release_once(write_confi
     assert verbs.count(Verb.STARTED) == verbs.count(Verb.COMMITTED) == 1
     assert verbs.count(Verb.ROUND_STARTED) == verbs.count(Verb.ROUND_RELEASED) == 4
     again, _ = finished(path, tmp_path)
-    assert again.reconciliation.verdict != "failed"
+    assert again.verification.status != "failed"
 
 
 def test_missing_and_damaged_records_are_named(copied):
@@ -297,7 +297,7 @@ def test_each_tampering_is_found(copied):
         clean[name] = (copied / name).read_bytes()
 
     def failed():
-        found = {f.check for f in reconcile(read_evidence(copied, ledger)).findings if f.verdict == "failed"}
+        found = {f.check for f in verify_evidence(read_evidence(copied, ledger)).findings if f.verdict == "failed"}
         for name, content in clean.items():
             (copied / name).write_bytes(content)
         return found
@@ -336,7 +336,7 @@ def test_an_edited_ledger_fails(done, copied):
     books.close()
     with pytest.raises(LedgerIntegrityError):
         run(done[0], runs=copied.parent, ledger=ledger, observer=Silent())
-    findings = {f.check: f for f in reconcile(read_evidence(copied, ledger)).findings}
+    findings = {f.check: f for f in verify_evidence(read_evidence(copied, ledger)).findings}
     assert findings["ledger"].verdict == "failed"
     assert "entry" in findings["ledger"].message
 
@@ -363,4 +363,4 @@ def test_killed_at_any_point_it_resumes(write_config, tmp_path):
     assert verbs.count(Verb.RESERVED) == verbs.count(Verb.STARTED) == verbs.count(Verb.COMMITTED) == 1
     assert verbs.count(Verb.ROUND_RELEASED) == 4
     (folder,) = [p for p in (tmp_path / "killed").iterdir() if p.is_dir()]
-    assert reconcile(read_evidence(folder, tmp_path / "killed" / "ledger.db")).verdict != "failed"
+    assert verify_evidence(read_evidence(folder, tmp_path / "killed" / "ledger.db")).status != "failed"

@@ -110,7 +110,7 @@ def test_each_round_of_the_model_is_shown(stand_in, write_config, tmp_path):
 def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, write_config, tmp_path):
     path = write_config(*SETTINGS, ("seed = 20261121", "seed = 7\nstudy = [1]"))
     outcome, observer = told(path, tmp_path)
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     assert observer.stages == [
         *("reading", "planning", "smoke", "training", "training", "training", "a", "verifying"),
     ]
@@ -183,7 +183,7 @@ def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(stan
         (charge,) = (entry for entry in books.history() if entry.verb == "reserved")
         assert books.find(charge.key).state == "started"
     outcome, observer = told(path, tmp_path)
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     assert observer.rounds == []
     assert outcome.model.vector.tobytes() == model.vector.tobytes()
     stand_in.called.clear()
@@ -208,7 +208,7 @@ def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_i
     assert stand_in.called == ["rehearse", ("train", training.Randomness.from_os())]
     assert outcome.report["utility"] is None
     assert not outcome.report["simulation"]
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(stand_in, 
     stand_in.fails = None
     outcome, observer = told(path, tmp_path)
     assert observer.rounds == []
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     with open_ledger(tmp_path / "ledger.db") as books:
         (budget,) = books.budgets()
         assert budget.spent == spent
@@ -262,7 +262,7 @@ def test_another_process_that_was_faster_is_not_trained_again(stand_in, write_co
     outcome, observer = told(path, tmp_path)
     assert stand_in.called == ["rehearse"]
     assert observer.stages[-1] == "verifying"
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
 
 
 @pytest.mark.slow

@@ -31,7 +31,6 @@ from epsilog.reports.rendering import list_tuning_figures
 from epsilog.terms import CheckError, ConfigError, Status, codec
 from epsilog.training.data import dataset as shipped
 from epsilog.verification import LedgerReader, read_run_folder
-from epsilog.verification.outcome import adjust_false_alarm
 
 LOUD = (*SETTINGS, ("noise_multiplier = 6.0", "noise_multiplier = 16.0"))
 RATES = (0.03, 0.1, 0.3)
@@ -127,7 +126,7 @@ def test_the_best_of_the_trials_is_released_and_charged_as_such(finished):
     assert {rate for _, rate in finished.trials.called} <= set(RATES)
     assert plan.release == BestOfTrials(plan.scheme.release(), BinomialTrialCount(5, 1.0))
     assert plan.guarantee.epsilon == plan.epsilon.upper
-    assert finished.outcome.reconciliation.verdict == Status.PASSED
+    assert finished.outcome.verification.status == Status.PASSED
     told = entries(finished.ledger)
     assert [verb for verb, _ in told][:3] == ["budget-created", "reserved", "started"]
     assert codec.from_json(told[1][1]["request"]["release"]) == plan.release
@@ -200,18 +199,18 @@ def test_a_server_that_is_not_trusted_would_see_every_trial(trials, write_config
 def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finished):
     files, books = read_run_folder(finished.outcome.folder), LedgerReader.read(finished.ledger)
     del files["model.npz"]  # nothing was trained
-    assert verify_run(files, books).verdict == Status.PASSED
+    assert verify_run(files, books).status == Status.PASSED
     report = json.loads(files["report.json"])
     report["tuning"]["best"]["upper"] *= 0.9
     spoilt = files | {"report.json": codec.encode_canonical(report) + b"\n"}
-    told = {one.check: one.verdict for one in verify_run(spoilt, books).outcome.findings}
+    told = {one.check: one.verdict for one in verify_run(spoilt, books).findings}
     assert told["report"] is Status.FAILED
     one = json.loads(files["plan.json"])
     one["release"] = codec.encode(finished.outcome.plan.scheme.release())
     claimed = RegisteredPlan.from_json(one)
     assert claimed.trials is None
     lied = files | {"plan.json": codec.encode_canonical(claimed.to_json()) + b"\n"}
-    found = {each.check: each.verdict for each in verify_run(lied, books).outcome.findings}
+    found = {each.check: each.verdict for each in verify_run(lied, books).findings}
     assert found["charge"] is Status.FAILED
     one["release"] = codec.encode(
         BestOfTrials(replace(finished.outcome.plan.scheme, rounds=1).release(), PoissonTrialCount(1.0))
@@ -222,12 +221,8 @@ def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finis
 
 def test_a_sound_winner_is_rejected_as_often_as_any_of_its_trials(finished):
     outcome = finished.outcome
-    rates = {one.check: one.false_alarm for one in outcome.reconciliation.findings}
-    one_run = replace(outcome.plan, trials=None)
-    assert adjust_false_alarm(1e-6, one_run) == 1e-6
-    assert adjust_false_alarm(1e-6, outcome.plan) == pytest.approx(5e-6)
-    assert adjust_false_alarm(0.9, outcome.plan) == 1.0
-    assert rates["noise"] > 0
+    rates = {one.check: one.false_alarm for one in outcome.verification.findings}
+    assert rates["noise"] == pytest.approx(5e-6)
     published = outcome.report["verification"]["false_alarm"]
     assert published == pytest.approx(math.fsum(f["false_alarm"] for f in outcome.report["verification"]["findings"]))
 
@@ -257,13 +252,13 @@ def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_confi
     assert (outcome.folder / "rounds.jsonl").read_bytes() == (outcome.folder / "trials/0002/rounds.jsonl").read_bytes()
     told = [verb for verb, _ in entries(tmp_path / "ledger.db")]
     assert told.count("started") == told.count("reserved") == 1
-    assert {finding.verdict for finding in outcome.reconciliation.findings} == {Status.PASSED}
+    assert {finding.verdict for finding in outcome.verification.findings} == {Status.PASSED}
 
 
 def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_config, tmp_path):
     trials(0.1, 0.9).repeats = (2, 3)
     outcome = go(write_config(*LOUD, sweep("fixed:2")), tmp_path)
-    (found,) = (one for one in outcome.reconciliation.findings if one.check == "attempts")
+    (found,) = (one for one in outcome.verification.findings if one.check == "attempts")
     assert found.verdict is Status.WARNED
     assert "ound 3 was begun 2 times" in found.message
 
@@ -289,7 +284,7 @@ def test_where_no_trial_takes_place_nothing_is_released(trials, write_config, tm
     verbs = [verb for verb, _ in entries(tmp_path / "ledger.db")]
     assert verbs[-2:] == ["started", "committed"]
     assert "chosen" not in outcome.report["owner"]
-    assert outcome.reconciliation.verdict is not Status.FAILED
+    assert outcome.verification.status is not Status.FAILED
 
 
 def test_settings_are_drawn_evenly_and_as_many_trials_as_the_law_says(trials, write_config, tmp_path, monkeypatch):

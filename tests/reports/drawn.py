@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+from tests.verification.checked import check_noise
 
 from epsilog.durable_io import write_atomically
 from epsilog.ledger import open_ledger
@@ -14,7 +15,7 @@ from epsilog.plan import build_registered_plan
 from epsilog.reports import build_report, render_html
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.terms import CustodyRecord, NeighboringRelation, RoundRecord, record_line
-from epsilog.verification import CanaryScores, SimulatedUtility, check_noise, read_evidence, reconcile
+from epsilog.verification import CanaryScores, SimulatedUtility, read_evidence, verify_evidence
 from epsilog.verification.audits import PLANNED, AuditProtocol, PlannedAudit
 
 
@@ -97,7 +98,7 @@ def finish(folder: Path, ledger: Path, plan, **drawn_as):
     """Trains as ``train`` does, and reports."""
     train(folder, ledger, plan, **drawn_as)
     evidence = read_evidence(folder, ledger)
-    report = build_report(evidence, reconcile(evidence))
+    report = build_report(verify_evidence(evidence))
     write_json(folder / "report.json", report)
     write_atomically(folder / "report.html", render_html(report).encode())
     return report

@@ -60,7 +60,7 @@ def test_no_published_digest_tells_a_guess_of_the_curators_records_from_another(
 
 def verdicts(folder, files):
     found = verify_run(files, LedgerReader.read(folder.parent / "ledger.db"))
-    return {one.code: one.verdict for one in found.outcome.findings}, found.verdict
+    return {one.code: one.verdict for one in found.findings}, found.status
 
 
 def test_the_key_lies_beside_the_records_for_the_curator_alone_and_is_published_nowhere(run):

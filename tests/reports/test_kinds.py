@@ -23,14 +23,15 @@ from epsilog.reports.kinds import (
     Unknown,
     kind_at,
     kind_of_finding,
+    leaves,
     list_parts,
     words_of,
 )
 from epsilog.reports.report import extract_files
-from epsilog.reports.verification import FOREMOST, leaves
+from epsilog.reports.statements import FOREMOST
 from epsilog.terms import Canaries, EpsilogError, Status, codec
 from epsilog.terms.formatting import format_upper
-from epsilog.verification import parse_evidence, read_evidence, reconcile
+from epsilog.verification import parse_evidence, read_evidence, verify_evidence
 
 CARRIED = (("evidence", "plan"), ("evidence", "records"), ("owner",), ("audit", "canaries"))
 
@@ -76,8 +77,8 @@ def anew(report, evidence):
             | {n: h for n, h in found.hashes.items() if n in evidence.ledger.evidence},
         )
         found = replace(found, ledger=word)
-        outcome = reconcile(found)
-        again = build_report(found, outcome)
+        outcome = verify_evidence(found)
+        again = build_report(outcome)
     except (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         return None
     return again if not any(one.verdict is Status.FAILED for one in outcome.findings) else None
@@ -167,16 +168,16 @@ def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
     report, _ = finished
     found = verify_report(codec.encode_canonical(report), None)
     for name in ("custody", "norms", "participation", "page", "model", "ledger"):
-        assert re.search(rf"Not checked here: [^.]*\b{name}\b", found.stands), name
-    assert "By the owner's word alone: " in found.stands
+        assert re.search(rf"Not checked here: [^.]*\b{name}\b", found.claim), name
+    assert "By the owner's word alone: " in found.claim
     assert set(FOREMOST) <= set(words_of(OF_RUNS, Attested("owner")))
-    assert f"{', '.join(FOREMOST)}; the report lists the rest." in found.stands
-    (told,) = [one.message for one in found.outcome.findings if one.check == "report"]
+    assert f"{', '.join(FOREMOST)}; the report lists the rest." in found.claim
+    (told,) = [one.message for one in found.findings if one.check == "report"]
     assert (
         told
         == "Every field of the report is what its evidence amounts to; what the owner and the ledger state is copied."
     )
-    (counts,) = [dict(one.numbers) for one in found.outcome.findings if one.check == "report"]
+    (counts,) = [dict(one.numbers) for one in found.findings if one.check == "report"]
     assert counts.keys() == {"recomputed", "owner", "ledger", "unknown"}
     assert sum(counts.values()) == len(list(leaves(report)))
 

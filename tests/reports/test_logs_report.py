@@ -22,13 +22,13 @@ from tests.verification.logs.simulated import MAPPING, C, N, T, Z, honest, save,
 
 from epsilog.reports import (
     PUBLICATION_FIELDS,
-    build_log_report,
+    build_report,
     check_schema,
-    format_log_statement,
-    log_report,
+    format_verified_claim,
     render_html,
     render_markdown,
     render_pdf,
+    verification,
     verify_log_report,
     verify_report,
 )
@@ -37,7 +37,7 @@ from epsilog.reports.residual_risks import FORGERIES_OF_LOGS, SEEDED
 from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ConfigError, RecordError, codec
 from epsilog.terms.formatting import format_upper
-from epsilog.verification import SignatureCheck, TrustAnchors
+from epsilog.verification import SignatureCheck, TrustAnchors, bound_every_round, publish
 from epsilog.verification.hidden import compute_alarm
 from epsilog.verification.logs import verify_logs
 
@@ -48,7 +48,7 @@ PADDED = 'padding = { column = "padding", unit = "absolute", on = "sum" }\n'
 
 
 def report_of(folder, run=None, **changes):
-    return build_log_report(verify_logs(save(run or honest(), folder, **changes)))
+    return build_report(verify_logs(save(run or honest(), folder, **changes)))
 
 
 def texts(report):
@@ -71,17 +71,17 @@ def found(folder):
 
 @pytest.fixture(scope="module")
 def report(found):
-    return build_log_report(found)
+    return build_report(found)
 
 
 def test_a_report_of_logs_is_a_report(report, found):
     check_schema(report)
     assert report["kind"] == "logs-report"
-    assert report["claim"]["statement"] == format_log_statement(found)
-    assert report["claim"]["supported"] == found.claim.guarantee.epsilon
+    assert report["claim"]["statement"] == format_verified_claim(found)
+    assert report["claim"]["supported"] == found.evidence.claim.guarantee.epsilon
     assert report["verification"]["verdict"] == "passed"
     assert report["verification"]["false_alarm"] == pytest.approx(
-        1e-6 + compute_alarm(found.claim.guarantee), rel=1e-12
+        1e-6 + compute_alarm(found.evidence.claim.guarantee), rel=1e-12
     )
     assert {one["field"] for one in report["publication"]["blank"]} == set(PUBLICATION_FIELDS)
     assert len(report["forgeable"]) == len(FORGERIES_OF_LOGS) + 1
@@ -97,32 +97,32 @@ def test_a_report_of_logs_is_a_report(report, found):
 def test_whoever_has_the_logs_builds_it_again(report, found, page):
     content = render_html(report).encode() if page else spelt(report)
     outcome = verify_log_report(content, found)
-    ends = {one.code: one.verdict for one in outcome.outcome.findings}
+    ends = {one.code: one.verdict for one in outcome.findings}
     assert ends["report/holds"] == "passed"
     assert ("page/holds" in ends) == page
-    assert outcome.verdict == "passed"
-    assert outcome.stands == format_log_statement(found)
+    assert outcome.status == "passed"
+    assert outcome.claim == format_verified_claim(found)
 
 
 @pytest.mark.slow
 def test_nothing_that_is_changed_in_it_passes(report, found, monkeypatch):
-    again = lru_cache(typed=True)(lambda version: build_log_report(found, version=version))
-    monkeypatch.setattr(log_report, "build_log_report", lambda _, version: again(version))  # it is one report all along
+    again = lru_cache(typed=True)(lambda version: build_report(found, version=version))
+    monkeypatch.setattr(verification, "build_report", lambda _, version: again(version))  # it is one report all along
     for place, other in mutants(report):
         try:
             outcome = verify_log_report(spelt(other), found)
         except RecordError:
             continue
-        assert outcome.verdict == "failed", place
-        assert outcome.stands == "Nothing is claimed: checks fail on report."
+        assert outcome.status == "failed", place
+        assert outcome.claim == "Nothing is claimed: checks fail on report."
     page = render_html(report).replace("<h2>Limits</h2>", "<h2>No limits</h2>")
-    assert "checks fail on page" in verify_log_report(page.encode(), found).stands
+    assert "checks fail on page" in verify_log_report(page.encode(), found).claim
 
 
 @pytest.mark.slow
 def test_other_logs_give_another_report(report, tmp_path):
     again = verify_logs(save(honest(stddev=1.5 * C * Z), tmp_path))
-    assert "report/differs" in {one.code for one in verify_log_report(spelt(report), again).outcome.findings}
+    assert "report/differs" in {one.code for one in verify_log_report(spelt(report), again).findings}
 
 
 def test_what_is_no_report_of_logs_is_refused(report, found):
@@ -196,7 +196,7 @@ def test_a_check_on_people_says_how_it_ended_and_no_figure(report, found):
         assert told[check]["says"] == "Checked on logs that are no part of this report: passed."
         assert told[check]["numbers"] == {}
     assert "on 3840 padding values" in told["noise"]["says"]
-    assert {one.name for one in found.published.what_ifs} == {"participation lists known"}
+    assert {one.name for one in publish(found).what_ifs} == {"participation lists known"}
 
 
 def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
@@ -235,18 +235,23 @@ def test_a_salt_binds_logs_that_are_not_public(tmp_path):
 @pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
 def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
     found = verify_logs(save(run, tmp_path, head="public = true\n"))
-    report = build_log_report(found)
+    report = build_report(found)
     check_schema(report)
-    if found.verdict != "failed":
-        assert report["claim"]["supported"] == found.claim.guarantee.epsilon
+    if found.status != "failed":
+        assert report["claim"]["supported"] == found.evidence.claim.guarantee.epsilon
         return
-    failed = {one.check for one in found.outcome.findings if one.verdict == "failed"}
+    failed = {one.check for one in found.findings if one.verdict == "failed"}
     assert code.partition("/")[0] in failed
     sampler = failed <= {"participation", "population"}
-    assert report["claim"]["supported"] == (pytest.approx(found.unamplified.upper) if sampler else "inf")
+    assert report["claim"]["supported"] == (
+        pytest.approx(bound_every_round(found.evidence.claim).upper) if sampler else "inf"
+    )
     assert report["verification"]["what_ifs"] == []
     assert bool(format_risk_rows(report)) == sampler
-    claimed, known = format_upper(found.claim.guarantee.epsilon), format_upper(found.unamplified.upper)
+    claimed, known = (
+        format_upper(found.evidence.claim.guarantee.epsilon),
+        format_upper(bound_every_round(found.evidence.claim).upper),
+    )
     for text in texts(report):
         for line in text.replace("\\", "").splitlines():
             if claimed in line:
@@ -257,11 +262,11 @@ def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
 
 def test_without_lists_the_claim_without_amplification_is_what_stands(tmp_path):
     found = verify_logs(save(honest(), tmp_path, mapping=ONLY_SIZES))
-    report = build_log_report(found)
-    assert report["claim"]["supported"] == found.unamplified.upper > 40
+    report = build_report(found)
+    assert report["claim"]["supported"] == bound_every_round(found.evidence.claim).upper > 40
     assert report["reading"]["mu"] == pytest.approx(np.sqrt(T) / Z)
     for text in texts(report):
-        assert format_upper(found.unamplified.upper) in text.replace("\\", "")
+        assert format_upper(bound_every_round(found.evidence.claim).upper) in text.replace("\\", "")
     assert report["verification"]["verdict"] == "not checked"
 
 
@@ -322,7 +327,7 @@ def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
     path.write_text(
         f'[claim]\nplan = "plan.json"\n{rounds}[rounds.columns]\nround = "round"\nclip_norm = "clip_norm"\n'
     )
-    report = build_log_report(verify_logs(path))
+    report = build_report(verify_logs(path))
     check_schema(report)
     assert report["simulation"]
     assert "This run is a simulation" in report["claim"]["statement"]
@@ -331,7 +336,7 @@ def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
 
 
 def test_it_is_canonical_and_the_same_again(report, found):
-    assert codec.parse_json(codec.encode_canonical(report)) == report == build_log_report(found)
+    assert codec.parse_json(codec.encode_canonical(report)) == report == build_report(found)
     assert f"(N = {N})" in report["claim"]["statement"]
 
 
@@ -339,19 +344,19 @@ def test_a_report_of_logs_is_signed_as_any_report(report, found):
     content, keys = spelt(report), (VerifierKey("example.org/privacy", bytes(32)),)
     for signed, verdict in (
         ((SignatureCheck("report"),), "not checked"),
-        ((SignatureCheck("report", by=(keys[0].label,)),), found.outcome.verdict),
+        ((SignatureCheck("report", by=(keys[0].label,)),), found.status),
         ((SignatureCheck("report", claimed=("another",)),), "failed"),
     ):
-        outcome = verify_log_report(content, found, brought=TrustAnchors(keys=keys), signed=signed)
-        assert outcome.verdict == verdict
-        assert ("checks fail on signature" in outcome.stands) == (verdict == "failed")
+        outcome = verify_log_report(content, found, trust=TrustAnchors(keys=keys), signed=signed)
+        assert outcome.status == verdict
+        assert ("checks fail on signature" in outcome.claim) == (verdict == "failed")
 
 
 @pytest.mark.parametrize("public", [True, False])
 def test_a_report_shows_which_rows_were_not_looked_at(tmp_path, public):
     """A filter of the mapping hides that one client took part in every round; the report names it."""
     head = f"public = {str(public).lower()}\n"
-    report = build_log_report(verify_logs(save(honest(), tmp_path, head=head, **HIDDEN)))
+    report = build_report(verify_logs(save(honest(), tmp_path, head=head, **HIDDEN)))
     left_out = T if public else None
     told = {"section": "participation", "file": "clients.csv", "where": {"kind": "used"}, "rows_left_out": left_out}
     assert report["observed"]["filters"] == [told]
@@ -372,7 +377,7 @@ def test_rows_of_another_kind_may_be_left_out(tmp_path):
         "mapping": MAPPING.replace("[participation.columns]", 'where = { kind = "used" }\n[participation.columns]'),
     }
     found = verify_logs(save(honest(), tmp_path, **kept))
-    assert found.verdict == "passed"
-    (read,) = [one for one in found.outcome.findings if one.check == "log"]
+    assert found.status == "passed"
+    (read,) = [one for one in found.findings if one.check == "log"]
     assert "5 left out by where (kind = 'used')" in read.message
-    assert [told.left_out for told in found.told if told.where] == [5]
+    assert [one.left_out for one in found.evidence.logs.summaries if one.where] == [5]

@@ -3,11 +3,13 @@
 import itertools
 import math
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.reports.drawn import make_plan
 
 from epsilog.reports import check_schema, format_statement, list_party_guarantees, load_report_schema, rendering
 from epsilog.reports.statements import format_supported_statement
@@ -15,6 +17,7 @@ from epsilog.schemes import ClientLevelCentral, Scheme
 from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.charts import PlotSeries, choose_ticks, draw_line_plot
 from epsilog.terms.formatting import format_lower, format_upper
+from epsilog.verification import Claim
 
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
 
@@ -34,13 +37,15 @@ def test_the_statement_rounds_up_and_names_everything():
 
 
 def test_a_failed_check_withdraws_the_claim():
-    assert format_supported_statement(GUARANTEE, unamplified=22.0, failed=()) == format_statement(GUARANTEE)
-    assert "only the claim without amplification" in format_supported_statement(
-        GUARANTEE, unamplified=22.0, failed={"participation"}
-    )
-    assert "(22, " in format_supported_statement(GUARANTEE, unamplified=22.0, failed={"participation"})
-    gone = format_supported_statement(GUARANTEE, unamplified=22.0, failed={"noise", "participation"})
-    assert gone.startswith("Nothing is claimed")
+    plan = make_plan()
+    claim = Claim.from_plan(plan)
+    weak = format_statement(replace(plan.guarantee, epsilon=plan.unamplified.upper), simulation=True)
+    assert format_supported_statement(claim, ()) == format_statement(plan.guarantee, simulation=True)
+    for failed in ({"participation"}, {"population"}, {"participation", "population"}):
+        said = format_supported_statement(claim, failed)
+        assert "only the claim without amplification" in said
+        assert said.endswith(weak)
+    assert format_supported_statement(claim, {"noise", "participation"}).startswith("Nothing is claimed")
 
 
 def test_the_server_of_a_central_scheme_gets_no_guarantee():

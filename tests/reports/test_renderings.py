@@ -28,13 +28,13 @@ from epsilog.reports import (
 )
 from epsilog.reports.publication_fields import compute_registry_tier, list_publication_fields, merge_publication_fields
 from epsilog.reports.rendering import format_group_rows, format_risk_rows
-from epsilog.reports.report import _reading
+from epsilog.reports.report import get_unamplified_release, read_claim
 from epsilog.reports.residual_risks import FORGERIES, list_residual_risks
 from epsilog.schemes import ClientLevelClientSide
 from epsilog.terms import CalibrationError, CheckError, Finding, NeighboringRelation, RecordError, Status, codec
 from epsilog.terms.formatting import format_upper
 from epsilog.terms.messages import sentence
-from epsilog.verification import Playbook, compute_certified_interval, read_evidence, reconcile
+from epsilog.verification import Claim, Playbook, compute_certified_interval, read_evidence, verify_evidence
 
 DOCS = Path(__file__).parents[2] / "docs"
 EVIL = 'x|y <script>alert(1)</script> [a](javascript:b)\n# head `c` *d* _e_ ${f} #eval("g") "h" \\'
@@ -69,6 +69,11 @@ def of_model(plan):
     found = compute_certified_interval(plan.release, plan.guarantee.delta, plan.guarantee.relation)
     assert plan.epsilon.upper * (1 - 1e-10) < found.upper < plan.epsilon.upper
     return found
+
+
+def read_plan(plan):
+    claim = Claim.from_plan(plan)
+    return read_claim(claim, claim.release, get_unamplified_release(claim))
 
 
 def test_readings_are_the_accountants(report):
@@ -149,7 +154,7 @@ def test_copies_that_cannot_be_priced_are_not_told_a_number(monkeypatch):
 
     monkeypatch.setattr(group_privacy, "bound_on_lattice", fails)
     plan = make_plan(lambda z: central(z + 0.125))
-    one, *others = _reading(plan)["groups"]
+    one, *others = read_plan(plan)["groups"]
     assert one["epsilon"] == of_model(plan).upper
     assert {(point["lower"], point["epsilon"]) for point in others} == {(None, None)}
 
@@ -157,14 +162,14 @@ def test_copies_that_cannot_be_priced_are_not_told_a_number(monkeypatch):
 def test_the_most_that_a_person_holds_is_read_first():
     plan = make_plan()
     stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": 3}})
-    found = {one["units"]: one["epsilon"] for one in _reading(stated)["groups"]}
+    found = {one["units"]: one["epsilon"] for one in read_plan(stated)["groups"]}
     assert list(found) == [3, 1, 2, 8, 64]
     assert found[2] < found[3] < found[8]
     exact = epsilon(plan.scheme.release(), delta=plan.guarantee.delta, relation=plan.guarantee.relation, group=3)
     assert found[3] == pytest.approx(exact.upper, rel=0.01)
     for told in (1, 8):
         stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": told}})
-        assert sorted(one["units"] for one in _reading(stated)["groups"]) == [1, 2, 8, 64]
+        assert sorted(one["units"] for one in read_plan(stated)["groups"]) == [1, 2, 8, 64]
 
 
 def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):
@@ -443,20 +448,19 @@ def test_the_docs_list_every_field():
 
 
 def test_a_verdict_is_written_for_whatever_was_verified(finished, tmp_path):
-    outcome = reconcile(read_evidence(finished, finished.parent / "ledger.db"))
+    outcome = verify_evidence(read_evidence(finished, finished.parent / "ledger.db"))
     rules = tmp_path / "playbook.toml"
     rules.write_text('[steps]\nnoise = "stop <b>at once</b>"\n')
     weak = replace(outcome, findings=(Finding("noise/too-weak", Status.FAILED, EVIL), *outcome.findings))
-    text = render_verdict(
-        weak, title=EVIL, stands=EVIL, playbook=Playbook.read(rules), files={"b.csv": "2" * 64, "a.csv": "1" * 64}
-    )
+    weak = replace(weak, claim=EVIL, files={"b.csv": "2" * 64, "a.csv": "1" * 64})
+    text = render_verdict(weak, title=EVIL, playbook=Playbook.read(rules))
     assert "Verdict: **failed**" in text
     assert "| noise | failed | falls | critical |" in text
     assert "noise/too-weak: stop \\<b\\>at once" in text
     assert text.index("a.csv") < text.index("b.csv")
     assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`", text)
     for one in weak.what_ifs:
-        assert one.says.split(",")[0] in text.replace("\\", "")
+        assert one.message.split(",")[0] in text.replace("\\", "")
     plain = render_verdict(outcome, title="run")
     assert "What to do now" not in plain
     assert "What was read" not in plain

@@ -16,7 +16,7 @@ from epsilog.ledger import verify_ledger
 from epsilog.plan import RegisteredPlan
 from epsilog.reports import build_report, format_statement
 from epsilog.terms import RecordError, codec
-from epsilog.verification import read_evidence, reconcile
+from epsilog.verification import read_evidence, verify_evidence
 
 module = importlib.import_module("epsilog.reports.report")
 
@@ -139,7 +139,7 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     blank = replace(make_plan(), details={})
     finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
     evidence = read_evidence(tmp_path / "run", tmp_path / "ledger.db")
-    outcome = reconcile(evidence)
+    outcome = verify_evidence(evidence)
     report = build_report(replace(evidence, plan=blank, records=()), outcome)
     assert report["identity"] == {"name": "drawn", "period": ""}
     assert report["claim"]["boundary"] == report["mechanism"]["training"] == report["mechanism"]["data"] == {}

@@ -30,7 +30,7 @@ from epsilog.verification import (
     bound_any_sampler,
     parse_evidence,
     read_run_folder,
-    reconcile,
+    verify_evidence,
 )
 
 PUBLIC = tuple(name for name in REQUIRED_EVIDENCE if name != "custody")
@@ -101,8 +101,8 @@ def failed(files, books, **options):
         found = verify_run(files, books, **options)
     except RecordError as error:
         return {str(error)}
-    assert (found.verdict == "failed") == any(f.verdict == "failed" for f in found.outcome.findings)
-    return {f.check for f in found.outcome.findings if f.verdict == "failed"}
+    assert (found.status == "failed") == any(f.verdict == "failed" for f in found.findings)
+    return {f.check for f in found.findings if f.verdict == "failed"}
 
 
 def report_failed(content, books):
@@ -110,33 +110,33 @@ def report_failed(content, books):
         found = verify_report(content, books, required=PUBLIC)
     except RecordError as error:
         return {str(error)}
-    return {f.check for f in found.outcome.findings if f.verdict == "failed"}
+    return {f.check for f in found.findings if f.verdict == "failed"}
 
 
 @pytest.mark.slow
 def test_an_untouched_run_passes_in_every_form(files, books):
     whole = verify_run(files, books, required=("report", "ledger", "custody", "page"))
     assert whole.verdict == "passed"
-    assert "Adding or removing one school makes any set of results" in whole.stands
+    assert "Adding or removing one school makes any set of results" in whole.claim
     for form in ("report.json", "report.html"):
         alone = verify_report(files[form], books)
         assert alone.verdict == "not checked"
-        assert "Without custody.jsonl" in alone.stands
-        assert verify_report(files[form], books, required=PUBLIC).verdict == "passed"
+        assert "Without custody.jsonl" in alone.claim
+        assert verify_report(files[form], books, required=PUBLIC).status == "passed"
         unbound = verify_report(files[form], None)
         assert unbound.verdict == "not checked"
-        assert unbound.stands.startswith("No ledger was given, so nothing binds")
-        assert verify_report(files[form], None, required=("report",)).verdict == "passed"
+        assert unbound.claim.startswith("No ledger was given, so nothing binds")
+        assert verify_report(files[form], None, required=("report",)).status == "passed"
 
 
 @pytest.mark.slow
 def test_a_report_of_version_0_still_holds_and_has_no_odds_to_tell(files, books):
     evidence = parse_evidence(files, books)
-    old = build_report(evidence, reconcile(evidence, required=REQUIRED_EVIDENCE), version=0)
+    old = build_report(verify_evidence(evidence, required=REQUIRED_EVIDENCE), version=0)
     check_schema(old)
     page = render_html(old)
     found = verify_run(files | {"report.json": spelt(old), "report.html": page.encode()}, books)
-    assert {f.code for f in found.outcome.findings} >= {"report/holds", "page/holds"}
+    assert {f.code for f in found.findings} >= {"report/holds", "page/holds"}
     assert not [part for part in compare_rebuilt(page.encode()) if part.differing]
     new = codec.parse_json(files["report.json"])
     assert {place for place, *_ in list_differences(old, new)} == {("v",), ("reading", "moved")}
@@ -240,16 +240,16 @@ def test_the_faults_that_passed(files, books):
 def test_what_was_committed_and_is_missing_fails(files, books, kept):
     there = {name: content for name, content in files.items() if name != kept}
     found = verify_run(there, None if kept == "ledger" else books)
-    assert found.verdict == ("not checked" if kept == "report.json" else "failed")
-    told = {f.check: f.verdict for f in found.outcome.findings}
+    assert found.status == ("not checked" if kept == "report.json" else "failed")
+    told = {f.check: f.verdict for f in found.findings}
     if kept == "custody.jsonl":
         assert told["custody"] == "failed"
         waived = verify_run(there, books, required=PUBLIC)
-        assert waived.verdict == "passed"
-        assert "without amplification by sampling" in waived.stands
+        assert waived.status == "passed"
+        assert "without amplification by sampling" in waived.claim
     if kept == "ledger":
         assert told["ledger"] == "failed"
-        assert found.stands.startswith("Nothing is claimed")
+        assert found.claim.startswith("Nothing is claimed")
 
 
 def test_documents_have_one_spelling(files, books):
@@ -320,7 +320,7 @@ def another(tmp_path_factory):
 def test_files_of_another_run_do_not_pass(files, books, another):
     same_plan, their_books = another(make_plan(), seed=77)
     other_plan, other_books = another(make_plan(name="other"), seed=9)
-    assert verify_run(same_plan, their_books).verdict == verify_run(other_plan, other_books).verdict == "passed"
+    assert verify_run(same_plan, their_books).status == verify_run(other_plan, other_books).status == "passed"
     for others, ledger in ((same_plan, their_books), (other_plan, other_books)):
         assert failed(files, ledger)
         assert failed(others, books)
@@ -343,8 +343,8 @@ def test_a_report_outlives_later_charges_and_not_a_cut(finished, files, tmp_path
     with open_ledger(grown / "ledger.db") as more:
         more.create_budget("elsewhere", kind="pure", epsilon="1")
     later = LedgerReader.read(grown / "ledger.db")
-    assert verify_run(read_run_folder(grown / "run"), later, brought=TrustAnchors(later.heads[3])).verdict == "passed"
-    assert failed(read_run_folder(grown / "run"), later, brought=TrustAnchors("0" * 64)) == {"head"}
+    assert verify_run(read_run_folder(grown / "run"), later, trust=TrustAnchors(later.heads[3])).status == "passed"
+    assert failed(read_run_folder(grown / "run"), later, trust=TrustAnchors("0" * 64)) == {"head"}
     cut = LedgerReader(
         before.entries[:-1], before.heads[:-1]
     )  # as if its owner had written it afresh without the commit
@@ -358,12 +358,12 @@ def test_a_report_outlives_later_charges_and_not_a_cut(finished, files, tmp_path
 def test_attempts_are_counted_and_priced(another):
     evidence, ledger = another(make_plan(), seed=5, begun=(2, 3))
     found = verify_run(evidence, ledger)
-    told = {f.check: f for f in found.outcome.findings}
+    told = {f.check: f for f in found.findings}
     assert found.verdict == "warned"
     assert told["attempts"].verdict == "warned"
     assert "round 2 was begun 2 times" in told["attempts"].message.lower()
     assert dict(told["attempts"].numbers) == {"rounds_begun": 4, "attempts": 6}
-    (priced,) = [w for w in found.outcome.what_ifs if w.name == "every attempt released"]
+    (priced,) = [w for w in found.what_ifs if w.name == "every attempt released"]
     report = codec.parse_json(evidence["report.json"])
     assert priced.epsilon > report["claim"]["epsilon"]["upper"]
     assert priced.name in [w["name"] for w in report["verification"]["what_ifs"]]
@@ -381,9 +381,9 @@ def test_a_sampler_that_broke_its_cap_leaves_the_price_of_every_round(another):
     stuffed = [type(one)(one.round, (0, 1, 2, 3), one.largest_norm, one.clipped_fraction) for one in private]
     evidence, ledger = another(plan, records=(public, stuffed))
     found = verify_run(evidence, ledger)
-    assert {f.check for f in found.outcome.findings if f.verdict == "failed"} == {"participation"}
+    assert {f.check for f in found.findings if f.verdict == "failed"} == {"participation"}
     alone = verify_report(evidence["report.json"], ledger, required=PUBLIC)  # the owner's own word is enough to fail
-    assert [f.check for f in alone.outcome.findings if f.verdict == "failed"] == ["participation"]
+    assert [f.check for f in alone.findings if f.verdict == "failed"] == ["participation"]
     left = bound_any_sampler(plan)
     assert left > plan.unamplified.upper
     report = codec.parse_json(evidence["report.json"])
@@ -427,18 +427,11 @@ def test_evidence_on_which_a_check_breaks_is_refused_and_not_passed(files, books
     def breaks(*_, **__):
         raise error
 
-    monkeypatch.setattr(verification, "reconcile", breaks)
+    monkeypatch.setattr(verification, "verify_evidence", breaks)
     with pytest.raises(RecordError, match=r"this evidence cannot be checked: .*x"):
         verify_run(files, books)
     with pytest.raises(RecordError, match=r"this evidence cannot be checked: .*x"):
         verify_report(files["report.json"], books)
-
-
-def test_an_examination_as_json_says_what_stands_and_what_was_required(files, books):
-    found = verify_run(files, books, required=("report", "ledger"))
-    document = found.to_json()
-    assert document == found.outcome.to_json() | {"stands": found.stands, "required": ["ledger", "report"]}
-    assert document["verdict"] == "passed"
 
 
 @pytest.mark.parametrize("wrong", [1, 2, 3, 4, 7])
@@ -447,18 +440,13 @@ def test_what_a_report_says_otherwise_is_shown_up_to_three_places_and_counted(fi
     names = sorted(report["evidence"]["plan"])[:0] or sorted(report)[:wrong]
     for name in names:
         report[name] = "otherwise"
-    found = check_report(report, *checked(files, books))
+    found = check_report(report, verify_evidence(parse_evidence(files, books)))
     assert found.verdict == "failed"
     assert [f"{name}: 'otherwise' instead of" in found.message for name in names] == [True] * min(wrong, 3) + [
         False
     ] * (wrong - 3)
     assert found.message.endswith(f"; and {wrong - 3} more." if wrong > 3 else ".")
     assert ("more." in found.message) == (wrong > 3)
-
-
-def checked(files, books):
-    evidence = parse_evidence(files, books)
-    return evidence, reconcile(evidence)
 
 
 def test_numbers_are_one_number_and_truth_is_none():

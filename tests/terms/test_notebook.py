@@ -23,7 +23,7 @@ from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import Finding, NeighboringRelation, Status
 from epsilog.terms.charts import CLAIM, ESTIMATE, OVER, SPENT, draw_band_plot, draw_budget_gauge, draw_interval_bar
 from epsilog.terms.formatting import format_upper
-from epsilog.verification import Reconciliation
+from epsilog.verification import Verification
 from epsilog.verification.audits import AuditProtocol, audit_one_run
 
 EVIL = "<script>alert(1)</script>"
@@ -90,9 +90,9 @@ def test_a_balance_shows_what_is_left(tmp_path):
 
 
 def test_verdicts_runs_and_audits_are_shown(registered):
-    found = Reconciliation((Finding("noise/too-weak", Status.FAILED, EVIL),))
+    found = Verification((Finding("noise/too-weak", Status.FAILED, EVIL),))
     assert cells(found._repr_html_())[-3:] == ["noise", "failed", EVIL]
-    own = Reconciliation((Finding("custody/holds", Status.PASSED, "7 lists"),))  # which the report does not repeat
+    own = Verification((Finding("custody/holds", Status.PASSED, "7 lists"),))  # which the report does not repeat
     told = {"claim": {"statement": EVIL}, "verification": found.to_json()}
     outcome = RunResult(registered, own, told, None, SimpleNamespace())
     whole = cells(outcome._repr_html_())

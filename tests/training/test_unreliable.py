@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.training.fixed import Fixed
+from tests.verification.checked import check_custody, check_noise, check_participation
 
 from epsilog.schemes import (
     ClientLevelAdaptiveClip,
@@ -17,7 +18,6 @@ from epsilog.schemes import (
 from epsilog.training import Randomness
 from epsilog.training.engines import DropoutEngine, add_dropout
 from epsilog.training.rounds import compute_next_round, make_initial_state
-from epsilog.verification import check_custody, check_noise, check_participation
 
 CENTRAL = ClientLevelCentral(12, 0.5, 30, 0.2, 1.5)
 SERVER_NOISE = [

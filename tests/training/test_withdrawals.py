@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.training.fixed import Fixed
+from tests.verification.checked import check_custody, check_participation
 
 from epsilog.schemes import (
     SCHEMES,
@@ -18,7 +19,6 @@ from epsilog.terms import CheckError, CustodyRecord, RoundRecord
 from epsilog.training import AuthorizedRun, Randomness, run_rounds, train_without_charge
 from epsilog.training.checkpoints import read_records
 from epsilog.training.rounds import compute_next_round, make_initial_state
-from epsilog.verification import check_custody, check_participation
 
 WAYS = [
     ClientLevelCentral(12, 0.5, 8, 0.2, 1.5),

@@ -4,7 +4,7 @@ import pytest
 from tests.reports.drawn import make_plan, train
 
 from epsilog.verification import LedgerReader, read_run_folder
-from epsilog.verification.evidence import parse_evidence
+from epsilog.verification.run_folder import parse_evidence
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from tests.reports.drawn import audit_of, make_plan, scored
 
 from epsilog.reports.attack import build_audit_section
 from epsilog.terms import Canaries, CheckError
-from epsilog.verification import CanaryScores, RunEvidence, check_audit, evaluate_planned_audit
+from epsilog.verification import CanaryScores, Claim, Evidence, check_audit, evaluate_planned_audit
 from epsilog.verification.attack import FALSE_ALARM
 from epsilog.verification.audits import GAUSSIAN, PLANNED, AuditProtocol, PlannedAudit, refute_claim
 from epsilog.verification.plans import check_plan
@@ -24,7 +24,7 @@ def evidence(scores, *, epsilon=None, **changes):
     plan = make_plan(**audit_of(ONE) | changes)
     if epsilon is not None:
         plan = replace(plan, guarantee=replace(plan.guarantee, epsilon=epsilon))
-    return RunEvidence(plan, (), None, None, canaries=scores)
+    return Evidence(Claim.from_plan(plan), (), None, None, canaries=scores)
 
 
 def one(found):
@@ -33,8 +33,8 @@ def one(found):
 
 
 def test_a_run_without_an_audit_has_no_finding_of_one():
-    assert check_audit(RunEvidence(make_plan(), (), None, None)) == ()
-    assert evaluate_planned_audit(RunEvidence(make_plan(), (), None, None)) is None
+    assert check_audit(Evidence(Claim.from_plan(make_plan()), (), None, None)) == ()
+    assert evaluate_planned_audit(Evidence(Claim.from_plan(make_plan()), (), None, None)) is None
 
 
 @pytest.mark.slow

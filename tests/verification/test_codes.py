@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.reports.drawn import audit_of, drawn, local, make_plan, scored
 from tests.signing.stated import envelope_of
+from tests.verification.checked import check_noise, check_norms, check_participation, of_records
 from tests.verification.counted import COUNTING, counted
 from tests.verification.logs.damaged import every_finding
 from tests.verification.test_hidden import lists_with
@@ -36,6 +37,7 @@ from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.signing import Envelope, Note, SigningKey
 from epsilog.terms import Canaries, CheckError, DeltaPolicy, Finding, Status, codec
 from epsilog.verification import (
+    Claim,
     LedgerExcerpt,
     LedgerReader,
     TrustAnchors,
@@ -44,22 +46,21 @@ from epsilog.verification import (
     check_costs,
     check_head,
     check_ledger_chain,
-    check_noise,
-    check_norms,
     check_note,
-    check_participation,
     check_private,
     check_receipt,
     check_rigorous,
     check_signatures,
+    publish,
     read_run_folder,
     read_signed,
-    reconcile,
+    verify_evidence,
 )
 from epsilog.verification.charge_checks import check_charge, check_files
 from epsilog.verification.claim import certified_run, check_claim
 from epsilog.verification.hidden import RAREST
-from epsilog.verification.owner_attestation import CUSTODY_CHECKS, check_control
+from epsilog.verification.owner_attestation import CUSTODY_CHECKS
+from epsilog.verification.owner_checks import check_control
 from epsilog.verification.participation import compare_cohort_sizes
 from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds
@@ -138,16 +139,16 @@ def of_runs(run):
         {"ledger": replace(word, attempts={1: 2})},
         {"ledger": replace(word, released={})},
         {"ledger": replace(word, evidence={})},
-        {"plan": replace(run.plan, epsilon=replace(run.plan.epsilon, assumptions=()))},
-        {"plan": replace(run.plan, guarantee=replace(run.plan.guarantee, delta=0.5))},
+        {"claim": Claim.from_plan(replace(run.plan, epsilon=replace(run.plan.epsilon, assumptions=())))},
+        {"claim": Claim.from_plan(replace(run.plan, guarantee=replace(run.plan.guarantee, delta=0.5)))},
         *({"custody": None, "owner": owner} for owner in words(run, Status.FAILED)),
         *({"owner": owner} for owner in words(run, Status.WARNED)),
     ]
     for changes in wrong:
         changed = replace(run, **changes)
-        outcome = reconcile(changed)
+        outcome = verify_evidence(changed)
         yield from outcome.findings
-        yield from outcome.published(changed).findings
+        yield from publish(outcome).findings
 
 
 def of_curators(run):
@@ -177,8 +178,7 @@ def of_shared_noise(run):
     """A first round that is given up, under the one scheme that gives rounds up."""
     scheme = ClientLevelDistributed(12, 4, 3, 4, 2, 0.2, 1e-3, 32, 1.0)
     first = replace(run.records[0], given_up=True, padding=())
-    plan = SimpleNamespace(scheme=scheme)
-    yield check_rounds(replace(run, plan=plan, records=(first, *run.records[1:])))
+    yield check_rounds(of_records(scheme, (first, *run.records[1:])))
 
 
 def of_audits(run):
@@ -196,10 +196,12 @@ def of_audits(run):
         {"canaries": None},
         {"canaries": None, "ledger": word},
     ):
-        yield from check_audit(replace(run, plan=plan, **changes))
+        yield from check_audit(replace(run, claim=Claim.from_plan(plan), **changes))
     yield from check_audit(replace(run, canaries=scored(canaries, 0.0)))
     sought = Canaries(22, f"{2_301_051:064x}")  # all are in
-    yield from check_audit(replace(run, plan=make_plan(**audit_of(sought)), canaries=scored(sought, 0.0)))
+    yield from check_audit(
+        replace(run, claim=Claim.from_plan(make_plan(**audit_of(sought))), canaries=scored(sought, 0.0))
+    )
 
 
 def of_counts():
@@ -222,12 +224,12 @@ def of_charges(run):
         {"cap": {"epsilon": "31"}},
         {"held": {"epsilon": "30", "delta": "0"}},
     ):
-        yield check_charge(run, replace(word, **changes))
+        yield check_charge(replace(run, ledger=replace(word, **changes)))
     low = replace(run.plan.guarantee, epsilon=run.plan.guarantee.epsilon / 2)
     half = {"approximate": dict(word.charged) | {"epsilon": f"{low.epsilon + 1e-9:.12f}"}}
     less = replace(run.plan, guarantee=low)
     asked = dict(word.request) | {"plan_hash": less.hash}
-    yield check_charge(replace(run, plan=less), replace(word, amounts=half, request=asked))
+    yield check_charge(replace(run, claim=Claim.from_plan(less), ledger=replace(word, amounts=half, request=asked)))
     again = certified_run(run.plan)
     yield check_claim(low.epsilon, again)
     swept = make_plan(trials=BinomialTrialCount(10, 0.5))
@@ -282,21 +284,21 @@ def of_what_an_owner_says_of_a_ledger():
 def of_documents(run, folder):
     ledger = folder.parent / "ledger.db"
     files, books = read_run_folder(folder), LedgerReader.read(ledger)
-    yield from verify_run(files, books).outcome.findings
+    yield from verify_run(files, books).findings
     public = {name: content for name, content in files.items() if name not in ("custody.jsonl", "report.json")}
-    yield from verify_run(public, books).outcome.findings
-    yield from verify_run(public, None).outcome.findings
+    yield from verify_run(public, books).findings
+    yield from verify_run(public, None).findings
     keyless = {name: content for name, content in files.items() if name != "custody.key"}
-    yield from verify_run(keyless, books).outcome.findings
+    yield from verify_run(keyless, books).findings
     yield from check_ledger_chain(ledger, TrustAnchors(books.heads[0]))
     yield from check_ledger_chain(ledger, TrustAnchors("0" * 64))
     yield from of_what_an_owner_says_of_a_ledger()
     yield from check_head(None, "0" * 64)
     for share in (0.5, 0.997):
         yield check_costs(charged(entry, share) for entry in books.entries)
-    outcome = reconcile(run)
-    yield check_report({"v": 0}, run, outcome)
-    yield check_report({"v": 0}, replace(run, owner=None), outcome)
+    outcome = verify_evidence(run)
+    yield check_report({"v": 0}, outcome)
+    yield check_report({"v": 0}, replace(outcome, evidence=replace(run, owner=None)))
     yield check_page({"report.html": b"no page"}, {})
     stored = {"x": npz.encode_npz({"0.0": np.zeros(2)}), "y": b"nothing"}
     yield check_model({}, run)
@@ -397,9 +399,7 @@ def of_loops():
 
 @pytest.mark.slow
 def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "epsilog.verification.logs.verification.compute_log_what_ifs", lambda *_: ()
-    )  # prices of logs have no codes
+    monkeypatch.setattr("epsilog.verification.rules.compute_what_ifs", lambda *_: ())  # prices of logs have no codes
     found = [
         *of_plans(),
         *of_loops(),

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from epsilog.terms import CheckError, ClaimEffect, Finding, RecordError, Severity, Status
-from epsilog.verification import Playbook, reconcile
+from epsilog.verification import Playbook, verify_evidence
 from epsilog.verification.hidden import compute_plan_alarm
 
 
@@ -33,7 +33,7 @@ def test_a_finding_says_what_it_does_to_the_claim(code, verdict, effect, grade):
 
 
 def test_findings_of_our_own_runs_carry_them_too(run):
-    outcome = reconcile(run)
+    outcome = verify_evidence(run)
     told = outcome.to_json()
     assert {one["effect"] for one in told["findings"]} <= {"stands", "not shown"}
     statistical = {one["check"]: one["false_alarm"] for one in told["findings"] if one["false_alarm"]}
@@ -51,7 +51,7 @@ def test_a_playbook_is_bound_by_its_hash(tmp_path, run):
     assert book.steps_for(finding("noise/too-strong", Status.WARNED)) == ("ask the operator",)
     assert book.steps_for(finding("noise/holds", Status.PASSED)) == ()
     assert book.steps_for(finding("norms/too-large", Status.FAILED)) == ()
-    outcome = reconcile(run)
+    outcome = verify_evidence(run)
     assert not any("playbook" in one for one in outcome.to_json(book)["findings"])
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from tests.extent import amount
+from tests.verification.checked import check_noise
 from tests.verification.logs.simulated import N, Q, T, honest, save
 
 from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.terms import Status
-from epsilog.verification import check_noise, compute_control_limits
+from epsilog.verification import compute_control_limits
 from epsilog.verification.drift import SHARES, bound_cohort_drift, bound_noise_drift, compute_log_e_values
 from epsilog.verification.logs import verify_logs
 from epsilog.verification.participation import compare_cohort_sizes
@@ -95,10 +96,10 @@ def test_logs_drift_too(tmp_path):
     """Few clients and few rounds need more drift, and then another test may be the first to see it."""
     for public, verdict in (("true", Status.FAILED), ("false", Status.WARNED)):  # delta does not cover this failure
         found = verify_logs(save(honest(q=Q * RAMP), tmp_path, head=f"public = {public}\n"))
-        (seen,) = [one for one in found.outcome.findings if one.check == "participation"]
+        (seen,) = [one for one in found.findings if one.check == "participation"]
         assert seen.verdict is verdict
         assert dict(seen.numbers)["p_drift"] < 1e-4
-    (sound,) = [one for one in verify_logs(save(honest(), tmp_path)).outcome.findings if one.check == "participation"]
+    (sound,) = [one for one in verify_logs(save(honest(), tmp_path)).findings if one.check == "participation"]
     assert dict(sound.numbers)["p_drift"] > 0.01
 
 

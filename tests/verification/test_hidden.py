@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reports.drawn import make_plan
+from tests.verification.checked import check_participation
 from tests.verification.test_statistics import CENTRAL, custody, poisson
 
 from epsilog.accounting import epsilon, expected_trials
 from epsilog.mechanisms import BinomialTrialCount
 from epsilog.plan import OUTCOME_SHARE
 from epsilog.terms import Finding, Guarantee, NeighboringRelation, Status
-from epsilog.verification import certified_run, check_participation, get_published_verdict, reconcile
+from epsilog.verification import certified_run, get_published_verdict, publish, verify_evidence
 from epsilog.verification.hidden import CHECKS, RAREST, SMALLEST, compute_alarm, compute_plan_alarm
 
 
@@ -73,16 +74,16 @@ def test_what_no_sound_run_does_fails_at_any_rate():
 
 def test_a_warning_stays_with_the_curator(run, monkeypatch):
     """Everything that is published of a run with unlikely lists is what is published of one with likely lists."""
-    sound = reconcile(run)
+    sound = verify_evidence(run)
     above = Finding("participation/another-sampler", Status.FAILED, "rare", false_alarm=1e-6)
     below = Finding("participation/holds", Status.PASSED, "usual", false_alarm=1e-6)
     monkeypatch.setattr(
-        "epsilog.verification.participation.check_cohort_sizes_drawn",
+        "epsilog.verification.participation.check_cohorts",
         lambda *asked: above if asked[2] > 1e-9 else below,
     )
-    warned = reconcile(run)
+    warned = verify_evidence(run)
     (found,) = [one for one in warned.findings if one.check == "participation"]
     assert (found.code, found.verdict) == ("participation/unlikely", Status.WARNED)
     assert get_published_verdict(found) is Status.PASSED
-    assert warned.verdict is Status.WARNED
-    assert warned.published(run).to_json() == sound.published(run).to_json()
+    assert warned.status is Status.WARNED
+    assert publish(warned).to_json() == publish(sound).to_json()

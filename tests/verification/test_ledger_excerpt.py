@@ -5,18 +5,19 @@ from fractions import Fraction
 
 import pytest
 from tests.reports.drawn import make_plan, train
+from tests.verification.checked import applied
 
 from epsilog.ledger import Amounts, Verb, open_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.terms import RecordError
-from epsilog.verification import LedgerReader, TrustAnchors, check_costs, check_head, check_ledger_chain
-from epsilog.verification.charge_checks import check_attempts, check_charge, check_files
+from epsilog.verification import Claim, LedgerReader, TrustAnchors, check_costs, check_head, check_ledger_chain
+from epsilog.verification.charge_checks import check_charge, check_files
 from epsilog.verification.ledger_excerpt import LedgerExcerpt
 from epsilog.verification.plans import check_plan
 
 
 def charged(evidence, **changes):
-    return check_charge(evidence, replace(evidence.ledger, **changes)).verdict
+    return check_charge(replace(evidence, ledger=replace(evidence.ledger, **changes))).verdict
 
 
 @pytest.mark.slow
@@ -33,7 +34,7 @@ def test_the_charge_is_the_plans_in_every_respect(run):
         "simulation": False,
     }.items():
         assert word.request[name] != value
-        found = check_charge(run, replace(word, request=dict(word.request) | {name: value}))
+        found = check_charge(replace(run, ledger=replace(word, request=dict(word.request) | {name: value})))
         assert found.verdict == "failed"
         assert name in found.message
     assert charged(run, scope="acme/2027") == "failed"
@@ -58,7 +59,9 @@ def test_a_claim_and_a_charge_that_agree_on_too_little_fail_both(run):
     plan = replace(run.plan, guarantee=guarantee, epsilon=replace(run.plan.epsilon, lower=0.0, upper=little))
     cheap = {"approximate": dict(Amounts.from_charge({"epsilon": Fraction(little), "delta": "1e-5"}))}
     asked = dict(run.ledger.request) | {"plan_hash": plan.hash}
-    found = check_charge(replace(run, plan=plan), replace(run.ledger, amounts=cheap, request=asked))
+    found = check_charge(
+        replace(run, claim=Claim.from_plan(plan), ledger=replace(run.ledger, amounts=cheap, request=asked))
+    )
     assert found.verdict == "failed"
     assert "whose price is" in found.message
 
@@ -74,9 +77,9 @@ def test_files_must_be_named_and_the_same(run):
 
 
 def test_a_round_begun_and_never_released_is_an_attempt(run):
-    (found,) = check_attempts(run.ledger)
+    found = applied("attempts", run)
     assert found.verdict == "passed"
-    (found,) = check_attempts(replace(run.ledger, attempts=dict(run.ledger.attempts) | {5: 1}))
+    found = applied("attempts", replace(run, ledger=replace(run.ledger, attempts=dict(run.ledger.attempts) | {5: 1})))
     assert found.verdict == "warned"
     assert "rounds [5] were begun and not released" in found.message.lower()
 

@@ -8,8 +8,16 @@ from tests.reports.drawn import finish, make_plan
 from epsilog.mechanisms import BinomialTrialCount
 from epsilog.reports import render_html, render_markdown, verify_run
 from epsilog.terms.formatting import format_upper
-from epsilog.verification import LedgerReader, bound_any_sampler, read_evidence, read_run_folder, reconcile
-from epsilog.verification.plans import bound_unamplified, check_plan
+from epsilog.verification import (
+    Claim,
+    LedgerReader,
+    bound_any_sampler,
+    bound_unamplified,
+    read_evidence,
+    read_run_folder,
+    verify_evidence,
+)
+from epsilog.verification.plans import check_plan
 
 
 def lowered(share, **made):
@@ -23,7 +31,7 @@ def lowered(share, **made):
 @pytest.mark.parametrize("trials", [None, BinomialTrialCount(10, 0.5)])  # an interval of no width, and one of 9%
 def test_no_unamplified_bound_below_ours_passes(share, trials):
     plan = lowered(share, trials=trials)
-    again = bound_unamplified(plan)
+    again = bound_unamplified(Claim.from_plan(plan))
     found = check_plan(plan)
     warned = plan.unamplified.upper >= max(again.lower, 0.995 * again.upper)
     assert found.verdict == ("warned" if warned else "failed")
@@ -40,7 +48,7 @@ def test_a_bound_that_is_stated_high_enough_passes(share):
 def test_a_bound_below_the_certified_lower_one_fails_though_it_is_close():
     """Where both sides of the interval nearly meet, half a percent below the upper one is below the lower one."""
     plan = lowered(0.9955)
-    assert plan.unamplified.upper < bound_unamplified(plan).lower
+    assert plan.unamplified.upper < bound_unamplified(Claim.from_plan(plan)).lower
     assert check_plan(plan).code == "plan/contradicts-itself"
 
 
@@ -49,12 +57,15 @@ def test_a_bound_below_the_certified_lower_one_fails_though_it_is_close():
 def test_every_figure_of_the_unamplified_bound_is_the_one_worked_out(tmp_path, share):
     plan = lowered(share)
     report = finish(tmp_path / "run", tmp_path / "ledger.db", plan)
-    again, evidence = bound_unamplified(plan).upper, read_evidence(tmp_path / "run", tmp_path / "ledger.db")
-    outcome = reconcile(evidence)
-    assert outcome.verdict in ("failed", "warned")
+    again, evidence = (
+        bound_unamplified(Claim.from_plan(plan)).upper,
+        read_evidence(tmp_path / "run", tmp_path / "ledger.db"),
+    )
+    outcome = verify_evidence(evidence)
+    assert outcome.status in ("failed", "warned")
     known = next(what for what in outcome.what_ifs if what.name == "participation lists known")
     assert known.epsilon == again
-    assert bound_any_sampler(plan) >= again
+    assert bound_any_sampler(Claim.from_plan(plan)) >= again
     assert report["claim"]["unamplified"]["upper"] == again
     told = format_upper(plan.unamplified.upper, 6)
     for page in (render_html(report).split('<pre id="document">')[0], render_markdown(report)):
@@ -66,9 +77,9 @@ def test_a_proof_in_ball_arithmetic_does_not_excuse_the_plan(tmp_path):
     pytest.importorskip("flint")
     finish(tmp_path / "run", tmp_path / "ledger.db", lowered(0.9955))
     found = verify_run(read_run_folder(tmp_path / "run"), LedgerReader.read(tmp_path / "ledger.db"), cells=2048)
-    verdicts = {one.check: one.verdict for one in found.outcome.findings}
+    verdicts = {one.check: one.verdict for one in found.findings}
     assert verdicts["plan"] == "failed"
-    assert found.verdict == "failed"
+    assert found.status == "failed"
 
 
 def test_what_a_plan_states_of_its_interval_is_not_what_the_report_shows(tmp_path):

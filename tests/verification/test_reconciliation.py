@@ -6,20 +6,19 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 from tests.reports.drawn import central, drawn, local, make_plan
+from tests.verification.checked import applied, apply
 
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Repeated
 from epsilog.plan import OUTCOME_SHARE
 from epsilog.schemes import ClientLevelDistributed
 from epsilog.terms import NeighboringRelation, Status
-from epsilog.verification import SimulatedUtility, bound_any_sampler, claim, reconcile
-from epsilog.verification.charge_checks import LEDGER_CHECKS, check_attempts, check_charge, check_ledger, check_released
+from epsilog.verification import Claim, Evidence, SimulatedUtility, bound_any_sampler, claim, publish, verify_evidence
+from epsilog.verification.charge_checks import LEDGER_CHECKS, check_charge, check_released
 from epsilog.verification.claim import certified_run, check_claim, check_delta
-from epsilog.verification.evidence import RunEvidence
 from epsilog.verification.ledger_excerpt import LedgerExcerpt
-from epsilog.verification.owner_attestation import check_control
+from epsilog.verification.owner_checks import check_control, check_owner
 from epsilog.verification.plans import check_plan
-from epsilog.verification.reconciliation import check_owner
 from epsilog.verification.rounds import check_rounds
 from epsilog.verification.what_if import compute_what_ifs
 
@@ -32,14 +31,14 @@ def verdicts(found):
 
 
 def planned(run, **changes):
-    return replace(run, plan=replace(run.plan, **changes))
+    return replace(run, claim=Claim.from_plan(replace(run.plan, **changes)))
 
 
 def test_every_check_is_made_once_and_in_order(run):
-    found = reconcile(run)
+    found = verify_evidence(run)
     assert tuple(finding.check for finding in found.findings) == CHECKS
     assert set(verdicts(found.findings).values()) == {"passed"}
-    assert found.verdict is Status.PASSED
+    assert found.status is Status.PASSED
     assert found.to_json()["verdict"] == "passed"
     assert [f["check"] for f in found.to_json()["findings"]] == list(CHECKS)
 
@@ -63,12 +62,12 @@ def test_every_check_is_made_once_and_in_order(run):
     ],
 )  # fmt: skip
 def test_one_thing_that_is_wrong_is_found_where_it_is(run, change, failing):
-    found = reconcile(change(run))
+    found = verify_evidence(change(run))
     told = verdicts(found.findings)
     assert {check: told[check] for check in failing} == failing
     others = set(told.items()) - set(failing.items())
     assert {verdict for check, verdict in others if verdict == "failed"} == set()
-    assert found.verdict is Status.FAILED
+    assert found.status is Status.FAILED
 
 
 # the claim
@@ -190,19 +189,23 @@ def test_delta_is_below_one_over_n(run, delta, verdict):
 # the ledger
 
 
-def test_without_a_sound_word_nothing_of_the_ledger_is_checked(run):
+def of_ledger(evidence):
+    return [found for name in LEDGER_CHECKS for found in apply(name, evidence)]
+
+
+def test_without_a_sound_excerpt_nothing_of_the_ledger_is_checked(run):
     for word, first in ((None, ["not checked"]), (LedgerExcerpt(sound=False, trouble="torn"), ["failed"]),
                         (replace(run.ledger, key=None), ["passed", "failed"])):  # fmt: skip
-        found = check_ledger(replace(run, ledger=word))
+        found = of_ledger(replace(run, ledger=word))
         assert tuple(finding.check for finding in found) == LEDGER_CHECKS
         assert [finding.verdict.value for finding in found] == first + ["not checked"] * (5 - len(first))
         assert all(finding.lacks == "ledger" for finding in found[len(first) :])
-    assert "torn" in check_ledger(replace(run, ledger=LedgerExcerpt(sound=False, trouble="torn")))[0].message
-    assert tuple(f.check for f in check_ledger(run)) == LEDGER_CHECKS
+    assert "torn" in of_ledger(replace(run, ledger=LedgerExcerpt(sound=False, trouble="torn")))[0].message
+    assert {found.verdict for found in of_ledger(run)} == {Status.PASSED}
 
 
 def test_a_charge_shows_what_was_paid_claimed_and_priced(run):
-    found = check_charge(run, run.ledger)
+    found = check_charge(run)
     again = bound_epsilon(run.plan.scheme.release(), delta=1e-5)
     assert dict(found.numbers) == {
         "charged_epsilon": float(run.ledger.charged["epsilon"]),
@@ -211,42 +214,39 @@ def test_a_charge_shows_what_was_paid_claimed_and_priced(run):
     }
     assert found.message.startswith(f"Epsilon {run.ledger.charged['epsilon']} at delta {run.ledger.charged['delta']}")
     reserved = replace(run.ledger, state="reserved")
-    assert check_charge(replace(run, records=()), reserved).verdict == "warned"
-    assert check_charge(run, reserved).verdict == "failed"
-    twice = check_charge(run, replace(run.ledger, others=1))
+    assert check_charge(replace(run, records=(), ledger=reserved)).verdict == "warned"
+    assert check_charge(replace(run, ledger=reserved)).verdict == "failed"
+    twice = check_charge(replace(run, ledger=replace(run.ledger, others=1)))
     assert twice.message.startswith("2 charges name this plan")
 
 
 def test_released_models_are_the_recorded_ones(run):
     word = run.ledger
-    assert check_released(run, word).verdict == "passed"
+    assert check_released(run).verdict == "passed"
     for released, wrong in (
         (dict(word.released) | {2: "0" * 64}, "[2]"),
         ({n: h for n, h in word.released.items() if n != 3}, "[3]"),
         (dict(word.released) | {5: "0" * 64}, "[5]"),
         ({1: word.released[2], 2: word.released[1], 3: word.released[3], 4: word.released[4]}, "[1, 2]"),
     ):
-        found = check_released(run, replace(word, released=released))
+        found = check_released(replace(run, ledger=replace(word, released=released)))
         assert found.verdict == "failed"
         assert f"rounds {wrong}" in found.message
 
 
 def test_each_attempt_is_told(run):
-    (found,) = check_attempts(replace(run.ledger, attempts={1: 1, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 1}))
+    def attempts(times):
+        return applied("attempts", replace(run, ledger=replace(run.ledger, attempts=times)))
+
+    found = attempts({1: 1, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 1})
     assert found.verdict == "warned"
     assert dict(found.numbers) == {"rounds_begun": 7, "attempts": 13}
     assert found.message.startswith(
-        "Round 2 was begun 3 times; round 3 was begun 2 times; round 4 was begun 2 times; 2 more rounds were begun "
-        "more than once; rounds [5, 6, 7] were begun and not released."
+        "6 further attempts at rounds are recorded, at [2, 3, 4, 5, 6]; rounds [5, 6, 7] were begun and not released."
     )
-    (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 1) | {2: 2}))
-    assert found.message.startswith("Round 2 was begun 2 times. ")
-    (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 2)))
-    assert "1 more rounds" in found.message
-    for times in ({1: 2}, {1: 2, 2: 2}, {1: 2, 2: 2, 3: 2}):
-        (found,) = check_attempts(replace(run.ledger, attempts=dict.fromkeys(range(1, 5), 1) | times))
-        assert found.message.count("was begun 2 times") == len(times)
-        assert "more rounds" not in found.message
+    assert attempts(dict.fromkeys(range(1, 5), 1) | {2: 2}).message.startswith("1 further attempts at rounds")
+    assert attempts(dict.fromkeys(range(1, 6), 1)).message.startswith("Rounds [5] were begun and not released.")
+    assert attempts(dict.fromkeys(range(1, 5), 1)).verdict == "passed"
 
 
 # the rounds
@@ -261,8 +261,8 @@ def test_rounds_are_complete_and_in_order(run):
         ((one, two, three, four), "passed", "All 4 rounds"),
         ((), "warned", "0 of 4"),
         ((one, two, three), "warned", "3 of 4 planned rounds"),
-        ((one, two, four), "failed", "3 lines, repeated: []"),
-        ((one, two, two, three), "failed", "repeated: [2]"),
+        ((one, two, four), "failed", "3 rows, without rounds [3]"),
+        ((one, two, two, three), "failed", "more than once [2]"),
         ((two, one, three, four), "failed", "out of order"),
         ((one, two, three, four, more), "failed", "5 rounds were run, 4 were planned"),
         ((one, two, three, lost), "warned", "diverged in round 4 of 4"),
@@ -271,7 +271,7 @@ def test_rounds_are_complete_and_in_order(run):
         found = check_rounds(replace(run, records=records))
         assert found.verdict == verdict, says
         assert says in found.message
-        assert dict(found.numbers) == {"planned": 4, "recorded": len(records)}
+        assert dict(found.numbers) == {"planned": 4, "recorded": max((one.round for one in records), default=0)}
 
 
 def test_a_round_that_was_given_up_released_nothing(run):
@@ -313,11 +313,11 @@ def test_a_control_that_was_accepted_is_no_control_or_too_short():
 
 def test_the_owners_word_on_private_checks_binds(run):
     owner = replace(run.owner, private=dict(run.owner.private) | {"norms": Status.WARNED})
-    found = {f.check: f for f in reconcile(replace(run, owner=owner)).findings}
+    found = {f.check: f for f in verify_evidence(replace(run, owner=owner)).findings}
     assert found["norms"].verdict == "failed"
     assert found["norms"].message.startswith("The owner says warned, and custody.jsonl says passed: No norm exceeds")
     assert {found["custody"].verdict, found["participation"].verdict} == {"passed"}
-    public = reconcile(replace(run, owner=owner, custody=None)).published(replace(run, owner=owner, custody=None))
+    public = publish(verify_evidence(replace(run, owner=owner, custody=None)))
     shown = {f.check: f for f in public.findings}
     assert shown["norms"].verdict == "warned"
     assert shown["norms"].message.endswith("which is not public: warned.")
@@ -359,16 +359,16 @@ def test_what_ifs_without_their_evidence_are_left_out(run):
     crowd = tuple(replace(one, participants=(*range(150), 3)) for one in run.custody)
     (cost,) = [one.epsilon for one in compute_what_ifs(replace(run, custody=crowd)) if one.private]
     assert cost == pytest.approx(run.plan.unamplified.upper, rel=1e-6)
-    published = reconcile(run).published(run)
+    published = publish(verify_evidence(run))
     assert "observed cohort sizes" not in [one.name for one in published.what_ifs]
-    assert len(published.what_ifs) == len(reconcile(run).what_ifs) - 1
+    assert len(published.what_ifs) == len(verify_evidence(run).what_ifs) - 1
 
 
 def test_a_client_side_run_is_reconciled_too():
     plan = make_plan(local, name="local")
     public, private = drawn(plan.scheme, 3)
-    evidence = RunEvidence(plan, tuple(public), tuple(private), None)
-    found = reconcile(evidence, required=("custody",))
+    evidence = Evidence(Claim.from_plan(plan), tuple(public), tuple(private), None)
+    found = verify_evidence(evidence, required=("custody",))
     told = verdicts(found.findings)
     assert {name for name, verdict in told.items() if verdict != "passed"} == {*LEDGER_CHECKS, "owner"}
     assert [one.name for one in found.what_ifs] == [
@@ -380,5 +380,5 @@ def test_a_client_side_run_is_reconciled_too():
     sums = Repeated(PoissonSampled(Gaussian(weak), 0.5), plan.scheme.noisy_sums(3))
     assert found.what_ifs[0].epsilon == pytest.approx(bound_epsilon(sums, delta=1e-5).upper, rel=1e-5)
     every = Repeated(Gaussian(plan.scheme.noise_multiplier), 3 * plan.scheme.noisy_sums(2) // 2)
-    assert bound_any_sampler(plan) == pytest.approx(bound_epsilon(every, delta=1e-5).upper, rel=1e-6)
-    assert bound_any_sampler(make_plan(central)) == make_plan(central).unamplified.upper
+    assert bound_any_sampler(Claim.from_plan(plan)) == pytest.approx(bound_epsilon(every, delta=1e-5).upper, rel=1e-6)
+    assert bound_any_sampler(Claim.from_plan(make_plan(central))) == make_plan(central).unamplified.upper

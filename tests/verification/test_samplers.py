@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.verification.checked import check_participation
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CustodyRecord
-from epsilog.verification import check_participation, sampler_tests
+from epsilog.verification import sampler_tests
 
 COINS = ClientLevelCentral(1000, 0.1, 40, 0.5, 2.0)
 FIXED = replace(COINS, sampling_probability=None, sampling="fixed-size", cohort_size=100)

@@ -14,7 +14,7 @@ from epsilog.pipeline.steps import make_charge_key, reserve_plan
 from epsilog.plan import RegisteredPlan
 from epsilog.reports import build_report, render_html, render_markdown, verify_run
 from epsilog.terms import BudgetExceededError, CheckError, ConfigError, NeighboringRelation
-from epsilog.verification import LedgerReader, read_evidence, read_run_folder, reconcile
+from epsilog.verification import LedgerReader, read_evidence, read_run_folder, verify_evidence
 
 
 def plan_of(name, *, stated="1", delta="1e-5", scope="acme/2026", simulation=True):
@@ -176,7 +176,7 @@ def test_what_is_cancelled_after_a_run_has_ended_changes_nothing_that_was_said_o
         later.cancel("not run")
         assert LedgerReader.read(ledger).read_excerpt(plan.hash) == then
     evidence = read_evidence(tmp_path / "run", ledger)
-    assert build_report(evidence, reconcile(evidence)) == report
+    assert build_report(verify_evidence(evidence)) == report
 
 
 @pytest.mark.parametrize("ends", ["cancel", "revoke"])
@@ -198,7 +198,7 @@ def test_what_never_started_is_no_further_charge_of_the_plan(ledger, tmp_path, e
         end(later)
         word = LedgerReader.read(ledger).read_excerpt(plan.hash)
         assert (word.key, word.state, word.others) == (f"{make_charge_key(plan)}-2", "committed", 0)
-        assert reconcile(read_evidence(tmp_path / "run", ledger)).verdict == "passed"
+        assert verify_evidence(read_evidence(tmp_path / "run", ledger)).status == "passed"
         books.reserve("acme", plan.release, key="lost", simulation=True, **ask)
         books.abandon("lost", by="dora", reason="somebody ran it")
         assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 1
@@ -247,9 +247,9 @@ def test_verification_fails_where_a_stated_budget_is_spent_twice(ledger, tmp_pat
     assert "the plan states a budget of 1" in found["says"]
     assert two["claim"]["supported"] == "inf"
     evidence = read_evidence(tmp_path / "two", ledger)
-    assert reconcile(evidence).verdict == "failed"
+    assert verify_evidence(evidence).status == "failed"
     alone = verify_run(read_run_folder(tmp_path / "two"), None)
-    assert {f.code for f in alone.outcome.findings} >= {"charge/above-stated-budget"}  # by the report's own account
+    assert {f.code for f in alone.findings} >= {"charge/above-stated-budget"}  # by the report's own account
 
 
 def test_a_reservation_that_starts_later_counts_as_one_that_started(ledger, tmp_path, monkeypatch):
@@ -262,7 +262,7 @@ def test_a_reservation_that_starts_later_counts_as_one_that_started(ledger, tmp_
     word = LedgerReader.read(ledger).read_excerpt(plan_of("two").hash)
     assert word.before["epsilon"] == "0"
     assert word.held == dict(first.amounts["approximate"])
-    assert reconcile(read_evidence(tmp_path / "two", ledger)).verdict == "failed"
+    assert verify_evidence(read_evidence(tmp_path / "two", ledger)).status == "failed"
 
 
 def test_the_report_names_the_budget_that_binds(ledger, tmp_path):

@@ -69,7 +69,7 @@ def run_command(
             if engine == FLOWER:
                 train_on_flower(path, runs=runs, ledger=address, observer=watcher, superlink=superlink, nodes=nodes)
             outcome = run_config(path, runs=runs, ledger=address, observer=watcher)
-        failed |= outcome.reconciliation.verdict == "failed"
+        failed |= outcome.verification.status == "failed"
         summaries.append({"folder": str(outcome.folder), "report": outcome.report})
         if not as_json:
             _show_summary(outcome.report, outcome.folder)
@@ -384,10 +384,10 @@ def _read_stored_report(folder: Path) -> Any:
 
 
 def _build_log_report(mapping: Path) -> dict[str, Any]:
-    from epsilog.reports import build_log_report
+    from epsilog.reports import build_report
     from epsilog.verification.logs import verify_logs
 
-    return build_log_report(verify_logs(mapping))
+    return build_report(verify_logs(mapping))
 
 
 FILES = {

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
-from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address
+from epsilog.cli.ledger import redact_address
 from epsilog.cli.show import format_status, print_figures, print_notice, print_table, style, write
 from epsilog.terms import (
-    EVIDENCE_KINDS,
     LOG_EVIDENCE_KINDS,
     CheckError,
     Finding,
@@ -23,8 +22,6 @@ from epsilog.terms import (
     RecordError,
     RunArtifact,
     Status,
-    check,
-    codec,
 )
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
@@ -34,10 +31,8 @@ if TYPE_CHECKING:
 
     from epsilog.plan import RegisteredPlan
     from epsilog.signing import VerifierKey
-    from epsilog.verification import Playbook, TrustAnchors
+    from epsilog.verification import Playbook, TrustAnchors, Verification
     from epsilog.verification.audits import CanaryAudit
-
-SIGNED = ("bundle", "checkpoint", "receipt")  # kinds of files that are made to be signed
 
 
 @app.command("verify")
@@ -103,6 +98,7 @@ def verify_command(
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
+    from epsilog import reports
     from epsilog.ledger import parse_address
 
     files = _hash_references(reference)
@@ -120,12 +116,19 @@ def verify_command(
 
     def look() -> Status:
         anchors = _build_trust_anchors(head, checkpoint, key)
-        request = _Request(books, require, anchors, signature, cells if rigorous else None, files)
-        found = request.verify(path) if logs is None else request.verify_logs(path, logs)
+        found = reports.verify(
+            path,
+            ledger=books,
+            logs=logs,
+            require=require,
+            trust=anchors,
+            signature=signature,
+            cells=cells if rigorous else None,
+            references=files,
+        )
         title = Path("ledger") if isinstance(path, str) else path or logs or Path()
-        _print_outcome(*found, title=title, rules=rules, output=output, as_json=as_json)
-        verdict: Status = found[0].verdict
-        return verdict
+        _print_outcome(found, title=title, rules=rules, output=output, as_json=as_json)
+        return found.status
 
     places = [each for each in (path, logs, books) if isinstance(each, Path)]
     verdict = look() if watch is None else _watch(look, watch, places)
@@ -179,132 +182,31 @@ def _hash_references(given: list[str] | None) -> dict[str, str]:
     return found
 
 
-Verified = tuple[Any, str, Mapping[str, str]]
-"""What was found, the claim that is supported ("" for a ledger), and digests of the logs that were read."""
-
-
-class _Request(NamedTuple):
-    """What is verified against, and what is required."""
-
-    ledger: str | Path | None
-    require: list[str] | None
-    anchors: TrustAnchors
-    signature: Path | None
-    cells: int | None
-    references: Mapping[str, str]
-
-    def verify(self, path: str | Path | None) -> Verified:
-        """Verify the artifact at a path, by its kind."""
-        from epsilog import reports
-        from epsilog import verification as checks
-
-        assert path is not None, "there are no logs"
-        for name in self.require or ():
-            check.one_of(EVIDENCE_KINDS)(require=name)
-        kind = "ledger" if isinstance(path, str) else checks.identify_artifact(path)
-        if kind == "calculation":
-            found = reports.check_calculation(codec.parse_json(checks.read_file(Path(path))), files=self.references)
-            return checks.Reconciliation(found, required=()), "", {}
-        _require_absent("reference", ", ".join(self.references), f"for a {kind}")
-        if kind in ("run", "report", "page"):
-            return self._verify_report(Path(path), kind)
-        if self.cells is not None:
-            _require_absent("rigorous", "given", f"for a {kind}, which claims nothing of one schedule")
-        _require_absent("signature", self.signature, f"for a {kind}, which carries its own")
-        required = self._list_required(("ledger", *(("signature",) if kind in SIGNED else ())))
-        if kind in ("ledger", "bundle"):
-            _require_absent("ledger", self.ledger, f"for a {kind}")
-            return checks.Reconciliation(checks.check_ledger_chain(path, self.anchors), required=required), "", {}
-        books = checks.LedgerReader.read(self.ledger) if self.ledger else None
-        return (
-            checks.Reconciliation(checks.check_note(Path(path), kind, books, self.anchors), required=required),
-            "",
-            {},
-        )
-
-    def _verify_report(self, path: Path, kind: str) -> Verified:
-        from epsilog import reports
-        from epsilog import verification as checks
-
-        given: dict[str, Any] = {
-            "required": self._list_required(reports.REQUIRED_EVIDENCE),
-            "brought": self.anchors,
-            "signed": checks.read_signed(path, self.anchors.keys, signature=self.signature),
-        }
-        if self.cells is not None:
-            given["cells"] = self.cells
-        ledger = self.ledger
-        if kind == "run":
-            beside = path.resolve().parent / Path(DEFAULT_LEDGER).name
-            ledger = ledger or (beside if beside.exists() else None)
-        books = checks.LedgerReader.read(ledger) if ledger else None
-        if kind == "run":
-            found = reports.verify_run(checks.read_run_folder(path), books, **given)
-        else:
-            found = reports.verify_report(checks.read_file(path), books, **given)
-        return found.outcome, found.stands, {}
-
-    def verify_logs(self, path: str | Path | None, mapping: Path) -> Verified:
-        """Verify logs, and the report of them at ``path`` if there is one."""
-        from epsilog import reports
-        from epsilog.verification import check_rigorous, read_file, read_signed
-        from epsilog.verification.logs import REQUIRED, verify_logs
-
-        _require_absent("reference", ", ".join(self.references), "for logs")
-        required = tuple(REQUIRED if self.require is None else self.require)
-        for name in required:
-            check.one_of(LOG_EVIDENCE_KINDS)(require=name)
-        found = verify_logs(mapping, required=required)
-        proof = (
-            ()
-            if self.cells is None
-            else (check_rigorous(found.claim.guarantee, found.claim.scheme.release(), cells=self.cells),)
-        )
-        if path is None:
-            return found.outcome.with_findings(proof), reports.format_log_statement(found), reports.log_digests(found)
-        signed = read_signed(Path(path), self.anchors.keys, signature=self.signature)
-        compared = reports.verify_log_report(read_file(Path(path)), found, brought=self.anchors, signed=signed)
-        return compared.outcome.with_findings(proof), compared.stands, reports.log_digests(found)
-
-    def _list_required(self, default: Sequence[str]) -> tuple[str, ...]:
-        """Return the required evidence; a trusted key requires a signature."""
-        required = default if self.require is None else self.require
-        return tuple(dict.fromkeys((*required, *(("signature",) if self.anchors.keys else ()))))
-
-
 def _print_outcome(
-    outcome: Any,
-    claim: str,
-    files: Mapping[str, str],
-    *,
-    title: Path,
-    rules: Playbook | None,
-    output: Path | None,
-    as_json: bool,
+    outcome: Verification, *, title: Path, rules: Playbook | None, output: Path | None, as_json: bool
 ) -> None:
     if output is not None:
         from epsilog.reports import render_verdict
 
-        written = render_verdict(outcome, title=title.name, stands=claim, playbook=rules, files=files)
-        output.write_text(written, encoding="utf-8")
+        output.write_text(render_verdict(outcome, title=title.name, playbook=rules), encoding="utf-8")
+    claim = outcome.claim
     if as_json:
         return print_json(outcome.to_json(rules) | {"stands": claim, "required": sorted(outcome.required)})
-    rows = [[f.check, format_status(f.verdict), f.message] for f in outcome.findings]
+    rows: list[list[str | Text]] = [[f.check, format_status(f.verdict), f.message] for f in outcome.findings]
     print_table(str(title), ["check", "verdict", "what was found"], rows)
     for what_if in outcome.what_ifs:
-        print_notice(what_if.says)
+        print_notice(what_if.message)
     if rules is not None:
         _run_playbook(outcome.findings, rules)
     write(f"\n{legible(claim)}" if claim else "", "\n", _format_outcome(outcome), sep="")
     return None
 
 
-def _format_outcome(outcome: Any) -> Text:
+def _format_outcome(outcome: Verification) -> Text:
     """Return the status of all that is required; green only where everything was checked."""
-    unchecked = [one.check for one in outcome.findings if one.verdict is Status.NOT_CHECKED]
-    if outcome.verdict is Status.PASSED and unchecked:
-        return style(f"passed, as far as was required; not checked: {', '.join(unchecked)}", "")
-    return format_status(outcome.verdict)
+    if outcome.status is Status.PASSED and outcome.unchecked:
+        return style(f"passed, as far as was required; not checked: {', '.join(outcome.unchecked)}", "")
+    return format_status(outcome.status)
 
 
 def _build_trust_anchors(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> TrustAnchors:

@@ -43,7 +43,7 @@ from epsilog.terms.notebook import render_html_table
 from epsilog.training import Task, delete_run_state, lock_exclusively
 from epsilog.training.engines import Engine, add_dropout
 from epsilog.training.models import ReleasedModel
-from epsilog.verification import Reconciliation, SimulatedUtility, read_evidence, reconcile
+from epsilog.verification import SimulatedUtility, Verification, read_evidence, verify_evidence
 
 EngineOf = Callable[[Scheme, str, Task], Callable[[Task], Engine]]
 """(scheme, the key of the charge, the task) -> the ``engine`` of ``run_rounds``."""
@@ -77,14 +77,14 @@ class RunResult:
 
     Attributes:
         plan: as registered.
-        reconciliation: the findings on its records, with figures for the curator alone; the report has the public ones.
+        verification: the findings on its records, with figures for the curator alone; the report has the public ones.
         report: as JSON values.
         model: the released model; None if its file was removed.
         folder: the folder of the run.
     """
 
     plan: RegisteredPlan
-    reconciliation: Reconciliation = field(repr=False)
+    verification: Verification = field(repr=False)
     report: dict[str, Any]
     model: ReleasedModel | None
     folder: Path
@@ -351,9 +351,8 @@ def _verify_and_report(planned: PlannedRun) -> RunResult:
         delete_run_state(planned.folder)
     planned.observer.stage("verifying")
     folder, stored = planned.folder, planned.folder / RunArtifact.MODEL
-    evidence = read_evidence(folder, planned.ledger)
-    outcome = reconcile(evidence)
-    report = build_report(evidence, outcome)
+    outcome = verify_evidence(read_evidence(folder, planned.ledger))
+    report = build_report(outcome)
     check_schema(report)
     write_json(folder / RunArtifact.REPORT, report)
     durable_io.write_atomically(folder / RunArtifact.PAGE, render_html(report).encode())

@@ -11,7 +11,7 @@ from epsilog.pipeline.preparation import compute_plan_interval
 from epsilog.plan import RegisteredPlan
 from epsilog.schemes import Scheme
 from epsilog.terms import CalibrationError, ConfigError, Finding
-from epsilog.verification import CONTROL_NOISE_RATIO, SimulatedUtility, check_noise, rescale_to_first_round
+from epsilog.verification import CONTROL_NOISE_RATIO, Claim, Evidence, SimulatedUtility, check_noise
 
 if TYPE_CHECKING:
     from epsilog.training import Task
@@ -79,6 +79,6 @@ def run_negative_control(
     """Train as planned with too little noise, and return the finding of the noise check."""
     from epsilog.training import Randomness, train_without_charge
 
-    weaker = Randomness.with_weaker_noise(seed, noise_factor=CONTROL_NOISE_RATIO)
-    trained = train_without_charge(plan.scheme, task, randomness=weaker, engine=engine, withdrawn=withdrawn)
-    return check_noise(rescale_to_first_round(trained.records, plan.scheme), noise_stddev=plan.scheme.noise_stddev)
+    weakened = Randomness.with_weaker_noise(seed, noise_factor=CONTROL_NOISE_RATIO)
+    lying = train_without_charge(plan.scheme, task, randomness=weakened, engine=engine, withdrawn=withdrawn)
+    return check_noise(Evidence(Claim.from_plan(plan), tuple(lying.records)))

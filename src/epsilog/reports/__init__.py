@@ -1,14 +1,13 @@
 """After verification: a report that a third party can recompute.
 
-``build_report`` writes one JSON document, ``build_log_report`` that of a run that epsilog did not train, and
-``check_schema`` holds either to the published schema. ``render_html``, ``render_markdown``, ``render_pdf`` and
-``build_registry_record`` are renderings of it. ``verify_run`` and ``verify_log_report`` are what a third party does:
-build the report again from the evidence and compare every field. Reads records and findings, never ``training``.
+``build_report`` writes one JSON document, of a run of ours or of logs, and ``check_schema`` holds it to the published
+schema. ``render_html``, ``render_markdown``, ``render_pdf`` and
+``build_registry_record`` are renderings of it. ``verify`` is what a third party does: it builds the report
+again from the evidence and compares every field. Reads records and findings, never ``training``.
 """
 
 from epsilog.reports.calculations import FileReference, check_calculation, is_calculation, stamp_calculation
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
-from epsilog.reports.log_report import build_log_report, format_log_statement, log_digests, verify_log_report
 from epsilog.reports.pdf import render_pdf
 from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
 from epsilog.reports.registry import build_registry_record, check_record, load_registry_schema, render_record
@@ -21,18 +20,24 @@ from epsilog.reports.rendering import (
     render_markdown,
     render_verdict,
 )
-from epsilog.reports.report import build_report, extract_files
+from epsilog.reports.report import build_report, extract_files, log_digests
 from epsilog.reports.schema import check_schema, load_report_schema
-from epsilog.reports.statements import format_statement, list_party_guarantees
+from epsilog.reports.statements import (
+    format_statement,
+    format_verified_claim,
+    list_party_guarantees,
+    state_claim,
+)
 from epsilog.reports.verification import (
     REQUIRED_EVIDENCE,
     PartComparison,
-    ReportVerification,
     compare_rebuilt,
     list_differences,
+    verify_log_report,
     verify_report,
     verify_run,
 )
+from epsilog.reports.verifier import verify
 from epsilog.terms.charts import PlotSeries, draw_line_plot, make_standalone
 
 __all__ = [
@@ -41,8 +46,6 @@ __all__ = [
     "FileReference",
     "PartComparison",
     "PlotSeries",
-    "ReportVerification",
-    "build_log_report",
     "build_registry_record",
     "build_report",
     "check_calculation",
@@ -53,8 +56,8 @@ __all__ = [
     "extract_document",
     "extract_files",
     "format_audit_bound",
-    "format_log_statement",
     "format_statement",
+    "format_verified_claim",
     "is_calculation",
     "list_cycle_rows",
     "list_cycle_totals",
@@ -76,6 +79,8 @@ __all__ = [
     "render_verdict",
     "require_field",
     "stamp_calculation",
+    "state_claim",
+    "verify",
     "verify_log_report",
     "verify_report",
     "verify_run",

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from epsilog.terms.formatting import format_lower
-from epsilog.verification import RunEvidence, evaluate_planned_audit
+from epsilog.verification import Evidence, evaluate_planned_audit
 from epsilog.verification.audits import SILENCE, CanaryAudit, PlannedAudit, estimate_by_cosines
 
 COSINE = "cosine"
 FEWEST = 2  # canaries on a side of which a spread can be had
 
 
-def build_audit_section(evidence: RunEvidence) -> dict[str, Any] | None:
+def build_audit_section(evidence: Evidence) -> dict[str, Any] | None:
     """The part of a report about its canaries; None where no audit was planned."""
     stated = PlannedAudit.of(evidence.plan)
     if stated is None:
@@ -30,7 +30,7 @@ def build_audit_section(evidence: RunEvidence) -> dict[str, Any] | None:
     }
 
 
-def _estimate(evidence: RunEvidence, stated: PlannedAudit) -> float | None:
+def _estimate(evidence: Evidence, stated: PlannedAudit) -> float | None:
     """As cosines have it; None of losses, and of too few on a side."""
     found = evidence.canaries
     if found is None or stated.score != COSINE:
@@ -41,7 +41,7 @@ def _estimate(evidence: RunEvidence, stated: PlannedAudit) -> float | None:
     return estimate_by_cosines(np.array(found.scores), coins, delta=evidence.plan.guarantee.delta)
 
 
-def _sentences(evidence: RunEvidence, audit: CanaryAudit | None, estimate: float | None) -> list[str]:
+def _sentences(evidence: Evidence, audit: CanaryAudit | None, estimate: float | None) -> list[str]:
     guarantee, count = evidence.plan.guarantee, evidence.plan.details["audit"]["canaries"]
     told = [
         f"{count:,} of the N = {guarantee.population:,} units are canaries: made up, and each put in by a fair coin "

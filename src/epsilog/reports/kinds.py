@@ -6,7 +6,7 @@ owner or the ledger states comes out again too, and proves nothing: only what is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,6 +154,20 @@ def kind_at(report: Mapping[str, Any], place: Sequence[str | int]) -> Kind:
     if not found:
         raise KeyError("/".join(steps))
     return max(found, key=lambda part: len(part.place.split("/"))).kind
+
+
+def leaves(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """List places of the values in a document that hold no others."""
+    if isinstance(value, dict | list) and value:
+        for step in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[step], (*at, step))
+    else:
+        yield at
+
+
+def classify_figures(report: Mapping[str, Any]) -> dict[str, Kind]:
+    """Return who vouches for each figure of a report, by its path."""
+    return {"/".join(map(str, place)): kind_at(report, place) for place in leaves(report)}
 
 
 def kind_of_finding(finding: Mapping[str, Any]) -> Kind:

@@ -28,7 +28,7 @@ from epsilog.verification.audits import GAUSSIAN
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from epsilog.verification import Playbook, Reconciliation
+    from epsilog.verification import Playbook, Verification
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -162,32 +162,23 @@ def fill_markdown_template(template: str, **told: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def render_verdict(
-    outcome: Reconciliation,
-    *,
-    title: str,
-    stands: str = "",
-    playbook: Playbook | None = None,
-    files: Mapping[str, str] | None = None,
-) -> str:
-    """Renders what verification found as Markdown: of a run, a report, a ledger, or logs of any other framework.
+def render_verdict(outcome: Verification, *, title: str, playbook: Playbook | None = None) -> str:
+    """Render what verification found as Markdown: of a run, a report, a ledger, or logs of any other framework.
 
     Args:
         outcome: what was found.
         title: what was verified.
-        stands: the claim that is left, in a sentence.
         playbook: whose steps are named where a finding triggers them.
-        files: SHA-256 by name of what was read.
     """
     steps = [] if playbook is None else [(one.code, s) for one in outcome.findings for s in playbook.steps_for(one)]
     return fill_markdown_template(
         "verdict.md.j2",
         outcome=outcome,
         title=title,
-        stands=stands,
+        stands=outcome.claim,
         triggered=steps,
         playbook="" if playbook is None else playbook.sha256,
-        files=sorted((files or {}).items()),
+        files=sorted(outcome.files.items()),
     )
 
 

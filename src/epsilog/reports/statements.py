@@ -9,8 +9,9 @@ from decimal import Decimal
 
 from epsilog.plan.sentences import write_claim
 from epsilog.schemes import ProtectionLevel, Scheme
-from epsilog.terms import Guarantee, UnsupportedMechanismError
+from epsilog.terms import Guarantee, RunArtifact, Status, UnsupportedMechanismError
 from epsilog.terms.formatting import format_upper
+from epsilog.verification import Claim, Verification, bound_any_sampler, compute_claim_interval
 
 LEDGER_LIMIT = (
     "A hash chain shows edits and gaps; a cut by the ledger's owner shows only against a checkpoint kept elsewhere."
@@ -39,54 +40,105 @@ LOG_LIMITS = (
 )
 
 
-def provable_guarantee(guarantee: Guarantee, upper: float) -> Guarantee:
-    """What may be said of a claim that no check has failed: no epsilon below the bound that was worked out.
+OF_SAMPLING = {"participation", "population"}  # what makes a sampler another one than was claimed
+UNBOUND = "Logs are their writer's word, and nothing binds them to the run. "
 
-    Args:
-        guarantee: as claimed.
-        upper: the certified upper bound.
-    """
+
+def compute_provable_guarantee(claim: Claim) -> Guarantee:
+    """Return what may be said of a claim that no check has failed: no epsilon below the bound that is certified."""
+    upper, guarantee = compute_claim_interval(claim).upper, claim.guarantee
     return guarantee if guarantee.epsilon >= upper * (1 - 1e-12) else replace(guarantee, epsilon=upper)
 
 
-def compute_supported_epsilon(guarantee: Guarantee, *, unamplified: float, failed: Collection[str]) -> float:
-    """The epsilon that the records leave standing; infinite where they leave none. Arguments as below."""
+def compute_supported_epsilon(claim: Claim, failed: Collection[str]) -> float:
+    """Return the epsilon that is left where these checks failed; infinite where they leave none."""
     if not failed:
-        return guarantee.epsilon
-    return unamplified if set(failed) == {"participation"} else math.inf
+        return compute_provable_guarantee(claim).epsilon
+    return bound_any_sampler(claim) if set(failed) <= OF_SAMPLING else math.inf
 
 
-def format_supported_statement(
-    guarantee: Guarantee, *, unamplified: float, failed: Collection[str], simulation: bool = False
-) -> str:
-    """The claim that the records leave standing: all of it, the unamplified one, or none.
+def has_lists(outcome: Verification) -> bool:
+    """Return whether it was checked who took part: without that, only the claim without amplification is."""
+    return not {"participation", "custody"} & set(outcome.unchecked)
+
+
+def state_claim(outcome: Verification) -> tuple[float, str]:
+    """Return the epsilon that a report states, and its claim in a sentence: all of it, the unamplified one, or none.
 
     Args:
-        guarantee: what was planned to be claimed.
-        unamplified: the certified upper bound against whoever knows who took part.
-        failed: names of the checks that failed.
-        simulation: whether randomness was seeded.
+        outcome: what was found; of a run of ours, what may be published of it.
     """
+    assert outcome.evidence is not None
+    claim, failed = outcome.evidence.claim, outcome.failed
+    if outcome.evidence.logs is None:
+        epsilon = compute_supported_epsilon(claim, failed)
+        return epsilon, format_supported_statement(claim, failed) + _add_counts(claim, epsilon)
+    if failed or has_lists(outcome):
+        says = UNBOUND + format_supported_statement(claim, failed)
+        unseen = "" if failed or not (left := outcome.unchecked) else ", ".join(left)
+        blank = f" What these logs do not show, and it takes for true: {unseen}." if unseen else ""
+        return compute_supported_epsilon(claim, failed), says + blank
+    epsilon = bound_any_sampler(claim)
+    return epsilon, (
+        f"{UNBOUND}Nothing shows who took part, so what can be checked is the claim without amplification by sampling: "
+        f"{_format_at(claim, epsilon)} The smaller epsilon of the claim rests on its writer's word. "
+        f"What these logs do not show, and it takes for true: {', '.join(outcome.unchecked)}."
+    )
+
+
+def format_verified_claim(outcome: Verification) -> str:
+    """Return the claim that is left by what failed and by what is not here; and what rests on somebody's word."""
+    evidence = outcome.evidence
+    assert evidence is not None
+    if evidence.logs is not None:
+        return state_claim(outcome)[1]
+    claim, failed = evidence.claim, outcome.failed
+    if failed - {"participation"}:
+        return format_supported_statement(claim, failed)
+    no_ledger = any(finding.lacks == "ledger" for finding in outcome.findings)
+    unbound = "No ledger was given, so nothing binds these records. " if no_ledger else ""
+    if evidence.custody is not None:
+        return unbound + state_claim(outcome)[1] + _format_unchecked(outcome)
+    sampler = evidence.owner.private["participation"] if evidence.owner else Status.NOT_CHECKED
+    epsilon = bound_any_sampler(claim)
+    weak = _format_at(claim, epsilon) + _add_counts(claim, epsilon)
+    says = f"Without {RunArtifact.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
+    rest = "That contributions were clipped, and the smaller epsilon of the plan, rest on the owner's word "
+    return f"{unbound}{says}{rest}(sampler: {sampler}).{_format_unchecked(outcome)}"
+
+
+FOREMOST = ("the settings of the mechanism", "training", "data", "losses and scores", "software")
+
+
+def _format_unchecked(outcome: Verification) -> str:
+    """Say what verification did not look at, and what it copied: a banner says so, whatever else passed."""
+    left = f" Not checked here: {', '.join(outcome.unchecked)}." if outcome.unchecked else ""
+    return f"{left} By the owner's word alone: {', '.join(FOREMOST)}; the report lists the rest."
+
+
+def format_supported_statement(claim: Claim, failed: Collection[str]) -> str:
+    """Return the claim that is left where these checks failed: all of it, the unamplified one, or none."""
+    epsilon = compute_supported_epsilon(claim, failed)
     if not failed:
-        return format_statement(guarantee, simulation=simulation)
-    if set(failed) == {"participation"}:
+        return _format_at(claim, epsilon)
+    if math.isfinite(epsilon):
         reason = "The sampler does not agree with the plan, so only the claim without amplification remains. "
-        return reason + format_statement(replace(guarantee, epsilon=unamplified), simulation=simulation)
+        return reason + _format_at(claim, epsilon)
     return f"Nothing is claimed: checks fail on {', '.join(sorted(failed))}."
 
 
-def with_counts(epsilon: float, beside: Decimal) -> str:
-    """What the noisy counts beside the model add to the claim, as a further sentence; nothing where there are none.
+def _format_at(claim: Claim, epsilon: float) -> str:
+    return format_statement(replace(claim.guarantee, epsilon=epsilon), simulation=claim.simulation)
 
-    Args:
-        epsilon: that the records leave standing for the model.
-        beside: the epsilon of the counts.
-    """
-    if not beside or not math.isfinite(epsilon):
+
+def _add_counts(claim: Claim, epsilon: float) -> str:
+    """Say what the noisy counts beside the model add to a supported epsilon; nothing where there are none."""
+    counts = Decimal(0) if claim.plan is None else claim.plan.epsilon_of_counts
+    if not counts or not math.isfinite(epsilon):
         return ""
-    total = format_upper(math.nextafter(float(Decimal(epsilon) + beside), math.inf))
+    total = format_upper(math.nextafter(float(Decimal(epsilon) + counts), math.inf))
     return (
-        f" Noisy counts of private rows are released beside the model, at epsilon {beside} by themselves: model and "
+        f" Noisy counts of private rows are released beside the model, at epsilon {counts} by themselves: model and "
         f"counts together are at epsilon {total}, at the same delta."
     )
 

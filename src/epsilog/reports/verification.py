@@ -15,36 +15,28 @@ from typing import Any
 
 from epsilog import npz
 from epsilog.reports.claim_metrics import get_report_version
-from epsilog.reports.kinds import Attested, Recomputed, kind_at
+from epsilog.reports.kinds import Attested, Recomputed, classify_figures, kind_at, leaves
 from epsilog.reports.rendering import extract_document, render_html
 from epsilog.reports.report import build_report, extract_files
-from epsilog.reports.statements import (
-    compute_supported_epsilon,
-    format_statement,
-    format_supported_statement,
-    provable_guarantee,
-    with_counts,
-)
+from epsilog.reports.statements import format_supported_statement, format_verified_claim
 from epsilog.terms import COMMITMENT, EVIDENCE_KINDS, Finding, RecordError, RunArtifact, Status, codec
 from epsilog.verification import (
     LEDGER_CHECKS,
     NO_TRUST_ANCHORS,
     RECOMPUTE_TOLERANCE,
+    Evidence,
     LedgerExcerpt,
     LedgerReader,
-    Reconciliation,
-    RunEvidence,
     SignatureCheck,
     TrustAnchors,
-    bound_any_sampler,
-    certified_run,
+    Verification,
     check_checkpoint,
     check_checkpoint_signatures,
     check_head,
     check_rigorous,
     check_signatures,
     parse_evidence,
-    reconcile,
+    verify_evidence,
 )
 
 Place = tuple[str | int, ...]
@@ -60,51 +52,33 @@ COMPUTED: Places = (  # may differ by rounding elsewhere
     ("audit", "bound"),
     ("audit", "estimate"),
 )
+COMPUTED_OF_LOGS: Places = (  # whose claim may be recomputed, too
+    ("claim", "supported"),
+    ("claim", "guarantee", "epsilon"),
+    *COMPUTED,
+)
 REQUIRED_EVIDENCE = tuple(name for name in EVIDENCE_KINDS if name not in ("page", "model", "signature"))
-
-
-@dataclass(frozen=True, slots=True)
-class ReportVerification:
-    """What was found, and which claim it leaves standing.
-
-    Attributes:
-        outcome: all findings, on evidence and on the report.
-        stands: the claim that what is here supports, in a sentence.
-    """
-
-    outcome: Reconciliation
-    stands: str
-
-    @property
-    def verdict(self) -> Status:
-        """The worst of all findings."""
-        return self.outcome.verdict
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return self.outcome.to_json() | {"stands": self.stands, "required": sorted(self.outcome.required)}
 
 
 def verify_report(
     content: bytes,
-    books: LedgerReader | None,
+    ledger: LedgerReader | None,
     *,
     required: Collection[str] = REQUIRED_EVIDENCE,
-    brought: TrustAnchors = NO_TRUST_ANCHORS,
+    trust: TrustAnchors = NO_TRUST_ANCHORS,
     signed: Sequence[SignatureCheck] = (),
     cells: int | None = None,
-) -> ReportVerification:
-    """Examines a report alone, as JSON or as its HTML page; see ``verify_run``.
+) -> Verification:
+    """Verify a report alone, as JSON or as its HTML page; see ``verify_run``.
 
     Raises:
         RecordError: it is neither, or does not carry its evidence.
     """
-    return verify_run(
-        _files(content), books, required=required, brought=brought, signed=signed, whole=False, cells=cells
-    )
+    files = _extract_files(content)
+    return verify_run(files, ledger, required=required, trust=trust, signed=signed, complete=False, cells=cells)
 
 
-def _files(content: bytes) -> dict[str, bytes]:
+def _extract_files(content: bytes) -> dict[str, bytes]:
     """The files that a report carries, and itself as its page where it is one."""
     page, document = read_report(content)
     if isinstance(document, dict) and document.get("kind") == "logs-report":
@@ -148,21 +122,22 @@ def compare_rebuilt(content: bytes) -> tuple[PartComparison, ...]:
     Raises:
         RecordError: it is no report, does not carry its evidence, or none can be built from it.
     """
-    files = _files(content)
-    document = _report(files)
+    files = _extract_files(content)
+    document = _parse_report(files)
     evidence = replace(parse_evidence(files, None), ledger=_read_reported_excerpt(document))
     try:
-        again = build_report(
-            evidence, reconcile(evidence, required=REQUIRED_EVIDENCE), version=get_report_version(document)
-        )
+        outcome = verify_evidence(evidence, required=REQUIRED_EVIDENCE)
+        again = build_report(outcome, version=get_report_version(document))
     except codec.UNREADABLE as error:
         raise RecordError(f"no report can be built from this evidence: {error!r}") from error
     copied = Counter(place[0] for place in leaves(again) if kind_at(again, place) != Recomputed())
     parts = {**document, **again}
-    return tuple(_compared(part, document.get(part, ABSENT), again.get(part, ABSENT), copied[part]) for part in parts)
+    return tuple(
+        _compare_part(part, document.get(part, ABSENT), again.get(part, ABSENT), copied[part]) for part in parts
+    )
 
 
-def _compared(part: str, stated: Any, again: Any, copied: int) -> PartComparison:
+def _compare_part(part: str, stated: Any, again: Any, copied: int) -> PartComparison:
     found = islice(list_differences(stated, again, (part,)), MOST_SHOWN)
     told = tuple(("/".join(map(str, at)), _format_value(one), _format_value(other)) for at, one, other in found)
     fields = _fields(again if stated is ABSENT else stated)
@@ -181,53 +156,99 @@ def _fields(value: Any) -> int:
 
 def verify_run(
     files: Mapping[str, bytes],
-    books: LedgerReader | None,
+    ledger: LedgerReader | None,
     *,
     required: Collection[str] = REQUIRED_EVIDENCE,
-    brought: TrustAnchors = NO_TRUST_ANCHORS,
+    trust: TrustAnchors = NO_TRUST_ANCHORS,
     signed: Sequence[SignatureCheck] = (),
-    whole: bool = True,
+    complete: bool = True,
     cells: int | None = None,
-) -> ReportVerification:
-    """Runs every check, then builds the report again and compares it field by field.
+) -> Verification:
+    """Apply every rule, then build the report again and compare it field by field.
 
     Args:
         files: contents by name, as a run left them.
-        books: the ledger that the run was charged to; None if it was not given.
+        ledger: the ledger that the run was charged to; None if it was not given.
         required: evidence (report, ledger, custody, page, model, signature) without which nothing is verified.
-        brought: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
-        signed: who has signed the report; see ``verify.read_signed``.
-        whole: whether all that a run leaves ought to be here: then what was committed and is missing fails.
+        trust: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
+        signed: who has signed the report; see ``read_signed``.
+        complete: whether all that a run leaves should be here: then what was committed and is missing fails.
         cells: given, the claim is proven again in ball arithmetic, on lattices of at most so many cells.
 
     Raises:
         RecordError: plan or records that cannot be read.
     """
-    evidence, document = parse_evidence(files, books), _report(files)
-    if books is None:
+    evidence, document = parse_evidence(files, ledger), _parse_report(files)
+    if ledger is None:
         evidence = replace(evidence, ledger=_read_reported_excerpt(document))
     try:
-        outcome = reconcile(evidence, required=required)
+        outcome = verify_evidence(evidence, required=required)
     except codec.UNREADABLE as error:  # readable, and nothing that a run could have left
         raise RecordError(f"this evidence cannot be checked: {error!r}") from error
-    findings = outcome.findings if books is not None else tuple(map(_no_ledger, outcome.findings))
-    if whole:
-        findings = tuple(_missing(f, evidence) if f.lacks in required else f for f in findings)
-    findings = (
-        *findings,
-        *check_head(books, brought.head),
-        *check_checkpoint(books, brought.checkpoint),
-        *check_signatures([*signed, *check_checkpoint_signatures(books, brought)], brought.keys),
-        check_report(document, evidence, outcome),
-        check_page(files, document),
-        check_model(files, evidence),
+    findings = outcome.findings if ledger is not None else tuple(map(_ignore_reported_ledger, outcome.findings))
+    if complete:
+        findings = tuple(_fail_missing(f, evidence) if f.lacks in required else f for f in findings)
+    found = replace(outcome, findings=findings).with_findings(
+        (
+            *check_head(ledger, trust.head),
+            *check_checkpoint(ledger, trust.checkpoint),
+            *check_signatures([*signed, *check_checkpoint_signatures(ledger, trust)], trust.keys),
+            check_report(document, outcome),
+            check_page(files, document),
+            check_model(files, evidence),
+        )
     )
-    if cells is not None:
-        findings = (*findings, check_rigorous(evidence.plan.guarantee, evidence.plan.release, cells=cells))
-    return ReportVerification(replace(outcome, findings=findings), _find_supported_claim(evidence, findings))
+    return _finish(found, document, cells)
 
 
-def _report(files: Mapping[str, bytes]) -> Any:
+def verify_log_report(
+    content: bytes,
+    outcome: Verification,
+    *,
+    trust: TrustAnchors = NO_TRUST_ANCHORS,
+    signed: Sequence[SignatureCheck] = (),
+    cells: int | None = None,
+) -> Verification:
+    """Build the report of logs again and compare it with one that was given, as JSON or as its HTML page.
+
+    Args:
+        content: the report.
+        outcome: what the logs themselves show.
+        trust: whose signatures count; whoever brings a key requires one.
+        signed: who has signed the report; see ``read_signed``.
+        cells: as of ``verify_run``.
+
+    Raises:
+        RecordError: it is no report of logs.
+    """
+    page, document = read_report(content)
+    if not isinstance(document, dict) or document.get("kind") != "logs-report":
+        raise RecordError("it is no report of logs")
+    again = build_report(outcome, version=get_report_version(document))
+    compared = (
+        check_rebuilt(document, again),
+        check_page({} if page is None else {RunArtifact.PAGE: content}, document),
+        *check_signatures(signed, trust.keys),
+    )
+    required = (*outcome.required, *(("signature",) if trust.keys else ()))
+    found = _finish(replace(outcome, findings=(*outcome.findings, *compared), required=required), document, cells)
+    failed = {one.check for one in compared if one.verdict is Status.FAILED}
+    assert outcome.evidence is not None
+    left = format_supported_statement(outcome.evidence.claim, failed) if failed else format_verified_claim(outcome)
+    return replace(found, claim=left)
+
+
+def _finish(found: Verification, document: Any, cells: int | None) -> Verification:
+    """Add the claim that is left, the figures of a report that was built again, and a proof in ball arithmetic."""
+    assert found.evidence is not None
+    claim = found.evidence.claim
+    rebuilt = any(one.code == "report/holds" for one in found.findings)
+    figures = classify_figures(document) if rebuilt else {}
+    again = () if cells is None else (check_rigorous(claim.guarantee, claim.release, cells=cells),)
+    return replace(found.with_findings(again), claim=format_verified_claim(found), figures=figures)
+
+
+def _parse_report(files: Mapping[str, bytes]) -> Any:
     if RunArtifact.REPORT not in files:
         return None
     try:
@@ -244,14 +265,14 @@ def _read_reported_excerpt(document: Any) -> LedgerExcerpt | None:
         return None
 
 
-def _no_ledger(finding: Finding) -> Finding:
+def _ignore_reported_ledger(finding: Finding) -> Finding:
     if finding.check not in LEDGER_CHECKS or finding.verdict is Status.FAILED:
         return finding
     says = "No ledger was given."
     return Finding(f"{finding.check}/not-checked", Status.NOT_CHECKED, says, lacks="ledger")
 
 
-def _missing(finding: Finding, evidence: RunEvidence) -> Finding:
+def _fail_missing(finding: Finding, evidence: Evidence) -> Finding:
     """In a run's own folder, evidence that is bound to be there and is not was taken away."""
     committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
     says = {"ledger": "The ledger that the run was charged to is not here."}
@@ -262,19 +283,20 @@ def _missing(finding: Finding, evidence: RunEvidence) -> Finding:
     return Finding(f"{finding.check}/missing", Status.FAILED, says[finding.lacks])
 
 
-def check_report(document: Any, evidence: RunEvidence, outcome: Reconciliation) -> Finding:
-    """The report is what its evidence amounts to, in every field."""
+def check_report(document: Any, outcome: Verification) -> Finding:
+    """Check that the report is what its evidence amounts to, in every field."""
     if document is None:
         return Finding("report/not-checked", Status.NOT_CHECKED, "There is no report here.", lacks="report")
     try:
-        again = build_report(evidence, outcome, version=get_report_version(document))
+        again = build_report(outcome, version=get_report_version(document))
     except codec.UNREADABLE as error:
         return Finding("report/cannot-be-built", Status.FAILED, f"No report can be built from this evidence: {error}")
     return check_rebuilt(document, again)
 
 
-def check_rebuilt(document: Any, again: Any, *, computed: Places = COMPUTED) -> Finding:
-    """Every field of a document is what it is when it is built again from its evidence."""
+def check_rebuilt(document: Any, again: Any) -> Finding:
+    """Check that every field of a document is what it is when it is built again from its evidence."""
+    computed = COMPUTED_OF_LOGS if again["kind"] == "logs-report" else COMPUTED
     different = list(list_differences(document, again, computed=computed))
     if not different:
         who = "their writer states" if document["kind"] == "logs-report" else "the owner and the ledger state"
@@ -286,19 +308,10 @@ def check_rebuilt(document: Any, again: Any, *, computed: Places = COMPUTED) -> 
 
 
 def _numbers_by_kind(document: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """How many values of a report were worked out again, and how many were copied from whose word."""
-    kinds = [kind_at(document, place) for place in leaves(document)]
+    """Count how many values of a report were recomputed, and how many were copied from whose word."""
+    kinds = classify_figures(document).values()
     counts = Counter(kind.by if isinstance(kind, Attested) else kind.label for kind in kinds)
     return tuple((name, float(count)) for name, count in sorted(counts.items()))
-
-
-def leaves(value: Any, at: Place = ()) -> Iterator[Place]:
-    """Places of the values in a document that hold no others."""
-    if isinstance(value, dict | list) and value:
-        for step in value if isinstance(value, dict) else range(len(value)):
-            yield from leaves(value[step], (*at, step))
-    else:
-        yield at
 
 
 MOST_SHOWN = 1000
@@ -308,22 +321,15 @@ ABSENT = object()  # what a document does not hold
 def list_differences(
     stated: Any, again: Any, at: Place = (), *, computed: Places = COMPUTED
 ) -> Iterator[tuple[Place, Any, Any]]:
-    """Where two documents differ: the place, what the first says, what the second says.
-
-    Args:
-        stated: the first.
-        again: the second.
-        at: where in them this is.
-        computed: places where figures may differ by rounding elsewhere.
+    """List where two documents differ: the place, what the first says, what the second says.
 
     >>> [path for path, _, _ in list_differences({"a": [1, True]}, {"a": [1, 1]})]
     [('a', 1)]
     """
     if isinstance(stated, dict) and isinstance(again, dict):
         for name in sorted(stated.keys() | again.keys()):
-            yield from list_differences(
-                stated.get(name, ABSENT), again.get(name, ABSENT), (*at, name), computed=computed
-            )
+            one, other = stated.get(name, ABSENT), again.get(name, ABSENT)
+            yield from list_differences(one, other, (*at, name), computed=computed)
     elif isinstance(stated, list) and isinstance(again, list):
         for i in range(max(len(stated), len(again))):
             one, other = (part[i] if i < len(part) else ABSENT for part in (stated, again))
@@ -363,7 +369,7 @@ def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
     return Finding("page/differs", Status.FAILED, "The HTML page is not the rendering of this report.")
 
 
-def check_model(files: Mapping[str, bytes], evidence: RunEvidence) -> Finding:
+def check_model(files: Mapping[str, bytes], evidence: Evidence) -> Finding:
     """The model's file holds the numbers that the last round released, in its own order."""
     if RunArtifact.MODEL not in files:
         return Finding("model/not-checked", Status.NOT_CHECKED, "There is no model here.", lacks="model")
@@ -375,39 +381,3 @@ def check_model(files: Mapping[str, bytes], evidence: RunEvidence) -> Finding:
         says = f"The parameters in {RunArtifact.MODEL} are those that the last round released, to the last bit."
         return Finding("model/holds", Status.PASSED, says)
     return Finding("model/differs", Status.FAILED, f"{RunArtifact.MODEL} holds no model that the last round released.")
-
-
-def _find_supported_claim(evidence: RunEvidence, findings: Collection[Finding]) -> str:
-    """The claim that is left by what failed, and by what is not here; and what rests on somebody's word."""
-    plan = evidence.plan
-    guarantee, known, seeded = plan.guarantee, bound_any_sampler(plan), plan.simulation
-    guarantee = provable_guarantee(guarantee, certified_run(plan).upper)
-    failed = {finding.check for finding in findings if finding.verdict is Status.FAILED}
-    if failed - {"participation"}:
-        return format_supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
-    unbound = "No ledger was given, so nothing binds these records. " if _lacking("ledger", findings) else ""
-    if evidence.custody is not None:
-        left = compute_supported_epsilon(guarantee, unamplified=known, failed=failed)
-        says = format_supported_statement(guarantee, unamplified=known, failed=failed, simulation=seeded)
-        return unbound + says + with_counts(left, plan.epsilon_of_counts) + _format_unchecked(findings)
-    told = evidence.owner.private["participation"] if evidence.owner else Status.NOT_CHECKED
-    weak = format_statement(replace(guarantee, epsilon=known), simulation=seeded) + with_counts(
-        known, plan.epsilon_of_counts
-    )
-    says = f"Without {RunArtifact.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
-    rest = "That contributions were clipped, and the smaller epsilon of the plan, rest on the owner's word "
-    return f"{unbound}{says}{rest}(sampler: {told}).{_format_unchecked(findings)}"
-
-
-FOREMOST = ("the settings of the mechanism", "training", "data", "losses and scores", "software")
-
-
-def _format_unchecked(findings: Collection[Finding]) -> str:
-    """What verification did not look at, and what it copied: a banner says so, whatever else passed."""
-    left = [finding.check for finding in findings if finding.verdict is Status.NOT_CHECKED]
-    says = f" Not checked here: {', '.join(left)}." if left else ""
-    return f"{says} By the owner's word alone: {', '.join(FOREMOST)}; the report lists the rest."
-
-
-def _lacking(what: str, findings: Collection[Finding]) -> bool:
-    return any(finding.lacks == what for finding in findings)

@@ -18,9 +18,9 @@ from epsilog.signing import VerifierKey, read_envelopes
 from epsilog.terms import CheckError, RecordError, StorageError, codec
 from epsilog.verification import (
     LedgerReader,
-    Reconciliation,
     SignatureCheck,
     TrustAnchors,
+    Verification,
     check_checkpoint_signatures,
     check_file_signatures,
     check_ledger_contents,
@@ -61,7 +61,7 @@ def verify_route(ask: VerifyRequest) -> dict[str, Any]:
         raise CheckError("signature", "absent without a report (a bundle carries its own)", "one")
     signatures = check_signatures(check_checkpoint_signatures(ledger, anchors), anchors.keys)
     findings = (*check_ledger_contents(ledger, anchors), *signatures)
-    return _outcome_to_json(Reconciliation(findings, required=("ledger", "signature")))
+    return _outcome_to_json(Verification(findings, required=("ledger", "signature")))
 
 
 def _verify_record(ask: VerifyRequest) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _verify_record(ask: VerifyRequest) -> dict[str, Any]:
     with _name_unreadable("record", "a stamped calculation"):
         document = codec.parse_json((ask.record or "").encode("utf-8", "surrogatepass"))
         findings = reports.check_calculation(document)
-    return _outcome_to_json(Reconciliation(findings, required=()))
+    return _outcome_to_json(Verification(findings, required=()))
 
 
 def _verify_report(
@@ -85,14 +85,14 @@ def _verify_report(
             signatures = (check_file_signatures("report", content, envelopes, anchors.keys),)
     required = (*reports.REQUIRED_EVIDENCE, *(("signature",) if anchors.keys else ()))  # a key asks for a signature
     with _name_unreadable("report", "one that carries its evidence"):
-        found = reports.verify_report(content, ledger, required=required, brought=anchors, signed=signatures)
+        found = reports.verify_report(content, ledger, required=required, trust=anchors, signed=signatures)
         parts = [dataclasses.asdict(part) for part in reports.compare_rebuilt(content)]
-    return _outcome_to_json(found.outcome, found.stands, parts)
+    return _outcome_to_json(found, parts)
 
 
-def _outcome_to_json(outcome: Reconciliation, claim: str = "", parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def _outcome_to_json(outcome: Verification, parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     findings = [finding.to_json() for finding in outcome.findings]
-    return {"verdict": outcome.verdict.value, "stands": claim, "findings": findings, "parts": list(parts)}
+    return {"verdict": outcome.status.value, "stands": outcome.claim, "findings": findings, "parts": list(parts)}
 
 
 def _build_trust_anchors(ask: VerifyRequest) -> TrustAnchors:

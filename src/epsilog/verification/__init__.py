@@ -1,7 +1,8 @@
 """After a run: do the records agree with plan and ledger? Reads records, never ``training``.
 
-``read_evidence`` reads what a run left behind, ``reconcile`` runs every check over it, and each finding says what was
-compared. A sampler that is rejected loses the amplified claim; noise that is too weak voids it.
+``read_evidence`` reads what a run left behind, ``logs`` those of other frameworks. ``verify_evidence`` applies
+``RULES`` to either, and each finding says what was compared. A sampler that is rejected loses the amplified claim;
+noise that is too weak voids it.
 """
 
 from epsilog.verification.artifacts import (
@@ -15,40 +16,34 @@ from epsilog.verification.artifacts import (
 from epsilog.verification.attack import check_audit, evaluate_planned_audit
 from epsilog.verification.canaries import CanaryScores
 from epsilog.verification.charge_checks import LEDGER_CHECKS
-from epsilog.verification.claim import certified_run, compute_certified_interval
-from epsilog.verification.clipping import check_clipping, check_norms
-from epsilog.verification.drift import compute_control_limits
-from epsilog.verification.evidence import (
-    RunEvidence,
-    parse_evidence,
-    parse_records,
-    read_evidence,
-    read_file,
-    read_run_folder,
+from epsilog.verification.claim import (
+    bound_any_sampler,
+    bound_every_round,
+    bound_unamplified,
+    certified_run,
+    compute_certified_interval,
+    compute_claim_interval,
 )
-from epsilog.verification.findings import combine_statuses
+from epsilog.verification.columns import LogSource
+from epsilog.verification.drift import compute_control_limits
+from epsilog.verification.evidence import Claim, Evidence
+from epsilog.verification.files import read_file
 from epsilog.verification.hidden import get_published_verdict
 from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
-from epsilog.verification.noise import (
-    check_count,
-    check_noise,
-    compute_power,
-    compute_stddev_interval,
-    rescale_to_first_round,
-)
+from epsilog.verification.noise import check_noise, compute_power, compute_stddev_interval
 from epsilog.verification.notes import read_checkpoint, read_receipt
-from epsilog.verification.outcome import Reconciliation
+from epsilog.verification.outcome import REQUIRED_LOGS, Verification, combine_statuses
 from epsilog.verification.owner_attestation import (
     CONTROL_NOISE_RATIO,
     OwnerAttestation,
     SimulatedUtility,
-    check_control,
 )
-from epsilog.verification.participation import check_custody, check_participation
-from epsilog.verification.plans import RECOMPUTE_TOLERANCE, bound_unamplified, closed_form
+from epsilog.verification.owner_checks import check_control
+from epsilog.verification.plans import RECOMPUTE_TOLERANCE, closed_form
 from epsilog.verification.playbook import Playbook
-from epsilog.verification.reconciliation import check_private, reconcile
 from epsilog.verification.rigorous import check_rigorous
+from epsilog.verification.rules import RULES, Need, Rule, check_private, publish, verify_evidence
+from epsilog.verification.run_folder import parse_evidence, parse_records, read_evidence, read_run_folder
 from epsilog.verification.signatures import (
     NO_TRUST_ANCHORS,
     SignatureCheck,
@@ -62,45 +57,47 @@ from epsilog.verification.signatures import (
     check_signatures,
     read_signed,
 )
-from epsilog.verification.what_if import WhatIf, bound_any_sampler
+from epsilog.verification.what_if import WhatIf
 
 __all__ = [
     "CONTROL_NOISE_RATIO",
     "LEDGER_CHECKS",
     "NO_TRUST_ANCHORS",
     "RECOMPUTE_TOLERANCE",
+    "REQUIRED_LOGS",
+    "RULES",
     "CanaryScores",
+    "Claim",
+    "Evidence",
     "LedgerExcerpt",
     "LedgerReader",
+    "LogSource",
+    "Need",
     "OwnerAttestation",
     "Playbook",
-    "Reconciliation",
-    "RunEvidence",
+    "Rule",
     "SignatureCheck",
     "SimulatedUtility",
     "TrustAnchors",
+    "Verification",
     "WhatIf",
     "bound_any_sampler",
+    "bound_every_round",
     "bound_unamplified",
     "certified_run",
     "check_audit",
     "check_checkpoint",
     "check_checkpoint_signatures",
-    "check_clipping",
     "check_consistency",
     "check_control",
     "check_costs",
-    "check_count",
-    "check_custody",
     "check_file_signatures",
     "check_head",
     "check_ledger_chain",
     "check_ledger_contents",
     "check_noise",
-    "check_norms",
     "check_note",
     "check_note_signatures",
-    "check_participation",
     "check_private",
     "check_receipt",
     "check_rigorous",
@@ -108,6 +105,7 @@ __all__ = [
     "closed_form",
     "combine_statuses",
     "compute_certified_interval",
+    "compute_claim_interval",
     "compute_control_limits",
     "compute_power",
     "compute_stddev_interval",
@@ -116,12 +114,12 @@ __all__ = [
     "identify_artifact",
     "parse_evidence",
     "parse_records",
+    "publish",
     "read_checkpoint",
     "read_evidence",
     "read_file",
     "read_receipt",
     "read_run_folder",
     "read_signed",
-    "reconcile",
-    "rescale_to_first_round",
+    "verify_evidence",
 ]

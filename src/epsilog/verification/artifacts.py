@@ -26,7 +26,7 @@ from epsilog.ledger import (
 )
 from epsilog.signing import Note
 from epsilog.terms import Finding, RecordError, RunArtifact, Status, UnsupportedMechanismError, codec
-from epsilog.verification.evidence import read_file
+from epsilog.verification.files import read_file
 from epsilog.verification.ledger_excerpt import LedgerReader
 from epsilog.verification.notes import note_kind, read_checkpoint, read_receipt
 from epsilog.verification.signatures import (

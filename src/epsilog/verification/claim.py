@@ -11,7 +11,7 @@ from epsilog.mechanisms import Release
 from epsilog.plan import OUTCOME_SHARE, RegisteredPlan
 from epsilog.terms import Finding, Interval, NeighboringRelation, Status, check, delta_finding
 from epsilog.terms.formatting import format_lower, format_upper
-from epsilog.verification.evidence import RunEvidence
+from epsilog.verification.evidence import Claim, Evidence
 
 WITHIN = 0.005  # a claim this close below our bound may rest on a tighter accountant than ours
 
@@ -26,12 +26,53 @@ def _compute_interval(release: Release, delta: float, relation: NeighboringRelat
     return bound_epsilon(release, delta=delta, relation=relation)
 
 
-def certified_run(plan: RegisteredPlan) -> Interval:
-    """Recompute what a plan claims: its release, beside the published outcomes of checks (see ``plan.register``)."""
-    guarantee = plan.guarantee
-    alone = compute_certified_interval(plan.release, guarantee.delta, guarantee.relation)
-    kept = compute_certified_interval(plan.release, guarantee.delta * (1 - OUTCOME_SHARE), guarantee.relation)
+def compute_claim_interval(claim: Claim) -> Interval:
+    """Recompute what is claimed: of a plan its release, beside the published outcomes of checks (see ``register``)."""
+    guarantee = claim.guarantee
+    alone = compute_certified_interval(claim.release, guarantee.delta, guarantee.relation)
+    if claim.plan is None:
+        return alone
+    kept = compute_certified_interval(claim.release, guarantee.delta * (1 - OUTCOME_SHARE), guarantee.relation)
     return replace(alone, upper=max(alone.upper, kept.upper))
+
+
+def certified_run(plan: RegisteredPlan) -> Interval:
+    """Recompute what a plan claims."""
+    return compute_claim_interval(Claim.from_plan(plan))
+
+
+def bound_unamplified(claim: Claim) -> Interval:
+    """Bound epsilon against whoever knows who took part: what a plan states of it is never repeated."""
+    return _price(claim, claim.scheme.unamplified_release())
+
+
+def bound_every_round(claim: Claim) -> Interval:
+    """Bound epsilon if everybody took part in every round, once in each."""
+    return _price(claim, claim.scheme.in_every_round())
+
+
+def bound_any_sampler(claim: Claim) -> float:
+    """Bound epsilon if everybody may have taken part in every round, once in each.
+
+    A rejected or unknown sampler leaves this. Unlike the price for known lists, it trusts no cap on how often one
+    client takes part, which only those lists show.
+    """
+    return max(bound_unamplified(claim).upper, bound_every_round(claim).upper)
+
+
+def price_release(claim: Claim, release: Release) -> float:
+    """Bound epsilon of a release by one run, or by the best of several, at the claim's delta and relation."""
+    return _price(claim, release).upper
+
+
+def _price(claim: Claim, release: Release) -> Interval:
+    chosen = release if claim.plan is None else claim.plan.best_of_trials(release)
+    return compute_certified_interval(chosen, claim.guarantee.delta, claim.guarantee.relation)
+
+
+def check_certified_claim(evidence: Evidence) -> Finding:
+    """Compare the claim with what is certified."""
+    return check_claim(evidence.claim.guarantee.epsilon, compute_claim_interval(evidence.claim))
 
 
 def check_claim(claimed: float, again: Interval) -> Finding:
@@ -58,7 +99,8 @@ def check_claim(claimed: float, again: Interval) -> Finding:
     return Finding(code, verdict, says + ".", numbers)
 
 
-def check_delta(evidence: RunEvidence) -> Finding:
-    """Delta must be below 1/N: at 1/N a mechanism may publish the record of a unit picked at random."""
-    guarantee = evidence.plan.guarantee
-    return delta_finding(guarantee.delta, population=guarantee.population)
+def check_delta(evidence: Evidence) -> Finding:
+    """Check that delta is below 1/N: at 1/N a mechanism may publish the record of a unit picked at random."""
+    guarantee, logs = evidence.claim.guarantee, evidence.logs
+    counted = None if logs is None or logs.enrolled is None else max(1, logs.enrolled.population)
+    return delta_finding(guarantee.delta, population=guarantee.population if counted is None else counted)

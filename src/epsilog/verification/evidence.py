@@ -1,170 +1,202 @@
-"""What a run left behind, read and not believed: the plan, the records, the owner's word, and the ledger beside them.
+"""Everything that a verification rests on, read and not believed: what a run left behind, or the logs of any other run.
 
-Every document has one spelling, its canonical JSON: a name twice, an unknown field, another order or a stray blank is
-refused before anything is compared.
+Two readers make it (``run_folder`` and ``logs``), and every rule reads it: rules do not know where a column comes from.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TypeVar
+from functools import cached_property
+from typing import Any
 
+import numpy as np
+
+from epsilog.accounting import expected_trials
+from epsilog.mechanisms import Release
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import COMMITMENT, CustodyRecord, RecordError, RoundRecord, RunArtifact, codec, record_line
-from epsilog.terms.disclosed import Commitment, CommitmentKey, Disclosed, Public
+from epsilog.schemes import Scheme
+from epsilog.terms import CustodyRecord, Guarantee, RoundRecord
+from epsilog.terms.disclosed import Disclosed
 from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
+from epsilog.verification.columns import LogData, LogUnits, Participation, Rounds
+from epsilog.verification.hidden import compute_alarm
+from epsilog.verification.ledger_excerpt import LedgerExcerpt
 from epsilog.verification.owner_attestation import OwnerAttestation
+from epsilog.verification.reuse import PaddingRound, count_significant_digits
+from epsilog.verification.sampler_tests import Ids
 
-R = TypeVar("R", RoundRecord, CustodyRecord)
-COMMITTED = (RunArtifact.PLAN, RunArtifact.ROUNDS, COMMITMENT, RunArtifact.OWNER)  # what every commit names
-HASHED = (
-    RunArtifact.PLAN,
-    RunArtifact.ROUNDS,
-    RunArtifact.OWNER,
-    RunArtifact.CANARIES,
-)  # by a plain hash: public, each of them
-READ = (*HASHED, RunArtifact.CUSTODY, RunArtifact.KEY, RunArtifact.REPORT, RunArtifact.PAGE, RunArtifact.MODEL)
-LARGEST = 1 << 29  # bytes of one file; a thousand rounds of a thousand clients are a twentieth of it
+FALSE_ALARM = 1e-6  # how often a sound run is rejected by one statistical check, or warned of
 
 
 @dataclass(frozen=True, slots=True)
-class RunEvidence:
-    """Everything a verdict rests on.
+class Claim:
+    """A guarantee and the schedule that is said to give it.
 
     Attributes:
-        plan: as registered.
-        records: the public round records, in file order.
-        custody: the curator's records; None when that file is not here.
-        owner: what only the owner can say; None when that file is not here.
-        hashes: SHA-256 of each public file that was read, by name, and the commitment to the curator's records where
-            their key is here.
-        ledger: what the ledger says; None when none was given.
-        canaries: their coins and scores; None when that file is not here.
+        guarantee: epsilon, delta, relation, unit and N.
+        scheme: sampling, clipping, noise and rounds.
+        divisor: the public number that noisy sums are divided by; None where nobody stated one.
+        plan: the plan that claims it; None where a mapping states the claim itself.
     """
 
-    plan: RegisteredPlan
-    records: tuple[RoundRecord, ...]
-    custody: tuple[CustodyRecord, ...] | None
-    owner: OwnerAttestation | None
+    guarantee: Guarantee
+    scheme: Scheme
+    divisor: float | None = None
+    plan: RegisteredPlan | None = None
+
+    @classmethod
+    def from_plan(cls, plan: RegisteredPlan, divisor: float | None = None) -> Claim:
+        """Return what a registered plan claims."""
+        return cls(plan.guarantee, plan.scheme, divisor, plan)
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the plan says that randomness was seeded: then noise protects nobody."""
+        return self.plan is not None and self.plan.simulation
+
+    @property
+    def release(self) -> Release:
+        """What is released: by one run, or by the best of several."""
+        return self.scheme.release() if self.plan is None else self.plan.release
+
+    @property
+    def expected_runs(self) -> float:
+        """How many runs are expected of which one is published."""
+        return 1.0 if self.plan is None or self.plan.trials is None else expected_trials(self.plan.trials)
+
+    @property
+    def units(self) -> LogUnits:
+        """For columns that are measured in what is claimed."""
+        return LogUnits(self.scheme.clients, self.scheme.clip_norm, self.divisor)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that a verification rests on.
+
+    Attributes:
+        claim: what is held against the evidence.
+        records: our own public round records, in file order; None for logs of another framework.
+        custody: the curator's records; None when that file is not here.
+        owner: the owner's attestation; None when that file is not here.
+        hashes: SHA-256 of each public file that was read, by name, and the commitment to the curator's records where
+            their key is here.
+        ledger: the ledger's excerpt on the plan; None when no ledger was given.
+        canaries: their coins and scores; None when that file is not here.
+        logs: what was logged; None for a run of ours.
+        public: whether those who see the outcome may see who took part: then no draw is hidden.
+        false_alarm: how often a sound run may be rejected by each statistical check, or warned of.
+    """
+
+    claim: Claim
+    records: tuple[RoundRecord, ...] | None = None
+    custody: tuple[CustodyRecord, ...] | None = None
+    owner: OwnerAttestation | None = None
     hashes: Mapping[str, Disclosed] = field(default_factory=dict)
     ledger: LedgerExcerpt | None = None
     canaries: CanaryScores | None = None
+    logs: LogData | None = None
+    public: bool = False
+    false_alarm: float = FALSE_ALARM
 
+    @property
+    def plan(self) -> RegisteredPlan:
+        """The plan of a run of ours."""
+        assert self.claim.plan is not None
+        return self.claim.plan
 
-def read_run_folder(folder: Path) -> dict[str, bytes]:
-    """The files of a run, by name; those that are not there are left out.
+    def has(self, need: str) -> bool:
+        """Return whether a part or a column is here, such as "participation" or "rounds.padding"; of "a|b", either."""
 
-    Raises:
-        RecordError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
-    """
-    found: dict[str, bytes] = {}
-    for name in READ:
-        if os.path.lexists(folder / name):
-            found[name] = read_file(folder / name, follow=False)
-    return found
+        def is_here(path: str) -> bool:
+            found: Any = self
+            for name in path.split("."):
+                found = getattr(found, name)
+                if found is None or found is False or (isinstance(found, list) and not found):
+                    return False
+            return True
 
+        return any(is_here(path) for path in need.split("|"))
 
-def read_file(path: Path, *, follow: bool = True) -> bytes:
-    """Reads one regular file of a bearable size; with ``follow`` off, a symbolic link is refused."""
-    try:
-        if not follow and not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
-            raise OSError(errno.ELOOP, "it is a symbolic link")
-        names = ("O_NONBLOCK", "O_BINARY", *(() if follow else ("O_NOFOLLOW",)))  # no system has all of them
-        flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in names)
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode):
-                raise RecordError(f"{path} must be a regular file")
-            if facts.st_size > LARGEST:
-                raise RecordError(f"{path} must be at most {LARGEST} bytes, got {facts.st_size}")
-            return file.read(LARGEST)
-    except OSError as error:
-        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-        raise RecordError(f"{path} cannot be read: {reason}") from error
+    @property
+    def hidden_false_alarm(self) -> float:
+        """How often one check on hidden draws may reject a sound run, so that delta covers its outcome."""
+        if self.public:
+            return self.false_alarm
+        return min(self.false_alarm, compute_alarm(self.claim.guarantee, trials=self.claim.expected_runs))
 
+    @cached_property
+    def rounds(self) -> Rounds | None:
+        """One row a round; None where no log has any."""
+        return Rounds.from_records(self.records or ()) if self.logs is None else self.logs.rounds
 
-def parse_evidence(files: Mapping[str, bytes], books: LedgerReader | None) -> RunEvidence:
-    """Reads the documents of a run.
+    @cached_property
+    def participation(self) -> Participation | None:
+        """Who was in which round; None where nobody says."""
+        if self.logs is not None:
+            return self.logs.lists
+        return None if self.custody is None else Participation.from_custody(self.custody, self.claim.scheme.clients)
 
-    Args:
-        files: contents by name; the plan and the round records must be there.
-        books: the ledger that the run was charged to; None leaves its checks out.
+    @cached_property
+    def padding(self) -> list[PaddingRound]:
+        """Noise on sums that are truly 0, in the unit of the claimed clip norm, of the rounds that have any."""
+        scheme = self.claim.scheme
+        rounds = self.rounds if self.logs is not None or scheme.adaptive_clip else None
+        scale: dict[int, float] = {}
+        if rounds is not None and rounds.clip_norm is not None:
+            clips = zip(rounds.number.tolist(), rounds.clip_norm.tolist(), strict=True)
+            scale = {number: scheme.clip_norm / clip for number, clip in clips if clip > 0}
+        if self.logs is None:
+            recorded = [(one.round, one.padding) for one in self.records or ()]
+        else:
+            recorded = [(number, values.tolist()) for number, values in sorted((self.logs.padding or {}).items())]
+        return [
+            PaddingRound.scaled(number, values, scale.get(number, 1.0)) for number, values in recorded if len(values)
+        ]
 
-    Raises:
-        RecordError: a document that is missing, or cannot be read in one way only; named with its line.
-    """
-    for name in (RunArtifact.PLAN, RunArtifact.ROUNDS):
-        if name not in files:
-            raise RecordError(f"{name} cannot be read: No such file or directory")
-    plan = _document(RunArtifact.PLAN, files[RunArtifact.PLAN], RegisteredPlan)
-    custody, owner, canaries = (
-        files.get(name) for name in (RunArtifact.CUSTODY, RunArtifact.OWNER, RunArtifact.CANARIES)
-    )
-    return RunEvidence(
-        plan=plan,
-        records=parse_records(RunArtifact.ROUNDS, files[RunArtifact.ROUNDS], RoundRecord),
-        custody=None if custody is None else parse_records(RunArtifact.CUSTODY, custody, CustodyRecord),
-        owner=None if owner is None else _document(RunArtifact.OWNER, owner, OwnerAttestation),
-        hashes=_hashes(files),
-        ledger=books.read_excerpt(plan.hash) if books else None,
-        canaries=None if canaries is None else _document(RunArtifact.CANARIES, canaries, CanaryScores),
-    )
+    @cached_property
+    def digits(self) -> int:
+        """How many significant digits padding was recorded with."""
+        if self.logs is not None:
+            return self.logs.digits
+        return count_significant_digits(np.array([value for one in self.records or () for value in one.padding]))
 
+    @cached_property
+    def round_numbers(self) -> Ids:
+        """The rounds that any record or log names, ascending."""
+        named = [self.rounds.number] if self.rounds is not None else []
+        if self.logs is not None:
+            lists, padding = self.logs.lists, self.logs.padding
+            named += [lists.members // lists.width] if lists is not None else []
+            named += [np.array(list(padding), dtype=np.int64)] if padding else []
+        return np.unique(np.concatenate(named)) if named else np.zeros(0, dtype=np.int64)
 
-def _hashes(files: Mapping[str, bytes]) -> dict[str, Disclosed]:
-    """What a commit names of these files: plain hashes of public ones, a keyed one of the curator's records."""
-    found: dict[str, Disclosed] = {name: Public.of(files[name]) for name in HASHED if name in files}
-    if RunArtifact.CUSTODY in files and RunArtifact.KEY in files:
-        try:
-            key = CommitmentKey.parse(files[RunArtifact.KEY])
-        except ValueError as error:
-            raise RecordError(f"{RunArtifact.KEY} cannot be read: {error}") from None
-        found[COMMITMENT] = Commitment.to(files[RunArtifact.CUSTODY], key)
-    return found
+    @cached_property
+    def unpadded_rounds(self) -> list[int]:
+        """The rounds up to the last that any record names, in which noise was added and nobody recorded any of it."""
+        if self.logs is None:
+            return [one.round for one in self.records or () if not one.padding and not one.given_up]
+        run = np.arange(1, int(self.round_numbers.max(initial=0)) + 1)
+        padded: list[int] = np.setdiff1d(run, [one.round for one in self.padding]).tolist()
+        return padded
 
+    @property
+    def attempts(self) -> Mapping[int, int] | None:
+        """How often each round was started, by the ledger or the log; None where neither says."""
+        if self.logs is None:
+            return None if self.ledger is None else self.ledger.attempts
+        if self.rounds is None or self.rounds.attempts is None:
+            return None
+        return dict(zip(self.rounds.number.tolist(), self.rounds.attempts.tolist(), strict=True))
 
-def read_evidence(folder: Path, ledger: str | Path | None) -> RunEvidence:
-    """Reads a run's folder and the ledger that it was charged to; see ``read_run_folder`` and ``parse_evidence``."""
-    return parse_evidence(read_run_folder(folder), LedgerReader.read(ledger) if ledger else None)
-
-
-D = TypeVar("D", RegisteredPlan, OwnerAttestation, CanaryScores)
-
-
-def _document(name: str, content: bytes, kind: type[D]) -> D:
-    """Reads one document and writes it again: the bytes must be the same."""
-    try:
-        document = kind.from_json(codec.parse_json(content))
-        same = codec.encode_canonical(document.to_json()) + b"\n" == content
-    except codec.UNREADABLE as error:
-        raise RecordError(f"{name} is not a {kind.__name__}: {error}") from error
-    if not same:
-        raise RecordError(f"{name} must be canonical JSON of known fields, and is not")
-    return document
-
-
-def parse_records(name: str, content: bytes, kind: type[R]) -> tuple[R, ...]:
-    """Reads one JSON Lines file of records, each in its one spelling."""
-    lines = content.split(b"\n")
-    if lines.pop() != b"":
-        raise RecordError(f"{name}, line {len(lines) + 1}: must end with a newline")
-    return tuple(_record(name, number, line, kind) for number, line in enumerate(lines, start=1))
-
-
-def _record(name: str, number: int, line: bytes, kind: type[R]) -> R:
-    try:
-        record = codec.from_json(codec.parse_json(line))
-        same = isinstance(record, kind) and record_line(record) == line + b"\n"
-    except codec.UNREADABLE as error:
-        raise RecordError(f"{name}, line {number}: {error}") from error
-    if not isinstance(record, kind):
-        raise RecordError(f"{name}, line {number}: must be a {kind.__name__}, got {type(record).__name__}")
-    if not same:
-        raise RecordError(f"{name}, line {number}: must be canonical JSON of known fields, and is not")
-    return record
+    @cached_property
+    def cohort_sizes(self) -> Ids | None:
+        """How many took part, round by round from the first; None where nobody says."""
+        if self.participation is not None:
+            last = int(self.rounds.number.max(initial=0)) if self.logs is not None and self.rounds is not None else 0
+            sizes = self.participation.sizes
+            return np.concatenate([sizes, np.zeros(max(0, last - sizes.size), dtype=np.int64)])
+        if self.rounds is None or self.rounds.cohort is None:
+            return None
+        return np.asarray(self.rounds.cohort[self.rounds.order])

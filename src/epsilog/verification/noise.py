@@ -19,10 +19,10 @@ from scipy.special import chdtr, chdtrc, chdtri
 from epsilog.schemes import Scheme
 from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Status, arrays, check
 from epsilog.verification.drift import bound_noise_drift
-from epsilog.verification.reuse import PaddedRound, check_noise_reuse, count_significant_digits
+from epsilog.verification.evidence import FALSE_ALARM, Evidence
+from epsilog.verification.reuse import PaddingRound, check_noise_reuse, clamp
 
-FALSE_ALARM = 1e-6  # how often a sound run is rejected by this check
-OF_REUSE = 1e-3  # the share of those for noise that comes again
+REUSE_SHARE, REUSE_SHARE_OF_LOGS = 1e-3, 0.5  # of false alarms, for noise that repeats; logs may lack digits
 COARSEST = 0.25  # standard deviations: the widest step between values that is taken for how they were rounded
 
 
@@ -50,29 +50,12 @@ def compute_stddev_interval(padding: Sequence[float], *, failure_probability: fl
     return low, high
 
 
-def rescale_to_first_round(records: Sequence[RoundRecord], scheme: Scheme) -> Sequence[RoundRecord]:
-    """The records with all padding in the unit of the first round, where the clip norm, and with it the noise, moves.
-
-    How the declared clip norms follow from one another is for ``check_clipping`` to say.
-    """
-    if not scheme.adaptive_clip:
-        return records
-    return [
-        replace(one, padding=tuple(_finite(x / one.clip_norm * scheme.clip_norm) for x in one.padding))
-        for one in records
-    ]
-
-
 def _squares(values: Sequence[float], unit: float) -> float:
     """The sum of squares in a unit; the largest double where that is beyond all of them."""
     try:
-        return _finite(math.fsum((x / unit) * (x / unit) for x in values))
+        return clamp(math.fsum((x / unit) * (x / unit) for x in values))
     except (OverflowError, ValueError):  # in between, or infinities
         return sys.float_info.max
-
-
-def _finite(value: float) -> float:
-    return max(-sys.float_info.max, min(value, sys.float_info.max))
 
 
 def compute_power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> float:
@@ -87,38 +70,28 @@ def compute_power(values: int, *, share: float, false_alarm: float = FALSE_ALARM
     return float(chdtr(values, chdtri(values, 1 - false_alarm / 2) / share**2))
 
 
-def check_noise(records: Sequence[RoundRecord], *, noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding:
-    """Compares the padding of all rounds with the planned noise.
-
-    Args:
-        records: the public round records.
-        noise_stddev: the planned standard deviation, in the sum's own unit.
-        false_alarm: chance of rejecting a sound run, in (0, 1).
-    """
-    seen = [record for record in records if not record.given_up]  # nothing was seen of the others
-    bare = [record.round for record in seen if not record.padding]
-    seen = [record for record in seen if record.padding]
-    found = compare_padding(seen, noise_stddev, false_alarm * (1 - OF_REUSE))
-    if found is None:
-        return Finding("noise/not-checked", Status.NOT_CHECKED, "There are no records with padding coordinates.")
-    digits = count_significant_digits(np.array([value for record in seen for value in record.padding]))
-    again = check_noise_reuse(seen, noise_stddev, digits, false_alarm * OF_REUSE)
-    if again is not None and again.verdict is Status.FAILED and found.verdict is not Status.FAILED:
+def check_noise(evidence: Evidence) -> Finding:
+    """Check that noise has the claimed standard deviation in every round, and that none of it repeats."""
+    rounds, planned, false_alarm = evidence.padding, evidence.claim.scheme.noise_stddev, evidence.false_alarm
+    share = REUSE_SHARE if evidence.logs is None else REUSE_SHARE_OF_LOGS
+    found = compare_padding(rounds, planned, false_alarm * (1 - share))
+    again = check_noise_reuse(rounds, planned, evidence.digits, false_alarm * share)
+    if again is not None and again.verdict is Status.FAILED:
         found = again
     found = replace(found, false_alarm=false_alarm) if found.false_alarm else found
-    if bare and found.verdict is not Status.FAILED:
-        says = f"The records of rounds {bare[:5]} hold no padding coordinates."
-        return Finding("noise/not-checked", Status.NOT_CHECKED, says)
-    return found
+    if found.verdict is Status.FAILED:
+        return found
+    lacks = "" if evidence.logs is None else "padding"
+    if bare := evidence.unpadded_rounds:
+        message = f"{len(bare)} rounds have no padding, such as {bare[:5]}."
+        counted = (("rounds_without_padding", float(len(bare))),)
+        return Finding("noise/not-checked", Status.NOT_CHECKED, message, counted, lacks=lacks)
+    return found if again is None or evidence.logs is None else again  # our records hold every digit
 
 
-def compare_padding(
-    records: Sequence[PaddedRound], noise_stddev: float, false_alarm: float = FALSE_ALARM
-) -> Finding | None:
-    """What the padding of rounds that have any says; None where none has."""
+def compare_padding(records: Sequence[PaddingRound], noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding:
+    """Compare padding, of which there is some, with the planned noise."""
     padding = [value for record in records for value in record.padding]
-    if not padding:
-        return None
     if noise_stddev == 0:
         quiet = not any(padding)
         says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")
@@ -133,7 +106,7 @@ def compare_padding(
     numbers = (
         ("values", count),
         ("planned_stddev", noise_stddev),
-        ("observed_stddev", _finite(noise_stddev * math.sqrt(ratio / count))),
+        ("observed_stddev", clamp(noise_stddev * math.sqrt(ratio / count))),
         ("stddev_low", low),
         ("stddev_high", high),
         ("p_too_weak", weak),
@@ -162,7 +135,7 @@ def compare_padding(
     return Finding("noise/holds", Status.PASSED, says, numbers, false_alarm=false_alarm)
 
 
-def _sums(records: Sequence[PaddedRound], noise_stddev: float) -> tuple[list[int], list[float]]:
+def _sums(records: Sequence[PaddingRound], noise_stddev: float) -> tuple[list[int], list[float]]:
     """How many values each round has, and the sum of their squares."""
     return [len(one.padding) for one in records], [_squares(one.padding, noise_stddev) for one in records]
 
@@ -190,7 +163,7 @@ def check_count(
     noise = [_of_count(private, public, divisor) for private, public in zip(custody, records, strict=True)]
     count, ratio = len(noise), _squares(noise, planned)
     share = math.sqrt(ratio / count)
-    numbers = (("rounds", float(count)), ("planned_stddev", planned), ("observed_stddev", _finite(planned * share)))
+    numbers = (("rounds", float(count)), ("planned_stddev", planned), ("observed_stddev", clamp(planned * share)))
     told = f"{share:.1%} of the planned standard deviation in {count} rounds."
     if float(chdtr(count, ratio)) < false_alarm / 2:
         says = f"The noise on the counts of clipped updates is too weak: {told}"
@@ -209,7 +182,7 @@ def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> fl
     return (public.unclipped - 0.5) * divisor - above_half
 
 
-def _as_weak(records: Sequence[PaddedRound], noise_stddev: float) -> list[tuple[float, int]]:
+def _as_weak(records: Sequence[PaddingRound], noise_stddev: float) -> list[tuple[float, int]]:
     """How likely each round's padding is so quiet, or quieter, beside its number.
 
     What was written 0 may have been half a cell of its grid: each value is taken at the far end of its cell, so that
@@ -220,7 +193,7 @@ def _as_weak(records: Sequence[PaddedRound], noise_stddev: float) -> list[tuple[
     return [(float(chdtr(len(values), _squares(values, noise_stddev))), number) for values, number in furthest]
 
 
-def _half_a_cell(records: Sequence[PaddedRound], noise_stddev: float) -> float:
+def _half_a_cell(records: Sequence[PaddingRound], noise_stddev: float) -> float:
     """Half the smallest step between values, which is no less than that of a grid on which they lie."""
     values = sorted({0.0} | {abs(value) for one in records for value in one.padding})
     step = min((after - before for before, after in pairwise(values)), default=0.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from epsilog.ledger import Receipt, StoredCheckpoint, is_receipt
 from epsilog.signing import Note, find_note
 from epsilog.terms import CheckError, RecordError
-from epsilog.verification.evidence import read_file
+from epsilog.verification.files import read_file
 
 
 def read_checkpoint(path: Path) -> StoredCheckpoint:

@@ -1,49 +1,75 @@
-"""The outcome of all checks, and what of it may be published."""
+"""What a verification amounts to, and what of it may be published."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from epsilog.accounting import expected_trials
-from epsilog.plan import RegisteredPlan
-from epsilog.terms import EVIDENCE_KINDS, Finding, Status
+from epsilog.terms import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, Finding, Status
 from epsilog.terms.notebook import render_html_table
-from epsilog.verification.evidence import RunEvidence
-from epsilog.verification.findings import combine_statuses
-from epsilog.verification.hidden import compute_plan_alarm, get_published_verdict
-from epsilog.verification.owner_attestation import CUSTODY_CHECKS
+from epsilog.verification.evidence import Evidence
+from epsilog.verification.hidden import get_published_verdict
 from epsilog.verification.playbook import Playbook
 from epsilog.verification.what_if import WhatIf
 
+ORDER = (Status.FAILED, Status.NOT_CHECKED, Status.WARNED, Status.PASSED)
+EXIT_CODES = {Status.PASSED: 0, Status.FAILED: 4, Status.NOT_CHECKED: 5, Status.WARNED: 5}
+REQUIRED_LOGS = tuple(name for name in LOG_EVIDENCE_KINDS if name not in ("enrolment", "attempts"))
+PERSONAL = ("log", "population", "clipping", "norms", "divisor", "custody", "participation")  # count or measure people
+CONSTANT = ("clipping/holds", "divisor/holds")  # one number, that was set
+NAMING = ("rounds/not-in-the-log", "rounds/out-of-order")  # rounds in which somebody was, or nobody
+
 
 @dataclass(frozen=True, slots=True)
-class Reconciliation:
-    """The outcome of all checks.
+class Verification:
+    """What was verified, what was found, and which claim is left.
 
     Attributes:
-        findings: one for each check.
+        findings: one or more for each rule.
         what_ifs: what deviations would cost.
         required: evidence without which nothing is verified.
+        claim: the claim that the evidence supports, in a sentence; "" for what claims nothing.
+        figures: each part of the report that was verified, by path: ``Recomputed``, ``Attested`` or ``Unknown``.
+        files: SHA-256 by name of the logs that were read.
+        evidence: what it rests on; None for what is no run.
     """
 
     findings: tuple[Finding, ...]
     what_ifs: tuple[WhatIf, ...] = ()
     required: Collection[str] = EVIDENCE_KINDS
+    claim: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    evidence: Evidence | None = field(default=None, repr=False)
 
     @property
-    def verdict(self) -> Status:
-        """The worst of all findings."""
+    def status(self) -> Status:
+        """The worst of all findings; what lacks evidence that is not required does not count."""
         return combine_statuses(self.findings, required=self.required)
 
     @property
+    def exit_code(self) -> int:
+        """0 if all that is required passed, 4 if something failed, 5 if it was not checked or is a warning to read."""
+        return EXIT_CODES[self.status]
+
+    @property
     def false_alarm(self) -> float:
-        """How often a sound run is rejected by some check, at most (union bound)."""
+        """How often a sound run is rejected by some rule, at most (union bound)."""
         return min(1.0, math.fsum(finding.false_alarm for finding in self.findings))
 
-    def with_findings(self, others: Collection[Finding]) -> Reconciliation:
+    @property
+    def failed(self) -> set[str]:
+        """The rules that failed."""
+        return {finding.check for finding in self.findings if finding.verdict is Status.FAILED}
+
+    @property
+    def unchecked(self) -> list[str]:
+        """The rules that were not checked."""
+        return [finding.check for finding in self.findings if finding.verdict is Status.NOT_CHECKED]
+
+    def with_findings(self, others: Iterable[Finding]) -> Verification:
         """The same with further findings."""
         return replace(self, findings=(*self.findings, *others))
 
@@ -54,7 +80,7 @@ class Reconciliation:
             playbook: whose steps; None for none.
         """
         return {
-            "verdict": self.verdict.value,
+            "verdict": self.status.value,
             "false_alarm": self.false_alarm,
             "findings": [one.to_json() | one.consequences() | _find_response(one, playbook) for one in self.findings],
             "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
@@ -62,18 +88,19 @@ class Reconciliation:
 
     def _repr_html_(self) -> str:
         rows = [(finding.check, finding.verdict, finding.message) for finding in self.findings]
-        return render_html_table(
-            f"Records against plan and ledger: {self.verdict}", rows, ["check", "verdict", "what was found"]
-        )
+        return render_html_table(f"Verification: {self.status}", rows, ["check", "verdict", "what was found"])
 
-    def published(self, evidence: RunEvidence) -> Reconciliation:
-        """What a public report may say: of the checks on the curator's records how they ended, and no figure.
 
-        Cohort sizes, norms and counts of clients are functions of the data that no noise hides. Where those records are
-        not here, the owner's word stands in for the checks on them.
-        """
-        shown = tuple(_public(finding, evidence) for finding in self.findings)
-        return Reconciliation(shown, tuple(what_if for what_if in self.what_ifs if not what_if.private))
+def combine_statuses(findings: Iterable[Finding], *, required: Collection[str] = EVIDENCE_KINDS) -> Status:
+    """Return the worst status: failed, else not checked, else warned, else passed; of nothing, not checked.
+
+    Args:
+        findings: one for each check.
+        required: evidence that must be here; what lacks other evidence does not count.
+    """
+    counted = [f for f in findings if f.verdict is not Status.NOT_CHECKED or not f.lacks or f.lacks in required]
+    statuses = {finding.verdict for finding in counted}
+    return next((status for status in ORDER if status in statuses), Status.NOT_CHECKED)
 
 
 def _find_response(finding: Finding, playbook: Playbook | None) -> dict[str, Any]:
@@ -81,28 +108,62 @@ def _find_response(finding: Finding, playbook: Playbook | None) -> dict[str, Any
     return {"playbook": {"steps": list(steps), "sha256": playbook.sha256}} if playbook is not None and steps else {}
 
 
-def _public(finding: Finding, evidence: RunEvidence) -> Finding:
-    if finding.check not in CUSTODY_CHECKS:
+def redact(outcome: Verification, get_highest_rate: Callable[[str], float | None]) -> Verification:
+    """Return what a report may say: no figure that counts or measures people, and no price that rests on one.
+
+    Cohort sizes, norms and counts of clients are functions of the data that no noise hides. Of logs they are told where
+    those are public, and no price is told that a check has refuted.
+
+    Args:
+        outcome: all findings.
+        get_highest_rate: for each rule on a curator's records, how often it rejects a sound run; None for other rules.
+    """
+    evidence = outcome.evidence
+    assert evidence is not None
+    what_ifs = outcome.what_ifs
+    if evidence.logs is None:
+        shown = tuple(_redact_finding(one, evidence, get_highest_rate(one.check)) for one in outcome.findings)
+        what_ifs = tuple(one for one in what_ifs if not one.private)
+        return replace(outcome, findings=shown, what_ifs=what_ifs, required=EVIDENCE_KINDS)
+    counting = _list_counting_rules(outcome, evidence)
+    shown = tuple(_redact_log_finding(one, counting) for one in outcome.findings)
+    what_ifs = () if outcome.failed else tuple(one for one in what_ifs if evidence.public or not one.private)
+    return replace(outcome, findings=shown, what_ifs=what_ifs, required=REQUIRED_LOGS)
+
+
+def _redact_finding(finding: Finding, evidence: Evidence, rate: float | None) -> Finding:
+    """Return how a check on a curator's records ended; the owner's attestation stands in where they are not here."""
+    if rate is None:
         return finding
-    told = get_published_verdict(finding)
+    status = get_published_verdict(finding)
     if evidence.custody is None and evidence.owner is not None:
-        told = evidence.owner.private[finding.check]
-    return Finding(
-        f"{finding.check}/as-published",
-        told,
-        f"The curator checked it on custody.jsonl, which is not public: {told}.",
-        false_alarm=0.0
-        if told is Status.NOT_CHECKED
-        else adjust_false_alarm(_highest_rate(finding.check, evidence.plan), evidence.plan),
-    )
+        status = evidence.owner.private[finding.check]
+    message = f"The curator checked it on custody.jsonl, which is not public: {status}."
+    rate = 0.0 if status is Status.NOT_CHECKED else rate
+    return Finding(f"{finding.check}/as-published", status, message, false_alarm=rate)
 
 
-def adjust_false_alarm(rate: float, plan: RegisteredPlan) -> float:
-    """How often a sound run is rejected that was chosen among several, if each is rejected at this rate: a union."""
-    return rate if plan.trials is None else min(1.0, rate * expected_trials(plan.trials))
+def _list_counting_rules(outcome: Verification, evidence: Evidence) -> set[str]:
+    """Return the rules whose findings count or measure people in these logs."""
+    assert evidence.logs is not None
+    ended = {one.check: one for one in outcome.findings}
+    counting = {*PERSONAL}
+    counting |= {"delta"} if evidence.logs.enrolled is not None else set()
+    counting |= {"rounds"} if evidence.rounds is None else set()  # who was there says which rounds there were
+    clipping = ended["clipping"]  # perhaps to what clients sent, and noise is told in units of that
+    counting |= {"noise"} if clipping.code not in CONSTANT and clipping.verdict is not Status.NOT_CHECKED else set()
+    return counting | (
+        {"attempts", "noise"} if ended["rounds"].code in NAMING else set()
+    )  # of the rounds that are there
 
 
-def _highest_rate(check: str, plan: RegisteredPlan) -> float:
-    """How often a check on the curator's records rejects a sound run, at most, whatever they hold."""
-    reads_draws = check == "participation" or (check == "norms" and plan.scheme.count_noise is not None)
-    return compute_plan_alarm(plan) if reads_draws else 0.0
+def _redact_log_finding(finding: Finding, counting: Collection[str]) -> Finding:
+    unseen = finding.verdict is Status.NOT_CHECKED
+    if finding.code in CONSTANT or (unseen and not finding.numbers):
+        return finding
+    if not unseen and finding.check not in counting and finding.code not in NAMING:
+        return finding
+    status = get_published_verdict(finding)
+    code = finding.code if status is finding.verdict else f"{finding.check}/holds"
+    message = f"Checked on logs that are no part of this report: {status}."
+    return Finding(code, status, message, lacks=finding.lacks, false_alarm=finding.false_alarm)

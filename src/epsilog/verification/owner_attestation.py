@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from epsilog.terms import CheckError, Finding, Status, check
-from epsilog.verification.noise import compute_power
+from epsilog.terms import CheckError, Status, check
 
 VERSION = 0
 CUSTODY_CHECKS = ("custody", "norms", "participation")  # checks on custody.jsonl, whose figures are never published
@@ -85,8 +84,8 @@ class OwnerAttestation:
     def __post_init__(self) -> None:
         if self.made and set(self.made) != set(MADE):
             raise CheckError("made", ", ".join(MADE), ", ".join(map(str, self.made)), verb="name")
-        for name, said in self.made.items():
-            check.text()(**{name: said})
+        for name, value in self.made.items():
+            check.text()(**{name: value})
         if self.made and not _DAY.fullmatch(self.made["date"]):
             raise CheckError("date", "a day as YYYY-MM-DD", repr(self.made["date"]))
         if set(self.private) != set(CUSTODY_CHECKS):
@@ -123,19 +122,3 @@ class OwnerAttestation:
             tuple(dict(each) for each in document.get("counts", ())),
             dict(document.get("made", {})),
         )
-
-
-def check_control(utility: SimulatedUtility) -> Finding:
-    """A verifier that accepts the control proves nothing: then the run's own verification fails too."""
-    if utility.control["verdict"] == Status.FAILED:
-        return Finding("control/holds", Status.PASSED, "The control run was rejected, so the noise check can fail.")
-    values = int(utility.control["numbers"]["values"])
-    if compute_power(values, share=CONTROL_NOISE_RATIO) < 0.99:
-        says = (
-            f"{values} padding values are too few to notice noise {1 - CONTROL_NOISE_RATIO:.0%} too low; the run "
-            "is too short."
-        )
-        return Finding("control/too-short", Status.WARNED, says)
-    return Finding(
-        "control/accepted", Status.FAILED, "The control run was not rejected: the noise check does not work."
-    )

@@ -7,14 +7,13 @@ amplified claim: only the unamplified number remains.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
 from scipy.special import bdtrc
 
-from epsilog.schemes import Scheme
 from epsilog.schemes.cohorts import (
     BallsInBinsSampler,
     CappedSampler,
@@ -23,92 +22,149 @@ from epsilog.schemes.cohorts import (
     PoissonSampler,
     RoundRobinSampler,
 )
-from epsilog.terms import CustodyRecord, Finding, RoundRecord, Status
+from epsilog.terms import Finding, Status
 from epsilog.verification import sampler_tests
+from epsilog.verification.columns import Cohort, Participation
 from epsilog.verification.drift import bound_cohort_drift
+from epsilog.verification.evidence import FALSE_ALARM, Evidence
 from epsilog.verification.hidden import weigh_at
 from epsilog.verification.sampler_tests import Ids, Numbers
 
-FALSE_ALARM = 1e-6  # how often a sound run is warned of, over all tests of this module together
-NOT_HERE = "The curator's records are not here."
+Numbered = tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ObservedCohort:
-    """Who was in one round.
+def check_custody(evidence: Evidence) -> Finding:
+    """Check that lists name each client at most once a round, nobody from outside, and as many as the rounds say.
 
-    Attributes:
-        round: 1, 2, ...
-        drawn: places of whom the sampler picked, from 0.
-        participants: of those that then took part.
+    A round of ours was given up exactly where too few replied.
     """
+    lists, scheme = evidence.participation, evidence.claim.scheme
+    assert lists is not None
+    numbers = (("clients", float(lists.clients)), ("repeated", float(lists.repeated - lists.copies)))
+    if lists.repeated > lists.copies:
+        message = f"{lists.repeated - lists.copies} entries name a client that is in the round already."
+        return Finding("custody/impossible-list", Status.FAILED, message, numbers)
+    if lists.withdrawn:
+        message = f"{lists.withdrawn} clients took part before they had joined, or after they had left."
+        return Finding("custody/withdrawn-takes-part", Status.FAILED, message, numbers)
+    if lists.outside or lists.clients > scheme.clients:
+        message = (
+            f"{lists.clients} clients took part; {lists.outside} of them do not count to the N = {scheme.clients}."
+        )
+        return Finding("custody/impossible-list", Status.FAILED, message, numbers)
+    wrong = _compare_with_records(evidence, numbers) if evidence.logs is None else _compare_with_log(evidence, numbers)
+    if wrong is not None:
+        return wrong
+    return Finding("custody/holds", Status.PASSED, f"{lists.clients} clients, nobody twice in a round.", numbers)
 
-    round: int
-    drawn: Ids
-    participants: Ids
 
-
-def check_custody(custody: Sequence[CustodyRecord] | None, records: Sequence[RoundRecord], scheme: Scheme) -> Finding:
-    """The curator's lists are of the public rounds, and nobody is in a round twice: then one contribution was clipped.
-
-    A round was given up exactly where too few replied.
-
-    Args:
-        custody: the curator's records; None where they are not here.
-        records: the public records.
-        scheme: who could take part.
-    """
-    if custody is None:
-        return Finding("custody/not-checked", Status.NOT_CHECKED, NOT_HERE, lacks="custody")
+def _compare_with_records(evidence: Evidence, numbers: Numbered) -> Finding | None:
+    """Find rounds of the curator that the public records do not have, or that were given up without need."""
+    custody, records = evidence.custody or (), evidence.records or ()
     if [record.round for record in custody] != [record.round for record in records]:
-        says = "The curator's records are of other rounds than the public ones."
-        return Finding("custody/other-rounds", Status.FAILED, says)
-    for record in custody:
-        ids = record.drawn
-        if len(set(ids)) != len(ids) or any(not 0 <= i < scheme.clients for i in ids):
-            says = f"Round {record.round} lists a client twice, or one outside 0..{scheme.clients - 1}."
-            return Finding("custody/impossible-list", Status.FAILED, says)
-    gone: set[int] = set()
-    for record in custody:
-        gone |= set(record.withdrawn)
-        if gone & set(record.participants):
-            says = f"Round {record.round} has a client that had withdrawn."
-            return Finding("custody/withdrawn-takes-part", Status.FAILED, says)
-    for record, public in zip(custody, records, strict=True):
-        replies = len(record.participants) - record.silent
-        if public.given_up != scheme.gives_up(replies):
-            says = f"Round {record.round} had {replies} replies, and was {'' if public.given_up else 'not '}given up."
-            return Finding("custody/other-replies", Status.FAILED, says)
-    return Finding("custody/holds", Status.PASSED, f"The curator's {len(custody)} lists name each client at most once.")
+        message = "The curator's records are of other rounds than the public ones."
+        return Finding("custody/other-rounds", Status.FAILED, message, numbers)
+    for private, public in zip(custody, records, strict=True):
+        replies = len(private.participants) - private.silent
+        if public.given_up != evidence.claim.scheme.gives_up(replies):
+            message = (
+                f"Round {private.round} had {replies} replies, and was {'' if public.given_up else 'not '}given up."
+            )
+            return Finding("custody/other-replies", Status.FAILED, message, numbers)
+    return None
 
 
-def check_participation(
-    custody: Sequence[CustodyRecord] | None, scheme: Scheme, *, false_alarm: float = FALSE_ALARM
-) -> Finding:
-    """Tests who took part against the scheme; without the curator's file nothing is checked.
+def _compare_with_log(evidence: Evidence, numbers: Numbered) -> Finding | None:
+    """Find rounds of which the log of rounds counts others than the list of clients."""
+    rounds, lists, sizes = evidence.rounds, evidence.participation, evidence.cohort_sizes
+    if rounds is None or rounds.cohort is None or lists is None or sizes is None:
+        return None
+    other = rounds.number[sizes[rounds.number - 1] != rounds.cohort]
+    if not other.size and lists.rounds <= rounds.number.max():
+        return None
+    message = f"The log of rounds counts others than the list of clients, as in rounds {other[:5].tolist()}."
+    return Finding("custody/other-cohorts", Status.FAILED, message, numbers)
+
+
+def check_participation(evidence: Evidence) -> Finding:
+    """Test who took part, or at least how many, against the sampler; see ``hidden`` for how seldom it may fail."""
+    return weigh_at(
+        evidence.hidden_false_alarm, lambda level: check_participation_at(evidence, level), warned=evidence.false_alarm
+    )
+
+
+def check_participation_at(evidence: Evidence, false_alarm: float) -> Finding:
+    """Test who took part at one level.
 
     Args:
-        custody: the curator's records; None where they are not here.
-        scheme: as planned.
-        false_alarm: how often a sound run may be rejected, over all tests together; 0 if nothing may be checked.
+        evidence: with lists, or with sizes of cohorts.
+        false_alarm: how often a sound run may be rejected, over all tests together.
     """
-    if custody is None:
-        return Finding("participation/not-checked", Status.NOT_CHECKED, NOT_HERE, lacks="custody")
-    if not custody:
-        return Finding("participation/not-checked", Status.NOT_CHECKED, "The curator's records hold no round.")
-    cohorts, seen = scheme.cohorts, [_cohort(record) for record in custody]
-    return weigh_at(false_alarm, lambda level: check_cohort_sizes_drawn(cohorts, seen, level), warned=FALSE_ALARM)
+    sizes, lists, scheme = evidence.cohort_sizes, evidence.participation, evidence.claim.scheme
+    if sizes is None or not sizes.size:
+        return Finding("participation/not-checked", Status.NOT_CHECKED, "The records of who took part hold no round.")
+    if lists is None:
+        return compare_cohort_sizes(scheme.cohorts, sizes, false_alarm)
+    if evidence.logs is not None and isinstance(scheme.cohorts, RoundRobinSampler):
+        return _check_turns(lists, scheme.cohorts.cycle_length)
+    if sizes.size > scheme.rounds:
+        message = (
+            f"{sizes.size} rounds were run where {scheme.rounds} were planned, so no list is held against the plan."
+        )
+        counted = (("planned", float(scheme.rounds)), ("recorded", float(sizes.size)))
+        return Finding("participation/not-checked", Status.NOT_CHECKED, message, counted)
+    return check_cohorts(scheme.cohorts, list(lists.iterate_cohorts(sizes.size)), false_alarm)
 
 
-def _cohort(record: CustodyRecord) -> ObservedCohort:
-    drawn, participants = (np.array(ids, dtype=np.int64) for ids in (record.drawn, record.participants))
-    return ObservedCohort(record.round, drawn, participants)
+def _check_turns(lists: Participation, length: int) -> Finding:
+    """Check that everybody's rounds are whole cycles apart; a name does not say whose turn comes first."""
+    places, turn = lists.members % lists.width, (lists.members // lists.width - 1) % length
+    first, last = np.full(lists.width, length), np.full(lists.width, -1)
+    np.minimum.at(first, places, turn)
+    np.maximum.at(last, places, turn)
+    moved = int((first < last).sum())
+    if moved:
+        message = f"{moved} clients took part in rounds that are no whole cycles of {length} apart."
+        return Finding("participation/out-of-turn", Status.FAILED, message)
+    message = f"Everybody who took part twice did so whole cycles of {length} rounds apart."
+    return Finding("participation/holds", Status.PASSED, message)
+
+
+def check_population(evidence: Evidence) -> Finding:
+    """Check that as many as N could take part: with fewer, each was drawn more often."""
+    assert evidence.logs is not None
+    enrolled, claimed = evidence.logs.enrolled, evidence.claim.scheme.clients
+    assert enrolled is not None
+    counted = enrolled.population
+    numbers = (("claimed", float(claimed)), ("counted", float(counted)), ("listed", float(len(enrolled.names))))
+    message = f"{counted} of {len(enrolled.names)} on the enrolment list could take part; N = {claimed} is claimed."
+    run = get_run_period(evidence)
+    if enrolled.counted_on > (time.time() if run is None else run[1]):
+        message = "N is counted on a date after the last time that is logged, or on one that has not come."
+        return Finding("population/counted-later", Status.FAILED, message, numbers)
+    if counted < claimed:
+        return Finding("population/overstated", Status.FAILED, message, numbers)
+    if run is not None and (there := enrolled.count_at(run[0])) < claimed:
+        message = f"N = {claimed} is claimed, and {there} on the enrolment list were there at the first logged time."
+        return Finding("population/counted-earlier", Status.WARNED, message, numbers)
+    if counted > claimed:
+        return Finding("population/understated", Status.WARNED, message, numbers)
+    return Finding("population/holds", Status.PASSED, message, numbers)
+
+
+def get_run_period(evidence: Evidence) -> tuple[float, float] | None:
+    """Return the first and the last time that a run logged; None where it logged none."""
+    rounds, lists = evidence.rounds, evidence.participation
+    times = [] if lists is None or lists.span is None else list(lists.span)
+    if rounds is not None and rounds.ended is not None:
+        times += [float(rounds.ended.min()), float(rounds.ended.max())]
+    return (min(times), max(times)) if times else None
 
 
 @singledispatch
-def check_cohort_sizes_drawn(
+def check_cohorts(
     cohorts: Cohorts,
-    seen: Sequence[ObservedCohort],  # noqa: ARG001
+    seen: Sequence[Cohort],  # noqa: ARG001
     false_alarm: float = FALSE_ALARM,  # noqa: ARG001
 ) -> Finding:
     """Tests who took part against how a round's clients are picked.
@@ -121,7 +177,7 @@ def check_cohort_sizes_drawn(
     return Finding("participation/not-checked", Status.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
 
 
-def _lists(seen: Sequence[ObservedCohort], clients: int) -> list[Ids]:
+def _lists(seen: Sequence[Cohort], clients: int) -> list[Ids]:
     """Who was drawn in each round; a list that names somebody else, or somebody twice, fails elsewhere."""
     lists = (np.unique(cohort.drawn) for cohort in seen)
     return [ids[(ids >= 0) & (ids < clients)] for ids in lists]
@@ -162,8 +218,8 @@ def _cells(class_of: Ids, lists: Sequence[Ids], probability: float) -> float:
     return min(float(p.min()) for p in each)
 
 
-@check_cohort_sizes_drawn.register
-def _(cohorts: PoissonSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:
+@check_cohorts.register
+def _(cohorts: PoissonSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Counts per round are Binomial(N, q), per client Binomial(T, q); all overlaps are binomial."""
     clients, rounds, q = cohorts.clients, len(seen), cohorts.probability
     sizes, lists = np.array([len(cohort.drawn) for cohort in seen]), _lists(seen, clients)
@@ -175,15 +231,9 @@ def _(cohorts: PoissonSampler, seen: Sequence[ObservedCohort], false_alarm: floa
         if not holds:
             return Finding("participation/another-sampler", Status.FAILED, says, tuple(numbers))
         return Finding("participation/holds", Status.PASSED, says, tuple(numbers))
-    p_drift, drifted = bound_cohort_drift(sizes, clients, q)
-    p_values = {
-        "p_total": float(sampler_tests.compute_two_sided_p_value(sizes.sum(), clients * rounds, q)),
-        "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, q), rounds),
-        "p_drift": p_drift,
-        "p_busiest_client": _least(bdtrc(int(per_client.max()) - 1, rounds, q), clients),
-        "p_spread": sampler_tests.bound_dispersion(sizes, np.full(rounds, clients), np.full(rounds, q)),
-        **_repeats(lists, clients, q),
-    }
+    p_values, drifted = _test_poisson_sizes(sizes, clients, q)
+    p_values["p_busiest_client"] = _least(bdtrc(int(per_client.max()) - 1, rounds, q), clients)
+    p_values |= _repeats(lists, clients, q)
     numbers += [("cohort_min", float(sizes.min())), ("cohort_max", float(sizes.max()))]
     numbers += [("drifted_by_round", float(drifted)), *p_values.items()]
     says = (
@@ -192,15 +242,26 @@ def _(cohorts: PoissonSampler, seen: Sequence[ObservedCohort], false_alarm: floa
     return _judge_sampler(f"Poisson({q:g})", p_values, says, numbers, false_alarm)
 
 
+def _test_poisson_sizes(sizes: Ids, clients: int, q: float) -> tuple[dict[str, float], int]:
+    """Return how likely sizes of Poisson cohorts are, and the round by which they seem to have drifted."""
+    p_drift, drifted = bound_cohort_drift(sizes, clients, q)
+    p_values = {
+        "p_total": float(sampler_tests.compute_two_sided_p_value(sizes.sum(), clients * sizes.size, q)),
+        "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, q), sizes.size),
+        "p_drift": p_drift,
+        "p_spread": sampler_tests.bound_dispersion(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
+    }
+    return p_values, drifted
+
+
 def _judge_sampler(
-    sampler: str, p_values: dict[str, float], says: str, numbers: Sequence[tuple[str, float]], false_alarm: float
+    sampler: str, p_values: dict[str, float], message: str, numbers: Sequence[tuple[str, float]], false_alarm: float
 ) -> Finding:
     """Rejects a sampler one of whose tests is too unlikely."""
     failed = [name for name, p in p_values.items() if p < false_alarm / len(p_values)]
     if not failed:
-        return Finding(
-            "participation/holds", Status.PASSED, says, tuple(numbers), false_alarm=false_alarm if p_values else 0.0
-        )
+        rate = false_alarm if p_values else 0.0
+        return Finding("participation/holds", Status.PASSED, message, tuple(numbers), false_alarm=rate)
     if failed == ["p_drift"]:
         by = f"{dict(numbers)['drifted_by_round']:.0f}"
         why = (
@@ -213,8 +274,8 @@ def _judge_sampler(
     return Finding("participation/another-sampler", Status.FAILED, why, tuple(numbers), false_alarm=false_alarm)
 
 
-@check_cohort_sizes_drawn.register
-def _(cohorts: FixedSizeSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:
+@check_cohorts.register
+def _(cohorts: FixedSizeSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Every cohort has the size; each client's rounds are Binomial(T, m/N); all overlaps are hypergeometric."""
     clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(seen)
     for cohort in seen:
@@ -233,8 +294,8 @@ def _(cohorts: FixedSizeSampler, seen: Sequence[ObservedCohort], false_alarm: fl
     return _judge_sampler(f"a draw of {size}", p_values, says, numbers, false_alarm)
 
 
-@check_cohort_sizes_drawn.register
-def _(cohorts: BallsInBinsSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:
+@check_cohorts.register
+def _(cohorts: BallsInBinsSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
     """Nobody is in two rounds of a cycle; slots are uniform, whoever stood where in another cycle, or in the data."""
     clients, length, lists = cohorts.clients, cohorts.cycle_length, _lists(seen, cohorts.clients)
     cycles = [_slots(clients, lists[first : first + length]) for first in range(0, len(lists), length)]
@@ -332,8 +393,8 @@ def _groups(one: Ids, other: Ids, length: int) -> float:
     return float(sampler_tests.bound_excess(together, of[cells // length], 1 / length).min(initial=1.0))
 
 
-@check_cohort_sizes_drawn.register
-def _(cohorts: CappedSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+@check_cohorts.register
+def _(cohorts: CappedSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Cohorts have the stated size while enough clients are below their cap, and nobody passes it."""
     times = np.zeros(cohorts.clients, dtype=np.int64)
     for cohort in seen:
@@ -357,8 +418,8 @@ def _(cohorts: CappedSampler, seen: Sequence[ObservedCohort], false_alarm: float
     return Finding("participation/holds", Status.PASSED, says, numbers)
 
 
-@check_cohort_sizes_drawn.register
-def _(cohorts: RoundRobinSampler, seen: Sequence[ObservedCohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+@check_cohorts.register
+def _(cohorts: RoundRobinSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Nobody takes part out of turn; who misses a turn weakens nothing."""
     missed = 0
     for cohort in seen:
@@ -386,13 +447,7 @@ def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALS
         return Finding("participation/cohort-size", Status.FAILED, says)
     match cohorts:
         case PoissonSampler(clients=clients, probability=q) if q < 1:
-            p_drift, drifted = bound_cohort_drift(sizes, clients, q)
-            p_values = {
-                "p_total": float(sampler_tests.compute_two_sided_p_value(sizes.sum(), clients * sizes.size, q)),
-                "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, q), sizes.size),
-                "p_drift": p_drift,
-                "p_spread": sampler_tests.bound_dispersion(sizes, np.full(sizes.size, clients), np.full(sizes.size, q)),
-            }
+            p_values, drifted = _test_poisson_sizes(sizes, clients, q)
             numbers = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
             numbers += [("drifted_by_round", float(drifted)), *p_values.items()]
             sampler = f"Poisson({q:g})"

@@ -8,12 +8,18 @@ from decimal import Decimal
 
 from epsilog.accounting import FederatedClosedForm, federated_closed_form
 from epsilog.plan import RegisteredPlan
-from epsilog.terms import Finding, Interval, NeighboringRelation, Status
+from epsilog.terms import Finding, NeighboringRelation, Status
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification.audits import audit_plan
-from epsilog.verification.claim import WITHIN, certified_run, compute_certified_interval
+from epsilog.verification.claim import WITHIN, bound_unamplified, certified_run
+from epsilog.verification.evidence import Claim, Evidence
 
 RECOMPUTE_TOLERANCE = 1e-9  # relatively: how far the same computation may come out elsewhere
+
+
+def check_stated_plan(evidence: Evidence) -> tuple[Finding, ...]:
+    """Check the plan, where there is one; a mapping of logs may state the claim itself."""
+    return () if evidence.claim.plan is None else (check_plan(evidence.claim.plan),)
 
 
 def check_plan(plan: RegisteredPlan) -> Finding:
@@ -30,13 +36,6 @@ def check_plan(plan: RegisteredPlan) -> Finding:
     )
 
 
-def bound_unamplified(plan: RegisteredPlan) -> Interval:
-    """Epsilon against whoever knows who took part, worked out here: what a plan states of it is never repeated."""
-    return compute_certified_interval(
-        plan.best_of_trials(plan.scheme.unamplified_release()), plan.guarantee.delta, plan.guarantee.relation
-    )
-
-
 def closed_form(plan: RegisteredPlan) -> FederatedClosedForm:
     """The popular closed form of a plan's scheme, worked out here."""
     share, sums = plan.scheme.closed_form
@@ -50,7 +49,7 @@ def closed_form(plan: RegisteredPlan) -> FederatedClosedForm:
 
 def _slightly_low(plan: RegisteredPlan) -> str:
     """That a stated bound may rest on a tighter accountant than ours; what is claimed has a check of its own."""
-    stated, again = plan.unamplified.upper, bound_unamplified(plan).upper
+    stated, again = plan.unamplified.upper, bound_unamplified(Claim.from_plan(plan)).upper
     if stated >= again * (1 - RECOMPUTE_TOLERANCE):
         return ""
     return (
@@ -65,7 +64,7 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
         yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
     for name, stated, again in (
         ("epsilon", plan.epsilon, certified_run(plan)),
-        ("unamplified", plan.unamplified, bound_unamplified(plan)),
+        ("unamplified", plan.unamplified, bound_unamplified(Claim.from_plan(plan))),
     ):
         if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):
             yield f"{name} answers another question than the guarantee's"

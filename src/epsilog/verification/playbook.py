@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from epsilog.terms import CheckError, Finding, RecordError, Status
-from epsilog.verification.evidence import read_file
+from epsilog.verification.files import read_file
 
 _KEY = re.compile(r"[a-z]+(-[a-z]+)*(/[a-z]+(-[a-z]+)*)?")
 

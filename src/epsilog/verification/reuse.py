@@ -8,9 +8,11 @@ how likely so many are. A round that is another's, in any order, has chance k! p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,19 +29,32 @@ UNSURE = "noise/not-checked"
 FULL = 15  # significant digits from which on two values that were drawn anew are never alike
 
 
-class PaddedRound(Protocol):
-    """A round with noise on sums that are truly 0."""
+@dataclass(frozen=True, slots=True)
+class PaddingRound:
+    """A round with noise on sums that are truly 0.
 
-    @property
-    def round(self) -> int:
-        """1, 2, ..."""
+    Attributes:
+        round: 1, 2, ...
+        padding: the noise, in one unit for all rounds.
+    """
 
-    @property
-    def padding(self) -> Sequence[float]:
-        """The noise, in one unit for all rounds."""
+    round: int
+    padding: tuple[float, ...]
+
+    @classmethod
+    def scaled(cls, number: int, padding: Iterable[float], scale: float) -> PaddingRound:
+        """Return padding in another unit; what passes all doubles becomes the largest."""
+        return cls(number, tuple(clamp(value * scale) for value in padding))
 
 
-def check_noise_reuse(rounds: Sequence[PaddedRound], planned: float, digits: int, false_alarm: float) -> Finding | None:
+def clamp(value: float) -> float:
+    """Return the nearest finite double."""
+    return max(-sys.float_info.max, min(value, sys.float_info.max))
+
+
+def check_noise_reuse(
+    rounds: Sequence[PaddingRound], planned: float, digits: int, false_alarm: float
+) -> Finding | None:
     """A finding where noise comes again, or where it cannot be told; None where none does.
 
     Args:
@@ -187,7 +202,7 @@ def _compute_run_probability(rounds: int, values: int, cell: float) -> float:
     return math.exp(min(0.0, told))
 
 
-def _twins(rounds: Sequence[PaddedRound]) -> tuple[int, int, int] | None:
+def _twins(rounds: Sequence[PaddingRound]) -> tuple[int, int, int] | None:
     """Two rounds with the same values, up to sign and order, and how many."""
     seen: dict[tuple[float, ...], int] = {}
     for one in rounds:

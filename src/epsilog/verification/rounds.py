@@ -1,46 +1,130 @@
-"""The records of rounds: complete, in order, and given up only where nothing came out."""
+"""The records of rounds: complete, in order, read whole, and started once; given up only where nothing was released."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from epsilog.terms import Finding, Status
-from epsilog.verification.evidence import RunEvidence
+from epsilog.verification.columns import ReadSummary, Rounds
+from epsilog.verification.evidence import Evidence
 
 
-def check_rounds(evidence: RunEvidence) -> Finding:
-    """Rounds are complete and in order."""
-    planned = evidence.plan.scheme.rounds
-    numbers = [record.round for record in evidence.records]
-    counted = (("planned", float(planned)), ("recorded", float(len(numbers))))
-    if numbers != list(range(1, len(numbers) + 1)):
-        repeated = [n for n, times in Counter(numbers).items() if times > 1]
-        says = f"Rounds are missing, repeated or out of order ({len(numbers)} lines, repeated: {repeated[:5]})."
-        return Finding("rounds/out-of-order", Status.FAILED, says, counted)
-    given_up = list(_given_up_in_name(evidence))
-    if given_up:
-        says = f"Rounds {given_up[:5]} are said to be given up, and their model is another than the one before."
-        return Finding("rounds/given-up-in-name", Status.FAILED, says, counted)
-    if len(numbers) > planned:
-        return Finding(
-            "rounds/too-many", Status.FAILED, f"{len(numbers)} rounds were run, {planned} were planned.", counted
-        )
-    if any(record.diverged for record in evidence.records):
-        says = f"Training diverged in round {len(numbers)} of {planned}: the released model or its loss is not finite. "
-        return Finding("rounds/diverged", Status.WARNED, says + "The whole plan stays charged.", counted)
-    if evidence.records and evidence.records[0].given_up:
-        says = "The first round was given up: that its model is the starting one, no record shows."
-        return Finding("rounds/given-up-at-once", Status.WARNED, says, counted)
-    if len(numbers) < planned:
-        says = f"{len(numbers)} of {planned} planned rounds were run; the whole plan stays charged."
-        return Finding("rounds/stopped-early", Status.WARNED, says, counted)
+def check_rounds(evidence: Evidence) -> Finding:
+    """Check that every planned round is recorded once, and that no log names another one.
+
+    Our own records are in order. A round in which nobody was has no row in a log of clients, so those alone may have
+    gaps.
+    """
+    planned, named, rounds = evidence.claim.scheme.rounds, evidence.round_numbers, evidence.rounds
+    last = int(named.max(initial=0))
+    counted = (("planned", float(planned)), ("recorded", float(last)))
+    if rounds is not None:
+        numbers, times = np.unique(rounds.number, return_counts=True)
+        in_order = evidence.logs is not None or bool((np.diff(rounds.number) > 0).all())
+        if numbers.size != numbers.max(initial=0) or (times > 1).any() or not in_order:
+            missing = np.setdiff1d(np.arange(1, min(last, planned + numbers.size) + 1), numbers)
+            message = f"Rounds are missing, repeated or out of order: {rounds.number.size} rows, without rounds "
+            message += f"{missing[:5].tolist()}, and more than once {numbers[times > 1][:5].tolist()}."
+            return Finding("rounds/out-of-order", Status.FAILED, message, counted)
+        if (alone := np.setdiff1d(named, numbers)).size:
+            message = f"{alone.size} rounds that other logs name are not in the log of rounds, such as "
+            return Finding("rounds/not-in-the-log", Status.FAILED, f"{message}{alone[:5].tolist()}.", counted)
+    if given_up := list(_iterate_changed_rounds(evidence)):
+        message = f"Rounds {given_up[:5]} are said to be given up, and their model is another than the one before."
+        return Finding("rounds/given-up-in-name", Status.FAILED, message, counted)
+    if last > planned:
+        return Finding("rounds/too-many", Status.FAILED, f"{last} rounds were run, {planned} were planned.", counted)
+    records = evidence.records or ()
+    if any(record.diverged for record in records):
+        message = f"Training diverged in round {last} of {planned}: the released model or its loss is not finite. "
+        return Finding("rounds/diverged", Status.WARNED, message + "The whole plan stays charged.", counted)
+    if records and records[0].given_up:
+        message = "The first round was given up: that its model is the starting one, no record shows."
+        return Finding("rounds/given-up-at-once", Status.WARNED, message, counted)
+    if last < planned:
+        message = f"{last} of {planned} planned rounds are recorded: the run stopped early, or its end was cut off. "
+        return Finding("rounds/stopped-early", Status.WARNED, message + "The whole plan stays charged.", counted)
     return Finding("rounds/holds", Status.PASSED, f"All {planned} rounds are recorded, in order.", counted)
 
 
-def _given_up_in_name(evidence: RunEvidence) -> Iterator[int]:
-    """Rounds that released something after all, or under a scheme that gives nothing up."""
-    for before, record in zip((None, *evidence.records), evidence.records, strict=False):
+def _iterate_changed_rounds(evidence: Evidence) -> Iterator[int]:
+    """Find given-up rounds that released something after all, or under a scheme that gives nothing up."""
+    records = evidence.records or ()
+    for before, record in zip((None, *records), records, strict=False):
         same = before is None or before.output_hash == record.output_hash
-        if record.given_up and not (same and evidence.plan.scheme.gives_up(0)):
+        if record.given_up and not (same and evidence.claim.scheme.gives_up(0)):
             yield record.round
+
+
+def check_attempts(evidence: Evidence) -> Finding:
+    """Count attempts: whoever runs a round again can choose between its outcomes, so every attempt counts."""
+    attempts = evidence.attempts
+    assert attempts is not None
+    numbers = (("rounds_begun", float(len(attempts))), ("attempts", float(sum(attempts.values()))))
+    further = sum(attempts.values()) - len(attempts)
+    unreleased = [] if evidence.ledger is None else sorted(attempts.keys() - evidence.ledger.released.keys())
+    if not further and not unreleased:
+        return Finding("attempts/holds", Status.PASSED, "Every round was begun once.", numbers)
+    told = [f"{further} further attempts at rounds are recorded"] if further else []
+    if further and evidence.logs is None:
+        told[0] += f", at {[number for number, times in sorted(attempts.items()) if times > 1][:5]}"
+    told += [f"rounds {unreleased[:5]} were begun and not released"] if unreleased else []
+    message = "; ".join(told) + ". The claim stands if nothing of an attempt was seen before the next."
+    return Finding("attempts/repeated", Status.WARNED, message[0].upper() + message[1:], numbers)
+
+
+def check_columns(evidence: Evidence) -> Iterator[Finding]:
+    """Tell what was read of logs, and which rows a log of a run as it went would not have."""
+    logs = evidence.logs
+    assert logs is not None
+    parts = {"rounds": logs.rounds, "participation": logs.lists, "enrolment": logs.enrolled}
+    copies = {name: part.copies for name, part in parts.items() if part is not None and part.copies}
+    numbers = tuple((f"{one.name}_{what}", float(getattr(one, what))) for one in logs.summaries for what in COUNTED)
+
+    def warn(code: str, message: str, **counts: int) -> Finding:
+        found = tuple((name, float(count)) for name, count in counts.items())
+        return Finding(f"log/{code}", Status.WARNED, message, numbers + found)
+
+    if copies:
+        many = ", ".join(f"{count} of {name}" for name, count in copies.items())
+        message = f"Rows are there twice, word for word ({many}); each was counted once."
+        yield warn("duplicated-rows", message, **{f"{name}_copies": count for name, count in copies.items()})
+    if logs.lists is not None and (late := logs.lists.late):
+        message = f"{late} rows have a time outside the round that they name; each was counted there."
+        yield warn("late-rows", message, late=late)
+    if logs.rounds is not None and (backwards := int((np.diff(logs.rounds.number) < 0).sum())):
+        message = f"{backwards} rows of the log of rounds name an earlier round than the row before."
+        yield warn("out-of-order", message, backwards=backwards)
+    if logs.rounds is not None and (earlier := _count_early_ends(logs.rounds)):
+        message = f"{earlier} rounds ended before the round in front of them did, by the log of rounds."
+        yield warn("times-backwards", message, earlier=earlier)
+    if again := logs.padding_copies:
+        message = f"{again} rows of padding are there twice, with the same round and the same value."
+        yield warn("repeated-padding", message, copies=again)
+    for one in logs.summaries:
+        if one.like_read:
+            message = f"{one.like_read} of {one.left_out} rows of {one.file} that are left out by where "
+            message += f"({_format_filter(one)}) could be read like the others: what they say was not looked at."
+            yield warn("rows-left-out", message, like_read=one.like_read)
+    read = "; ".join(map(_format_summary, logs.summaries))
+    yield Finding("log/holds", Status.PASSED, f"Every value is in its bounds. {read}.", numbers)
+
+
+COUNTED = ("rows", "left_out")
+
+
+def _format_summary(summary: ReadSummary) -> str:
+    read = f"{summary.rows} rows of {summary.file}"
+    read += f", {summary.left_out} left out by where ({_format_filter(summary)})" if summary.where else ""
+    return read + (f", columns not read: {', '.join(summary.unread)}" if summary.unread else "")
+
+
+def _format_filter(summary: ReadSummary) -> str:
+    return ", ".join(f"{column} = {value!r}" for column, value in summary.where.items())
+
+
+def _count_early_ends(rounds: Rounds) -> int:
+    """Count rounds that ended before the one in front of them."""
+    return 0 if rounds.ended is None else int((np.diff(rounds.ended[rounds.order]) < 0).sum())

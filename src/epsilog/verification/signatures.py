@@ -13,7 +13,7 @@ from epsilog.ledger import ChargeState, Checkpoint, Receipt, StoredCheckpoint, r
 from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, read_envelopes, verify_signatures
 from epsilog.terms import CheckError, Finding, RecordError, RunArtifact, Status
 from epsilog.terms.codec import UNREADABLE
-from epsilog.verification.evidence import read_file
+from epsilog.verification.files import read_file
 from epsilog.verification.ledger_excerpt import LedgerReader
 
 

@@ -501,7 +501,7 @@ def test_the_page_on_pytorch_does_what_it_says(tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, "train-with-pytorch.md", "exec"), names)  # noqa: S102 - the docs are ours
     outcome = names["outcome"]
-    assert outcome.reconciliation.verdict == "passed"
+    assert outcome.verification.status == "passed"
     assert outcome.report["result"]["test_score"] > 0.9
     assert outcome.plan.details["model"]["framework"] == "torch"
     rows = torch.from_numpy(names["images"][names["test"]])

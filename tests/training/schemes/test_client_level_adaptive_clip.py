@@ -6,6 +6,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
+from tests.verification.checked import applied, check_clipping, check_norms, of_records
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
@@ -14,7 +15,6 @@ from epsilog.training import Randomness, require_matching_scheme, train_without_
 from epsilog.training.engines import RawUpdate, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.rounds import compute_next_round, make_initial_state
-from epsilog.verification import check_clipping, check_noise, check_norms, rescale_to_first_round
 
 SCHEME = ClientLevelAdaptiveClip(
     clients=12,
@@ -121,7 +121,7 @@ def test_weak_noise_is_noticed_under_a_clip_norm_that_moves(small_task):
     ):
         records = train_without_charge(scheme, small_task(), randomness=source).records
         assert max(each.clip_norm for each in records) > 1.5 * min(each.clip_norm for each in records)
-        assert check_noise(rescale_to_first_round(records, scheme), noise_stddev=scheme.noise_stddev).verdict == verdict
+        assert applied("noise", of_records(scheme, records)).verdict == verdict
 
 
 def test_norms_are_compared_with_the_clip_of_their_own_round(small_task):

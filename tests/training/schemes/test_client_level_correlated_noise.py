@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg
+from tests.verification.checked import check_participation
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import GaussianDP
@@ -18,7 +19,6 @@ from epsilog.training.engines import RawUpdate, RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.sampling import SamplerHistory
 from epsilog.training.schemes import round_robin
-from epsilog.verification import check_participation
 
 SCHEME = ClientLevelCorrelatedNoise(clients=12, cycle_length=4, rounds=10, bands=3, clip_norm=0.2, noise_multiplier=2.0)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.training.fixed import Fixed
+from tests.verification.checked import check_participation
 
 from epsilog.accounting import delta, epsilon
 from epsilog.mechanisms import BallsInBins, FixedSizeSampled, Gaussian, Repeated
@@ -19,7 +20,6 @@ from epsilog.training.checkpoints import RunFolder
 from epsilog.training.noise import RandomStream
 from epsilog.training.rounds import compute_next_round, make_initial_state
 from epsilog.training.sampling import SamplerHistory
-from epsilog.verification import check_participation
 
 CENTRAL = ClientLevelCentral(12, 0.25, 9, 1.0, 1.5)
 WAYS = {

@@ -244,12 +244,12 @@ ONLY_SIZES = ONLY_ROUNDS.replace('"round" }', '"round", cohort = "clients" }')
 def every_finding(folder):
     """Of all of these runs."""
     for run, _ in DISHONEST.values():
-        yield from verify_logs(save(run, folder)).outcome.findings
+        yield from verify_logs(save(run, folder)).findings
     for changes, _ in ROWS.values():
-        yield from verify_logs(save(honest(), folder, **changes)).outcome.findings
+        yield from verify_logs(save(honest(), folder, **changes)).findings
     for mapping in (ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES):
-        yield from verify_logs(save(honest(), folder, mapping=mapping)).outcome.findings
+        yield from verify_logs(save(honest(), folder, mapping=mapping)).findings
     for name, (value, _) in CLAIMS.items():
         run = honest()
         run.claim |= {name: value}
-        yield from verify_logs(save(run, folder)).outcome.findings
+        yield from verify_logs(save(run, folder)).findings

@@ -46,7 +46,7 @@ def after(folder, file, row, column, value):
         writer = csv.DictWriter(target, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    return verify_logs(folder / "mapping.toml", required=LOG_EVIDENCE_KINDS).verdict
+    return verify_logs(folder / "mapping.toml", required=LOG_EVIDENCE_KINDS).status
 
 
 @pytest.mark.slow_beyond(1)

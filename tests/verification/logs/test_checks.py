@@ -2,17 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.verification.checked import on_logs
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import Status
-from epsilog.verification.logs.checks import (
-    check_log_norms,
-    check_log_padding,
-    check_log_participation,
-    check_log_rounds,
-    check_log_sampling,
-)
-from epsilog.verification.logs.log_data import LogData, ParticipationData, RoundLog
+from epsilog.verification.columns import LogData, Participation, Rounds
 from epsilog.verification.reuse import count_significant_digits
 
 N, T = 60, 10
@@ -25,11 +19,11 @@ def lists(rounds=T, clients=N, **more):
     there[-1, 0] = True
     members = np.flatnonzero(np.pad(there, ((1, 0), (0, 0))).ravel())
     told = {"outside": 0, "withdrawn": 0, "repeated": 0, "copies": 0, "late": None, "largest_norm": None} | more
-    return ParticipationData(rounds=rounds, clients=clients, members=members, width=clients, **told)
+    return Participation(rounds=rounds, clients=clients, members=members, width=clients, **told)
 
 
 def rounds(last=T, **more):
-    return RoundLog(np.arange(1, last + 1), **more)
+    return Rounds(np.arange(1, last + 1), **more)
 
 
 def noise(numbers):
@@ -53,36 +47,36 @@ def noise(numbers):
     ],
 )
 def test_a_round_that_any_log_names_counts(logs, code, scheme):
-    assert check_log_rounds(logs, scheme).code == code
+    assert on_logs("rounds", logs, scheme).code == code
 
 
 def test_lists_of_more_rounds_are_not_cut_to_the_plan():
-    found = check_log_sampling(LogData(rounds(), lists(T + 1)), SCHEME, 1e-6)
+    found = on_logs("participation", LogData(rounds(), lists(T + 1)), SCHEME, 1e-6)
     assert (found.code, found.verdict) == ("participation/not-checked", Status.NOT_CHECKED)
 
 
 @pytest.mark.parametrize("others", [{"rounds": rounds()}, {"lists": lists()}], ids=["rounds", "lists"])
 @pytest.mark.parametrize("padded", [[7], range(1, T), range(2, T + 1)])
 def test_noise_of_some_rounds_is_not_that_of_all(others, padded):
-    found = check_log_padding(LogData(**others, padding=noise(padded)), SCHEME, 1e-6)
+    found = on_logs("noise", LogData(**others, padding=noise(padded)), SCHEME, 1e-6)
     assert (found.verdict, found.lacks) == (Status.NOT_CHECKED, "padding")
     whole = LogData(**others, padding=noise(range(1, T + 1)))
-    assert check_log_padding(whole, SCHEME, 1e-6).verdict is Status.PASSED
+    assert on_logs("noise", whole, SCHEME, 1e-6).verdict is Status.PASSED
 
 
 def test_more_clients_than_n_are_impossible():
-    assert check_log_participation(LogData(lists=lists(clients=N + 1)), SCHEME).code == "custody/impossible-list"
-    assert check_log_participation(LogData(lists=lists()), SCHEME).code == "custody/holds"
+    assert on_logs("custody", LogData(lists=lists(clients=N + 1)), SCHEME).code == "custody/impossible-list"
+    assert on_logs("custody", LogData(lists=lists()), SCHEME).code == "custody/holds"
 
 
 def test_a_list_after_the_last_counted_round_is_another_cohort():
     logs = LogData(rounds(cohort=lists(T + 1).sizes[:T]), lists(T + 1))
-    assert check_log_participation(logs, SCHEME).code == "custody/other-cohorts"
+    assert on_logs("custody", logs, SCHEME).code == "custody/other-cohorts"
 
 
 @pytest.mark.parametrize(("norm", "code"), [(1.0, "norms/holds"), (1.0001, "norms/too-large")])
 def test_a_norm_is_held_to_its_limit_and_no_more(norm, code):
-    assert check_log_norms(LogData(lists=lists(largest_norm=np.full(T, norm))), SCHEME).code == code
+    assert on_logs("norms", LogData(lists=lists(largest_norm=np.full(T, norm))), SCHEME).code == code
 
 
 def padded_logs(values, digits=17):
@@ -110,7 +104,7 @@ REUSED = {
 def test_noise_that_comes_again_is_found(values):
     scheme = ClientLevelCentral(N, 0.15, 40, 1.0, 1.0)
     digits = count_significant_digits(values.ravel())
-    assert check_log_padding(padded_logs(values, digits), scheme, 1e-6).code == "noise/used-again"
+    assert on_logs("noise", padded_logs(values, digits), scheme, 1e-6).code == "noise/used-again"
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 3, 6, 15])
@@ -119,7 +113,7 @@ def test_noise_that_was_rounded_is_not_reuse(decimals, scale):
     for seed in range(5):
         values = np.round(np.random.default_rng([9, seed]).normal(0, 1, (40, 24)), decimals)
         scheme = ClientLevelCentral(N, 0.15, 40, 1.0, scale)
-        found = check_log_padding(padded_logs(values * scale, count_significant_digits(values.ravel())), scheme, 1e-6)
+        found = on_logs("noise", padded_logs(values * scale, count_significant_digits(values.ravel())), scheme, 1e-6)
         assert found.verdict in (Status.PASSED, Status.NOT_CHECKED)
         assert decimals > 1 or found.verdict is Status.NOT_CHECKED
 
@@ -131,7 +125,7 @@ def test_many_values_of_single_precision_repeat_and_reuse_is_still_found(spelt):
     for again, verdict in ((drawn[1], Status.PASSED), (-drawn[0][::-1], Status.FAILED)):
         single = np.vstack([drawn[:1], again[None], drawn[2:]])
         values = np.array([float(str(one)) if spelt else float(one) for one in single.ravel()]).reshape(20, 500)
-        found = check_log_padding(padded_logs(values, count_significant_digits(values.ravel())), scheme, 1e-6)
+        found = on_logs("noise", padded_logs(values, count_significant_digits(values.ravel())), scheme, 1e-6)
         assert found.verdict is verdict, found
     assert np.unique(np.abs(drawn)).size < drawn.size
 
@@ -139,7 +133,7 @@ def test_many_values_of_single_precision_repeat_and_reuse_is_still_found(spelt):
 def test_noise_on_a_grid_may_repeat():
     values = np.round(np.random.default_rng(9).normal(0, 1, (40, 24)) * 128) * (0.0123456789 / 1.58)
     scheme = ClientLevelCentral(N, 0.15, 40, 1.0, 1.0)
-    assert check_log_padding(padded_logs(values), scheme, 1e-6).verdict is Status.PASSED
+    assert on_logs("noise", padded_logs(values), scheme, 1e-6).verdict is Status.PASSED
 
 
 def stored(values, kind):
@@ -168,7 +162,7 @@ def test_noise_of_a_short_type_or_on_a_grid_is_not_reuse(kind):
         values = stored(np.random.default_rng(seed).normal(0, 2, (5, 400)), kind)
         for used, again in ((values, False), (np.tile(values, (2, 1)), True)):
             scheme = ClientLevelCentral(N, 0.15, len(used), 1.0, 2 * unit)
-            found = check_log_padding(padded_logs(used, count_significant_digits(values.ravel())), scheme, 1e-6)
+            found = on_logs("noise", padded_logs(used, count_significant_digits(values.ravel())), scheme, 1e-6)
             if again:  # in any order, so many values of 8 bits are some other round's as like as not
                 assert found.code == ("noise/not-checked" if "bfloat16" in kind else "noise/used-again")
             else:
@@ -184,7 +178,7 @@ def test_many_values_on_a_fine_grid_repeat(step, unit):
     scheme = ClientLevelCentral(N, 0.15, 20, 1.0, unit)
     for again, verdict in ((drawn[1], Status.PASSED), (-drawn[0][::-1], Status.FAILED)):
         values = np.vstack([drawn[:1], again[None], drawn[2:]]) * unit
-        found = check_log_padding(padded_logs(values, count_significant_digits(values.ravel())), scheme, 1e-6)
+        found = on_logs("noise", padded_logs(values, count_significant_digits(values.ravel())), scheme, 1e-6)
         assert found.verdict is verdict, found
 
 
@@ -200,6 +194,6 @@ def test_values_that_no_noise_has_are_judged_without_a_warning(bad, again):
     values = np.vstack([DRAWN, DRAWN[:1]]) if again else DRAWN * 1
     values[3, 4:6] = bad
     scheme = ClientLevelCentral(N, 0.15, len(values), 1.0, 1.0)
-    found = check_log_padding(padded_logs(values), scheme, 1e-6)
+    found = on_logs("noise", padded_logs(values), scheme, 1e-6)
     sound = "noise/not-checked" if bad == 5e-324 else "noise/too-strong"  # the smallest number, twice
     assert found.code == ("noise/used-again" if again else sound)

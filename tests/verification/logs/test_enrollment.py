@@ -7,14 +7,14 @@ import pytest
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError, Guarantee, NeighboringRelation, RecordError
+from epsilog.verification import Claim, bound_every_round
 from epsilog.verification.audits.files import read_scores
 from epsilog.verification.claim import compute_certified_interval
-from epsilog.verification.logs.checks import check_log_population
-from epsilog.verification.logs.claims import Claim
-from epsilog.verification.logs.log_data import EnrollmentData, LogData, LogUnits, RoundLog
+from epsilog.verification.columns import Enrollment, LogData, LogUnits, Rounds
+from epsilog.verification.evidence import Evidence
 from epsilog.verification.logs.mapping import parse_mapping
 from epsilog.verification.logs.reading import read_logs
-from epsilog.verification.logs.verification import bound_any_log_sampler
+from epsilog.verification.participation import check_population
 
 DAY = 86_400.0
 START = 1_767_225_600.0  # 2026
@@ -61,7 +61,7 @@ def write(folder, rows, parts="1,a,2026-01-01T10:00:00\n"):
 def enrolled(*, counted_on, left=np.inf):
     joined = np.full(4, START - 9 * DAY)
     ends = np.array([left, np.inf, np.inf, np.inf])
-    return EnrollmentData(list("abcd"), joined, ends, (joined <= counted_on) & (ends > counted_on), 0, counted_on)
+    return Enrollment(list("abcd"), joined, ends, (joined <= counted_on) & (ends > counted_on), 0, counted_on)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,15 @@ def enrolled(*, counted_on, left=np.inf):
 )
 def test_n_is_counted_while_the_run_went_on(counted_on, left, code):
     ended = START + DAY * np.array([0.5, 1, 1.5, 2])
-    logs = LogData(RoundLog(np.arange(1, 5), ended=ended), enrolled=enrolled(counted_on=counted_on, left=left))
-    assert check_log_population(logs, CLAIM).code == code
+    logs = LogData(Rounds(np.arange(1, 5), ended=ended), enrolled=enrolled(counted_on=counted_on, left=left))
+    assert check_population(Evidence(CLAIM, logs=logs)).code == code
 
 
 @pytest.mark.parametrize(("ahead", "code"), [(-DAY, "population/holds"), (DAY, "population/counted-later")])
 def test_n_is_not_counted_on_a_day_to_come(ahead, code):
-    assert check_log_population(LogData(enrolled=enrolled(counted_on=time.time() + ahead)), CLAIM).code == code
+    assert (
+        check_population(Evidence(CLAIM, logs=LogData(enrolled=enrolled(counted_on=time.time() + ahead)))).code == code
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,8 +160,8 @@ def test_without_a_sampler_everybody_is_in_every_round():
     guarantee = CLAIM.guarantee
     for release in (CLAIM.scheme.unamplified_release(), CLAIM.scheme.in_every_round()):
         assert (
-            bound_any_log_sampler(CLAIM).upper
+            bound_every_round(CLAIM).upper
             >= compute_certified_interval(release, guarantee.delta, guarantee.relation).upper
         )
     in_turn = compute_certified_interval(CLAIM.scheme.unamplified_release(), guarantee.delta, guarantee.relation).upper
-    assert bound_any_log_sampler(CLAIM).upper > in_turn
+    assert bound_every_round(CLAIM).upper > in_turn

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from tests.extent import amount
+from tests.verification.checked import on_logs
 
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import Status
-from epsilog.verification.logs.checks import check_log_padding, check_log_sampling
-from epsilog.verification.logs.log_data import LogData, ParticipationData, RoundLog
+from epsilog.verification.columns import LogData, Participation, Rounds
 
 N, T, RATE = 60, 20, 0.05
 POISSON = ClientLevelCentral(N, 0.15, T, 1.0, 1.0)
@@ -18,7 +18,7 @@ FIXED = ClientLevelCentral(N, None, T, 1.0, 1.0, sampling="fixed-size", cohort_s
 def lists(there):
     """Logs of who is in which round, of a table of rounds by clients."""
     members = np.flatnonzero(np.pad(there, ((1, 0), (0, 0))).ravel())
-    return LogData(lists=ParticipationData(T, N, 0, 0, 0, 0, None, None, members, N))
+    return LogData(lists=Participation(T, N, 0, 0, 0, 0, None, None, members, N))
 
 
 def drawn(scheme, rng):
@@ -39,16 +39,16 @@ def most(runs):
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", [POISSON, FIXED], ids=["poisson", "fixed-size"])
 def test_honest_lists_are_rejected_no_oftener_than_is_said(scheme):
-    assert rejected(lambda rng: check_log_sampling(lists(drawn(scheme, rng)), scheme, RATE), amount(150, 600)) <= most(
-        amount(150, 600)
-    )
+    assert rejected(
+        lambda rng: on_logs("participation", lists(drawn(scheme, rng)), scheme, RATE), amount(150, 600)
+    ) <= most(amount(150, 600))
 
 
 @pytest.mark.slow
 def test_honest_sizes_are_rejected_no_oftener_than_is_said():
     def checked(rng):
         sizes = rng.binomial(N, 0.15, T)
-        return check_log_sampling(LogData(rounds=RoundLog(np.arange(1, T + 1), cohort=sizes)), POISSON, RATE)
+        return on_logs("participation", LogData(rounds=Rounds(np.arange(1, T + 1), cohort=sizes)), POISSON, RATE)
 
     runs = amount(600, 2400)
     assert 0 < rejected(checked, runs) <= most(runs)
@@ -58,7 +58,7 @@ def test_honest_sizes_are_rejected_no_oftener_than_is_said():
 def test_honest_noise_is_rejected_no_oftener_than_is_said():
     def checked(rng, share=1.0):
         logs = LogData(padding={t: rng.normal(0, share, 16) for t in range(1, T + 1)})
-        return check_log_padding(logs, POISSON, RATE)
+        return on_logs("noise", logs, POISSON, RATE)
 
     runs = amount(300, 1200)
     assert runs * RATE / 10 < rejected(checked, runs) <= most(runs)
@@ -67,6 +67,6 @@ def test_honest_noise_is_rejected_no_oftener_than_is_said():
 
 def test_one_client_in_every_round_is_seen_at_the_real_rate():
     there = drawn(POISSON, np.random.default_rng(3))
-    assert check_log_sampling(lists(there), POISSON, 1e-6).verdict is Status.PASSED
+    assert on_logs("participation", lists(there), POISSON, 1e-6).verdict is Status.PASSED
     there[:, 7] = True
-    assert check_log_sampling(lists(there), POISSON, 1e-6).code == "participation/another-sampler"
+    assert on_logs("participation", lists(there), POISSON, 1e-6).code == "participation/another-sampler"

@@ -85,10 +85,10 @@ def test_an_open_quote_in_a_column_that_is_not_read_hides_no_rows(tmp_path):
     """Two rows of remarks took the rows between them along: a client that joined too often was not there."""
     path = save(honest(), tmp_path)
     lines = (tmp_path / "clients.csv").read_text().splitlines()
-    counted = [one.rows for one in logs_of(path).told]
+    counted = [one.rows for one in logs_of(path).summaries]
     noted = [f"{lines[0]},note", *(f'{line},"fine, as ""ever"""' for line in lines[1:])]
     (tmp_path / "clients.csv").write_text("\n".join(noted) + "\n")
-    assert [one.rows for one in logs_of(path).told] == counted
+    assert [one.rows for one in logs_of(path).summaries] == counted
     noted[4], noted[9] = f'{lines[4]},"not', f'{lines[9]},fine"'
     (tmp_path / "clients.csv").write_text("\n".join(noted) + "\n")
     with pytest.raises(CheckError, match=r"participation.file must be CSV with each row in one line"):
@@ -116,7 +116,7 @@ def test_what_is_not_read_is_counted(tmp_path):
         'file = "rounds.csv"\nformat = "csv"', 'file = "rounds.jsonl"\nformat = "jsonl"\nwhere = { phase = "fit" }'
     )
     path.write_text(text.replace('attempts = "attempts"\n', ""))
-    told = logs_of(path).told[1]
+    told = logs_of(path).summaries[1]
     assert (told.rows, told.left_out, told.unread) == (60, 60, ("attempts",))
 
 
@@ -278,7 +278,7 @@ def test_names_have_places(tmp_path):
     from_one = lambda rows: [row | {"client": str(int(row["client"]) + 1)} for row in rows]  # noqa: E731
     path = save(run, tmp_path, clients=from_one)
     path.write_text(path.read_text().partition("[enrolment]")[0])
-    sizes = [cohort.drawn.size for cohort in logs_of(path).lists.cohorts(60)]
+    sizes = [cohort.drawn.size for cohort in logs_of(path).lists.iterate_cohorts(60)]
     assert sizes == [ids.size for ids in run.took_part]
     assert plain.clients == logs_of(path).lists.clients
     words = lambda rows: [row | {"client": f"site-{row['client']}"} for row in rows]  # noqa: E731

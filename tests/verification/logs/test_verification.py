@@ -16,35 +16,36 @@ from tests.verification.logs.damaged import (
 )
 from tests.verification.logs.simulated import MAPPING, C, N, Q, T, Z, honest, save
 
-from epsilog.reports import format_log_statement
+from epsilog.reports import format_verified_claim
 from epsilog.terms import LOG_EVIDENCE_KINDS, RecordError, Status
+from epsilog.verification import bound_every_round
 from epsilog.verification.logs import verify_logs
 
 
 def found(folder, run, **changes):
     """What the checks that did not pass say, by check."""
     outcome = verify_logs(save(run, folder, **changes))
-    return outcome, {one.code for one in outcome.outcome.findings if one.verdict is not Status.PASSED}
+    return outcome, {one.code for one in outcome.findings if one.verdict is not Status.PASSED}
 
 
 def test_honest_logs_pass(tmp_path):
     outcome, wrong = found(tmp_path, honest())
-    assert (outcome.verdict, wrong) == (Status.PASSED, set())
-    said = format_log_statement(outcome)
+    assert (outcome.status, wrong) == (Status.PASSED, set())
+    said = format_verified_claim(outcome)
     assert said.startswith("Logs are their writer's word")
     assert f"({N}" not in said
     assert "(N = 400)" in said
-    assert all("guarantee" in one.says for one in outcome.outcome.what_ifs if one.private)
+    assert all("guarantee" in one.message for one in outcome.what_ifs if one.private)
 
 
 @pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
 def test_each_kind_of_dishonest_log_is_caught(tmp_path, monkeypatch, run, code):
     """Their schedules are priced in tests/reports/test_logs_report.py, which reads the same runs."""
-    monkeypatch.setattr("epsilog.verification.logs.verification.compute_log_what_ifs", lambda *_: ())
+    monkeypatch.setattr("epsilog.verification.rules.compute_what_ifs", lambda *_: ())
     outcome, wrong = found(tmp_path, run)
     assert code in wrong
-    assert outcome.verdict is not Status.PASSED
+    assert outcome.status is not Status.PASSED
 
 
 @pytest.mark.slow_beyond(1)
@@ -52,7 +53,7 @@ def test_each_kind_of_dishonest_log_is_caught(tmp_path, monkeypatch, run, code):
 def test_each_kind_of_damaged_log_is_caught(tmp_path, changes, code):
     outcome, wrong = found(tmp_path, honest(), **changes)
     assert code in wrong
-    assert outcome.verdict is not Status.PASSED
+    assert outcome.status is not Status.PASSED
 
 
 @pytest.mark.slow_beyond(1)
@@ -62,21 +63,21 @@ def test_each_number_of_the_claim_matters(tmp_path, name, value, code):
     run.claim = {"epsilon": 1.97} | run.claim | {name: value}
     outcome, wrong = found(tmp_path, run)
     assert (code or "claim/too-low") in wrong
-    assert outcome.verdict is not Status.PASSED
+    assert outcome.status is not Status.PASSED
 
 
 def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
     outcome, _ = found(tmp_path, in_every_round(honest()))
-    said = format_log_statement(outcome)
+    said = format_verified_claim(outcome)
     assert "only the claim without amplification remains" in said
-    assert outcome.unamplified.upper > 40
+    assert bound_every_round(outcome.evidence.claim).upper > 40
     assert "(47.6, 1e-5)" in said
 
 
 @pytest.mark.slow
 def test_anything_else_that_fails_leaves_none(tmp_path):
     outcome, _ = found(tmp_path, honest(stddev=0.8 * C * Z))
-    assert "Nothing is claimed: checks fail on noise." in format_log_statement(outcome)
+    assert "Nothing is claimed: checks fail on noise." in format_verified_claim(outcome)
 
 
 @pytest.mark.slow
@@ -89,8 +90,8 @@ def test_what_was_not_logged_is_not_checked(tmp_path):
     for mapping, checks in unseen.items():
         outcome, wrong = found(tmp_path, honest(), mapping=mapping)
         assert wrong == {f"{check}/not-checked" for check in checks}
-        assert outcome.verdict is Status.NOT_CHECKED
-        amplified = "Nothing shows who took part" not in format_log_statement(outcome)
+        assert outcome.status is Status.NOT_CHECKED
+        amplified = "Nothing shows who took part" not in format_verified_claim(outcome)
         assert amplified == (mapping is ONLY_CLIENTS)
 
 
@@ -127,8 +128,8 @@ noise = { column = "noise_stddev", unit = "absolute", on = "sum" }
 padding = { column = "padding", unit = "absolute", on = "sum" }
 """)
     outcome = verify_logs(path, required=["settings", "padding"])
-    assert outcome.verdict is Status.PASSED
-    assert verify_logs(path).verdict is Status.NOT_CHECKED
+    assert outcome.status is Status.PASSED
+    assert verify_logs(path).status is Status.NOT_CHECKED
     (folder / "plan.json").write_text("{}")
     with pytest.raises(RecordError, match=r"plan\.json is not a plan"):
         verify_logs(path)
@@ -184,10 +185,10 @@ ENDS = {
 def test_each_example_passes_on_what_it_logs(name):
     verdict, required = ENDS[name]
     path = EXAMPLES / name / "mapping.toml"
-    assert verify_logs(path, required=required).verdict is verdict
+    assert verify_logs(path, required=required).status is verdict
     for more in set(LOG_EVIDENCE_KINDS) - set(required):
-        assert verify_logs(path, required=[*required, more]).verdict is Status.NOT_CHECKED, more
-    assert "takes for true" in format_log_statement(verify_logs(path)) or name == "generic"
+        assert verify_logs(path, required=[*required, more]).status is Status.NOT_CHECKED, more
+    assert "takes for true" in format_verified_claim(verify_logs(path)) or name == "generic"
 
 
 STORED = Path(__file__).parent / "nvflare"  # what the engine for FLARE wrote, before it was removed
@@ -208,7 +209,7 @@ def test_rounds_of_a_run_over_flare_are_read_by_a_mapping(tmp_path, alter, verdi
     rows = (STORED / "rounds.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "rounds.jsonl").write_text("".join(alter(rows)), encoding="utf-8")
     mapping = shutil.copy(STORED / "mapping.toml", tmp_path)
-    assert verify_logs(Path(mapping), required=SET_AND_SEEN).verdict is verdict
+    assert verify_logs(Path(mapping), required=SET_AND_SEEN).status is verdict
 
 
 SAMPLERS = {
@@ -228,4 +229,4 @@ def test_more_clients_than_there_are_fail(tmp_path, sampling, beyond):
     run.claim = {name: value for name, value in run.claim.items() if value is not None}
     usual = N if sampling == "everybody" else 20
     counted = lambda rows: [row | {"clients": N + beyond if row["round"] == 5 else usual} for row in rows]  # noqa: E731
-    assert verify_logs(save(run, tmp_path, rounds=counted, mapping=ONLY_SIZES)).verdict == "failed"
+    assert verify_logs(save(run, tmp_path, rounds=counted, mapping=ONLY_SIZES)).status == "failed"

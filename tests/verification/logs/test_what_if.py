@@ -6,11 +6,11 @@ import pytest
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Repeated
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import Guarantee, NeighboringRelation
+from epsilog.verification import Claim, what_if
 from epsilog.verification.claim import compute_certified_interval
-from epsilog.verification.logs import what_if
-from epsilog.verification.logs.claims import Claim
-from epsilog.verification.logs.log_data import EnrollmentData, LogData, RoundLog
-from epsilog.verification.logs.what_if import _down, _up, bound_noise_ratios, bound_sampling_rates, compute_log_what_ifs
+from epsilog.verification.columns import Enrollment, LogData, Rounds
+from epsilog.verification.evidence import Evidence
+from epsilog.verification.what_if import _down, _up, bound_noise_ratios, bound_sampling_rates, compute_what_ifs
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 N, T = 1_000_000, 1000
@@ -22,8 +22,8 @@ def claim(*, clients=N, rounds=T, q=0.01, noise=1.0):
 
 
 def told(cohort, of=None, **more):
-    logs = LogData(rounds=RoundLog(np.arange(1, cohort.size + 1), cohort=cohort, **more))
-    return {one.name: one for one in compute_log_what_ifs(logs, of or claim(rounds=cohort.size))}
+    logs = LogData(rounds=Rounds(np.arange(1, cohort.size + 1), cohort=cohort, **more))
+    return {one.name: one for one in compute_what_ifs(Evidence(of or claim(rounds=cohort.size), logs=logs))}
 
 
 @pytest.mark.slow
@@ -38,7 +38,7 @@ def test_the_same_mean_has_many_prices(rates, epsilon):
     assert abs(cohort.mean() / N - 0.01) < 1e-9
     found = told(cohort)["observed cohorts, round by round"]
     assert found.epsilon == pytest.approx(epsilon, abs=0.01)
-    assert "an estimate, not a guarantee" in found.says
+    assert "an estimate, not a guarantee" in found.message
     assert found.private
 
 
@@ -70,14 +70,14 @@ def test_the_weakest_noise_is_below_that_of_every_round():
     truth, missed = np.where(np.arange(20) % 2, 1.34, 0.45), 0
     for _ in range(60):
         logs = LogData(padding={t: draws.normal(0, truth[t - 1], 24) for t in range(1, 21)})
-        shares = bound_noise_ratios(logs, of)
+        shares = bound_noise_ratios(Evidence(of, logs=logs))
         missed += (shares > np.minimum(truth, 1)).any()
     assert missed / 60 <= 0.025 + 3 * (0.025 * 0.975 / 60) ** 0.5
     loud = LogData(padding={t: draws.normal(0, 5.0, 64) for t in range(1, 21)})
-    assert bound_noise_ratios(loud, of).min() == 1.0  # more noise lowers no price
-    assert bound_noise_ratios(LogData(), of).min() == 1.0
+    assert bound_noise_ratios(Evidence(of, logs=loud)).min() == 1.0  # more noise lowers no price
+    assert bound_noise_ratios(Evidence(of, logs=LogData())).min() == 1.0
     silent = LogData(padding={t: np.zeros(8) for t in range(1, 21)})
-    assert bound_noise_ratios(silent, of).min() == 0.0
+    assert bound_noise_ratios(Evidence(of, logs=silent)).min() == 0.0
 
 
 def test_a_worst_end_is_no_better_than_uneven_noise():
@@ -85,13 +85,15 @@ def test_a_worst_end_is_no_better_than_uneven_noise():
     cohort, draws = np.full(10, 30), np.random.default_rng(3)
     truth = np.where(np.arange(10) % 2, 1.34, 0.45)
     padding = {t: draws.normal(0, 2.0 * truth[t - 1], 24) for t in range(1, 11)}
-    logs = LogData(RoundLog(np.arange(1, 11), cohort=cohort), padding=padding)
-    worst = {one.name: one for one in compute_log_what_ifs(logs, of)}["worst end of the observed schedule (95%)"]
+    logs = LogData(Rounds(np.arange(1, 11), cohort=cohort), padding=padding)
+    worst = {one.name: one for one in compute_what_ifs(Evidence(of, logs=logs))}[
+        "worst end of the observed schedule (95%)"
+    ]
     rounds = [Repeated(PoissonSampled(Gaussian(2.0 * share), 0.1), 5) for share in (0.45, 1.34)]
     assert worst.epsilon > compute_certified_interval(Composed(rounds), 1e-5, ADD).upper
-    assert "no bound" not in worst.says
+    assert "no bound" not in worst.message
     del padding[4]
-    assert "In 1 rounds no padding" in compute_log_what_ifs(logs, of)[1].says
+    assert "In 1 rounds no padding" in compute_what_ifs(Evidence(of, logs=logs))[1].message
 
 
 def test_every_round_is_priced_at_no_less_than_its_own():
@@ -106,15 +108,15 @@ def test_every_round_is_priced_at_no_less_than_its_own():
 def priced(monkeypatch, logs, of):
     """What is priced at the worst end: rates, shares of the noise and how often."""
     seen = []
-    monkeypatch.setattr(what_if, "_schedule", lambda rates, shares, _: seen.append((rates, shares)))
-    compute_log_what_ifs(logs, of)
+    monkeypatch.setattr(what_if, "_build_schedule", lambda rates, shares, _: seen.append((rates, shares)))
+    compute_what_ifs(Evidence(of, logs=logs))
     return seen[1]
 
 
 def test_further_attempts_are_priced_at_the_worst_of_all_rounds(monkeypatch):
     cohort = np.array([10, 90, 30])
     noise, tries = np.array([1.0, 1.0, 0.7]), np.array([1, 3, 1])
-    logs = LogData(RoundLog(np.arange(1, 4), cohort=cohort, noise_stddev=noise, attempts=tries))
+    logs = LogData(Rounds(np.arange(1, 4), cohort=cohort, noise_stddev=noise, attempts=tries))
     rates, shares = priced(monkeypatch, logs, claim(clients=300, rounds=3, q=0.1))
     assert rates.size == shares.size == 5
     assert (rates[3:] == rates[:3].max()).all()
@@ -124,8 +126,8 @@ def test_further_attempts_are_priced_at_the_worst_of_all_rounds(monkeypatch):
 
 def test_rates_are_over_the_fewest_who_may_have_been_drawn_from(monkeypatch):
     there = np.arange(300) < 200
-    enrolled = EnrollmentData([str(i) for i in range(300)], np.zeros(300), np.full(300, np.inf), there, 0, 0.0)
-    logs = LogData(RoundLog(np.arange(1, 4), cohort=np.array([10, 90, 30])), enrolled=enrolled)
+    enrolled = Enrollment([str(i) for i in range(300)], np.zeros(300), np.full(300, np.inf), there, 0, 0.0)
+    logs = LogData(Rounds(np.arange(1, 4), cohort=np.array([10, 90, 30])), enrolled=enrolled)
     rates, _ = priced(monkeypatch, logs, claim(clients=300, rounds=3, q=0.1))
     assert (rates > np.array([10, 90, 30]) / 200).all()
 

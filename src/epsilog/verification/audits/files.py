@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from epsilog.terms import CheckError, RecordError
 from epsilog.verification.audits.canaries import AuditProtocol, Guesses
-from epsilog.verification.evidence import read_file
+from epsilog.verification.files import read_file
 
 FIELDS = ("canaries", "delta", "confidence", "method", "guesses")
 COINS = {"1": True, "0": False, "true": True, "false": False}

@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from epsilog.plan import RegisteredPlan
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError, Guarantee, RecordError, codec
 from epsilog.verification.claim import compute_certified_interval
-from epsilog.verification.evidence import read_file
-from epsilog.verification.logs.log_data import LogUnits
+from epsilog.verification.evidence import Claim
+from epsilog.verification.files import read_file
 from epsilog.verification.logs.mapping import LogMapping, PlannedClaim, StatedClaim
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A guarantee and the schedule that is said to give it.
-
-    Attributes:
-        guarantee: epsilon, delta, relation, unit and N.
-        scheme: sampling, clipping, noise and rounds; its clients are the privacy units, whatever they are called.
-        divisor: the public number that noisy sums are divided by; None where nobody stated one.
-        plan: the plan that claims it; None where the mapping states the claim itself.
-    """
-
-    guarantee: Guarantee
-    scheme: ClientLevelCentral
-    divisor: float | None
-    plan: RegisteredPlan | None = None
-
-    @property
-    def simulation(self) -> bool:
-        """Whether the plan says that randomness was seeded: then noise protects nobody."""
-        return self.plan is not None and self.plan.simulation
-
-    @property
-    def units(self) -> LogUnits:
-        """For columns that are measured in what is claimed."""
-        return LogUnits(self.scheme.clients, self.scheme.clip_norm, self.divisor)
 
 
 def read_claim(mapping: LogMapping, base: Path) -> Claim:
@@ -72,27 +44,27 @@ def _read_planned_claim(path: Path) -> Claim:
             f"of a fixed clip norm, and of noise that is drawn anew for each round's sum ({ClientLevelCentral.kind})"
         )
         raise CheckError("claim.plan", bound, repr(scheme.kind))
-    return Claim(plan.guarantee, scheme, scheme.expected_cohort, plan)
+    return Claim.from_plan(plan, scheme.expected_cohort)
 
 
-def _read_stated_claim(said: StatedClaim) -> Claim:
+def _read_stated_claim(stated: StatedClaim) -> Claim:
     scheme = ClientLevelCentral(
-        said.population,
-        said.sampling_probability,
-        said.rounds,
-        said.clip_norm,
-        said.noise_multiplier,
-        sampling=said.sampling,
-        cohort_size=said.cohort_size,
-        cycle_length=said.cycle_length,
+        stated.population,
+        stated.sampling_probability,
+        stated.rounds,
+        stated.clip_norm,
+        stated.noise_multiplier,
+        sampling=stated.sampling,
+        cohort_size=stated.cohort_size,
+        cycle_length=stated.cycle_length,
     )
-    if said.relation not in scheme.relations:
+    if stated.relation not in scheme.relations:
         priced = " or ".join(relation.value for relation in scheme.relations)
-        raise CheckError("relation", f"{priced} for sampling = {said.sampling!r}", repr(said.relation.value))
-    epsilon = said.epsilon
+        raise CheckError("relation", f"{priced} for sampling = {stated.sampling!r}", repr(stated.relation.value))
+    epsilon = stated.epsilon
     if epsilon is None:
-        epsilon = compute_certified_interval(scheme.release(), said.delta, said.relation).upper
+        epsilon = compute_certified_interval(scheme.release(), stated.delta, stated.relation).upper
         if not math.isfinite(epsilon):
-            raise CheckError("noise_multiplier", "so large that epsilon is finite", repr(said.noise_multiplier))
-    guarantee = Guarantee(epsilon, said.delta, said.relation, said.privacy_unit, said.population)
-    return Claim(guarantee, scheme, said.divisor)
+            raise CheckError("noise_multiplier", "so large that epsilon is finite", repr(stated.noise_multiplier))
+    guarantee = Guarantee(epsilon, stated.delta, stated.relation, stated.privacy_unit, stated.population)
+    return Claim(guarantee, scheme, stated.divisor)

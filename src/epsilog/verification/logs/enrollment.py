@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilog.terms import CheckError
+from epsilog.verification.columns import Enrollment, ReadSummary
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.fields import make_time_field
-from epsilog.verification.logs.log_data import EnrollmentData
 from epsilog.verification.logs.mapping import EnrollmentLog
-from epsilog.verification.logs.tables import EARLIEST_YEAR, LATEST_YEAR, ReadSummary
+from epsilog.verification.logs.tables import EARLIEST_YEAR, LATEST_YEAR
 from epsilog.verification.sampler_tests import Numbers
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 
 
-def read_enrollment(log: EnrollmentLog, base: Path, told: list[ReadSummary]) -> EnrollmentData:
-    """Reads the list of everybody who could take part; what was read is added to ``told``."""
+def read_enrollment(log: EnrollmentLog, base: Path, summaries: list[ReadSummary]) -> Enrollment:
+    """Reads the list of everybody who could take part; what was read is added to ``summaries``."""
     columns = log.columns
     fields = [
         tables.make_text_column("enrolment.client", columns.client),
@@ -34,7 +34,7 @@ def read_enrollment(log: EnrollmentLog, base: Path, told: list[ReadSummary]) -> 
         *make_time_field("enrolment.last_active", columns.last_active, blank=True),
     ]
     rows = tables.open_log_file(log, base, "enrolment", fields)
-    told.append(rows.told)
+    summaries.append(rows.summary)
     every = rows.collect()
     frame = every.unique().sort("enrolment.client")
     names = frame["enrolment.client"].to_list()
@@ -49,7 +49,7 @@ def read_enrollment(log: EnrollmentLog, base: Path, told: list[ReadSummary]) -> 
     if log.active_within_days is not None:
         active = _or(frame, "enrolment.last_active", -math.inf)  # nobody knows of any activity
         counted &= active >= at - log.active_within_days * DAY
-    return EnrollmentData(names, joined, left, counted, every.height - frame.height, at)
+    return Enrollment(names, joined, left, counted, every.height - frame.height, at)
 
 
 def _or(frame: pl.DataFrame, name: str, blank: float) -> Numbers:

@@ -26,9 +26,9 @@ def make_norm_fields(name: str, columns: Norms) -> list[LogField]:
     return [tables.make_non_negative_column(f"{name}{group}", column) for group, column in groups.items()]
 
 
-def make_time_field(name: str, told: TimeColumn | None, *, blank: bool = False) -> list[LogField]:
+def make_time_field(name: str, column: TimeColumn | None, *, blank: bool = False) -> list[LogField]:
     """The column of a time, where one is logged."""
-    return [] if told is None else [tables.make_time_column(name, told.column, told.unit, blank=blank)]
+    return [] if column is None else [tables.make_time_column(name, column.column, column.unit, blank=blank)]
 
 
 def compute_joint_norm(frame: pl.DataFrame, name: str) -> Numbers:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilog.terms import check
+from epsilog.verification.columns import Enrollment, Participation, ReadSummary, Rounds
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.fields import make_norm_fields, make_round_field, make_time_field, read_integers
-from epsilog.verification.logs.log_data import EnrollmentData, ParticipationData, RoundLog
 from epsilog.verification.logs.mapping import ParticipationLog
-from epsilog.verification.logs.tables import CheckedRows, ReadSummary
+from epsilog.verification.logs.tables import CheckedRows
 from epsilog.verification.sampler_tests import Ids, Numbers
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ MOST_CLIENTS = 100_000_000  # whom a log may name: tests hold a number for each
 def read_lists(
     log: ParticipationLog,
     base: Path,
-    told: list[ReadSummary],
-    enrolled: EnrollmentData | None,
-    rounds: RoundLog | None,
+    summaries: list[ReadSummary],
+    enrolled: Enrollment | None,
+    rounds: Rounds | None,
     *,
     population: int,
-) -> ParticipationData:
-    """Reads who took part in which round; what was read is added to ``told``."""
+) -> Participation:
+    """Reads who took part in which round; what was read is added to ``summaries``."""
     population = check.integer(1, MOST_CLIENTS)(population=population)
-    return _Reader(log, base, told).lists(population, enrolled, rounds)
+    return _Reader(log, base, summaries).lists(population, enrolled, rounds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +44,10 @@ class _Reader:
 
     log: ParticipationLog
     base: Path
-    told: list[ReadSummary]
+    summaries: list[ReadSummary]
     section: str = field(default="participation")
 
-    def lists(self, population: int, enrolled: EnrollmentData | None, rounds: RoundLog | None) -> ParticipationData:
+    def lists(self, population: int, enrolled: Enrollment | None, rounds: Rounds | None) -> Participation:
         columns = self.log.columns
         fields = [
             make_round_field(self.section, columns.round, self.log.first_round),
@@ -56,7 +56,7 @@ class _Reader:
             *make_time_field("participation.time", columns.time),
         ]
         rows = tables.open_log_file(self.log, self.base, self.section, fields)
-        self.told.append(rows.told)
+        self.summaries.append(rows.summary)
         by_round = self._by_round(rows)
         number, clients, names, times = self._encode_rows(rows)
         late = None if times is None else self._late(number, times, by_round, rounds)
@@ -72,7 +72,7 @@ class _Reader:
         if twice.size:
             keys = np.concatenate([keys[:1], keys[1:][keys[1:] != keys[:-1]]])
         last = int(keys[-1] // width)
-        return ParticipationData(
+        return Participation(
             rounds=last,
             clients=len(names),
             outside=outside,
@@ -125,7 +125,7 @@ class _Reader:
         there = rows.collect(rows.frame.join(wanted, on=["participation.round", "participation.client"], how="semi"))
         return there.height - there.unique().height
 
-    def _late(self, number: Ids, times: Numbers, by_round: pl.DataFrame, rounds: RoundLog | None) -> int:
+    def _late(self, number: Ids, times: Numbers, by_round: pl.DataFrame, rounds: Rounds | None) -> int:
         """Rows with a time after their round ended, or before the one before it did.
 
         Without a log of when rounds ended, rows that are later than the first of a later round.
@@ -156,7 +156,7 @@ class _Reader:
         largest[read_integers(by_round, "participation.round") - self.log.first_round] = by_round["norm"].to_numpy()
         return largest
 
-    def _withdrawn(self, rows: CheckedRows, enrolled: EnrollmentData | None) -> int:
+    def _withdrawn(self, rows: CheckedRows, enrolled: Enrollment | None) -> int:
         """How many took part before they had joined or after they had left, where rows have a time."""
         if enrolled is None or not self.log.columns.time:
             return 0
@@ -168,7 +168,7 @@ class _Reader:
         return int(rows.collect(seen.join(known, on="participation.client").select(out.sum())).item())
 
 
-def _places(names: list[str], population: int, enrolled: EnrollmentData | None) -> tuple[Ids, int]:
+def _places(names: list[str], population: int, enrolled: Enrollment | None) -> tuple[Ids, int]:
     """Each client's place among N, and how many are on no list of those who could take part.
 
     Whole numbers from 0 or from 1 are places, and so is the order of an enrolment list; otherwise places are drawn

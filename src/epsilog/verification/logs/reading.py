@@ -1,32 +1,83 @@
-"""A run's logs, read, converted to one unit, and not believed."""
+"""A run's logs, read, converted to one unit, and not believed; and from a mapping file to a verification."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
+from epsilog.verification.columns import LogData, LogSource, LogUnits, ReadSummary
+from epsilog.verification.evidence import Evidence
+from epsilog.verification.logs.claims import read_claim
 from epsilog.verification.logs.enrollment import read_enrollment
 from epsilog.verification.logs.lists import read_lists
-from epsilog.verification.logs.log_data import LogData, LogUnits
-from epsilog.verification.logs.mapping import LogMapping
+from epsilog.verification.logs.mapping import LogMapping, read_mapping
 from epsilog.verification.logs.rounds import read_padding, read_rounds
-from epsilog.verification.logs.tables import ReadSummary
+from epsilog.verification.outcome import REQUIRED_LOGS, Verification
+from epsilog.verification.playbook import Playbook
+from epsilog.verification.rules import verify_evidence
+
+
+def verify_logs(path: Path, *, required: Collection[str] = REQUIRED_LOGS) -> Verification:
+    """Hold the logs that a mapping file names against the claim that it states.
+
+    Args:
+        path: the mapping file; paths within it are relative to it.
+        required: evidence (see ``LOG_EVIDENCE_KINDS``) without which nothing is verified.
+
+    Raises:
+        ConfigError: a mapping that does not say what it must.
+        CheckError: a column or a value that is not what the mapping says.
+    """
+    mapping = read_mapping(path)
+    claim = read_claim(mapping, path.parent)
+    logs = read_logs(mapping, path.parent, claim.units)
+    found = verify_evidence(
+        Evidence(claim, logs=logs, public=mapping.public, false_alarm=mapping.false_alarm), required=required
+    )
+    files = {path.name: path} | {name: path.parent / name for name in mapping.files}
+    source = LogSource(
+        mapping.programme.model_dump(exclude_none=True),
+        mapping.reporting,
+        {name: _hash_file(at) for name, at in files.items()},
+        mapping.logs,
+        mapping.salt,
+        _read_named_playbook(mapping, path),
+    )
+    assert found.evidence is not None
+    return replace(found, evidence=replace(found.evidence, logs=replace(logs, source=source)))
+
+
+def read_playbook(path: Path) -> Playbook | None:
+    """Read the playbook that a mapping file names; None for none."""
+    return _read_named_playbook(read_mapping(path), path)
+
+
+def _read_named_playbook(mapping: LogMapping, path: Path) -> Playbook | None:
+    return None if mapping.playbook is None else Playbook.read(path.parent / mapping.playbook)
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_logs(mapping: LogMapping, base: Path, units: LogUnits) -> LogData:
-    """Reads every file that a mapping names; paths are relative to ``base``.
+    """Read every file that a mapping names; paths are relative to ``base``.
 
     Raises:
         CheckError: a value or a column that is not what the mapping says, by field, bound and value.
     """
-    told: list[ReadSummary] = []
+    summaries: list[ReadSummary] = []
     enrolled = rounds = padding = lists = None
     digits, copies = 17, 0
     if mapping.enrolment is not None:
-        enrolled = read_enrollment(mapping.enrolment, base, told)
+        enrolled = read_enrollment(mapping.enrolment, base, summaries)
     if mapping.rounds is not None:
-        rounds, padding, digits = read_rounds(mapping.rounds, base, units, told)
+        rounds, padding, digits = read_rounds(mapping.rounds, base, units, summaries)
     if mapping.padding is not None:
-        padding, digits, copies = read_padding(mapping.padding, base, units, rounds, told)
+        padding, digits, copies = read_padding(mapping.padding, base, units, rounds, summaries)
     if mapping.participation is not None:
-        lists = read_lists(mapping.participation, base, told, enrolled, rounds, population=units.population)
-    return LogData(rounds, lists, padding, enrolled, tuple(told), digits, copies)
+        lists = read_lists(mapping.participation, base, summaries, enrolled, rounds, population=units.population)
+    return LogData(rounds, lists, padding, enrolled, tuple(summaries), digits, copies)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from epsilog.terms import CheckError
+from epsilog.verification.columns import LogUnits, ReadSummary, Rounds
 from epsilog.verification.logs import tables
 from epsilog.verification.logs.fields import (
     compute_joint_norm,
@@ -17,16 +18,14 @@ from epsilog.verification.logs.fields import (
     make_time_field,
     read_integers,
 )
-from epsilog.verification.logs.log_data import LogUnits, RoundLog
 from epsilog.verification.logs.mapping import CLIP_NORMS, NoiseColumn, PaddingLog, RoundsLog
-from epsilog.verification.logs.tables import ReadSummary
 from epsilog.verification.reuse import FULL, count_significant_digits
 from epsilog.verification.sampler_tests import Ids, Numbers
 
 
 def read_rounds(
-    log: RoundsLog, base: Path, units: LogUnits, told: list[ReadSummary]
-) -> tuple[RoundLog, dict[int, Numbers] | None, int]:
+    log: RoundsLog, base: Path, units: LogUnits, summaries: list[ReadSummary]
+) -> tuple[Rounds, dict[int, Numbers] | None, int]:
     """One row a round, the padding in its cells, and how many significant digits that has."""
     columns, name = log.columns, "rounds"
     fields = [make_round_field(name, columns.round, log.first_round)]
@@ -38,13 +37,13 @@ def read_rounds(
     fields += [tables.make_text_column("rounds.padding", columns.padding.column)] if columns.padding else []
     fields += make_time_field("rounds.ended", columns.ended)
     rows = tables.open_log_file(log, base, name, fields)
-    told.append(rows.told)
+    summaries.append(rows.summary)
     every = rows.collect()
     frame = every.unique(maintain_order=True)
     number = read_integers(frame, "rounds.round") + (1 - log.first_round)
     clip_norm = compute_joint_norm(frame, "rounds.clip_norm") if columns.clip_norm else None
     divisor = frame["rounds.divisor"].to_numpy() if columns.divisor else None
-    found = RoundLog(
+    found = Rounds(
         number=number,
         cohort=read_integers(frame, "rounds.cohort") if columns.cohort else None,
         clip_norm=clip_norm,
@@ -69,13 +68,13 @@ def read_rounds(
 
 
 def _unit(
-    name: str, told: NoiseColumn, units: LogUnits, clip_norm: Numbers | None, divisor: Numbers | None
+    name: str, column: NoiseColumn, units: LogUnits, clip_norm: Numbers | None, divisor: Numbers | None
 ) -> Numbers | float:
     """What turns logged noise into noise on the sum, in the sum's own unit."""
     unit: Numbers | float = 1.0
-    if told.unit == CLIP_NORMS:
+    if column.unit == CLIP_NORMS:
         unit = units.clip_norm if clip_norm is None else clip_norm
-    if told.on == "mean":
+    if column.on == "mean":
         by = units.divisor if divisor is None else divisor
         if by is None:
             raise CheckError(f"{name}.on", "sum, where neither a column nor the claim has a divisor", "'mean'")
@@ -97,7 +96,7 @@ def _values(written: str, place: int, column: str) -> Numbers:
 
 
 def read_padding(
-    log: PaddingLog, base: Path, units: LogUnits, rounds: RoundLog | None, told: list[ReadSummary]
+    log: PaddingLog, base: Path, units: LogUnits, rounds: Rounds | None, summaries: list[ReadSummary]
 ) -> tuple[dict[int, Numbers], int, int]:
     """Padding with a row for each value, by round; how many significant digits it has; rows that are there twice.
 
@@ -109,7 +108,7 @@ def read_padding(
         tables.make_finite_column("padding.value", value.column),
     ]
     rows = tables.open_log_file(log, base, "padding", fields)
-    told.append(rows.told)
+    summaries.append(rows.summary)
     frame = rows.collect()
     number = read_integers(frame, "padding.round") + (1 - log.first_round)
     clips = _by_round(number, rounds, "clip_norm") if value.unit == CLIP_NORMS else None
@@ -122,7 +121,7 @@ def read_padding(
     return dict(zip(seen.tolist(), np.split(values[order], starts[1:]), strict=True)), digits, copies
 
 
-def _by_round(number: Ids, rounds: RoundLog | None, name: str) -> Numbers | None:
+def _by_round(number: Ids, rounds: Rounds | None, name: str) -> Numbers | None:
     """What the log of rounds says of each of these rounds; None where it says nothing of it."""
     said = None if rounds is None else getattr(rounds, name)
     if rounds is None or said is None:

@@ -6,7 +6,6 @@ than turned into nothing.
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import json
 import math
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from epsilog import delimited
 from epsilog.terms import CheckError, ConfigError
 from epsilog.terms.extras import install_command
-from epsilog.verification.evidence import read_file
+from epsilog.verification.columns import ReadSummary
+from epsilog.verification.files import read_file
 from epsilog.verification.logs.mapping import LogFile
 
 if TYPE_CHECKING:
@@ -58,29 +58,6 @@ class LogField:
     parse: Callable[[pl.Expr, Any], pl.Expr]
     holds: Callable[[pl.Expr], pl.Expr]
     blank: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSummary:
-    """What was read of a file, and what was not.
-
-    Attributes:
-        name: the mapping's section.
-        file: its name.
-        rows: read.
-        left_out: not read, since ``where`` says so.
-        like_read: of those, rows in which every column that is read is in its bounds: they could have been read.
-        where: the filter, by column.
-        unread: columns that the mapping does not name.
-    """
-
-    name: str
-    file: str
-    rows: int
-    left_out: int
-    unread: tuple[str, ...]
-    like_read: int = 0
-    where: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def make_integer_column(name: str, column: str, low: int, high: int = LARGEST - 1) -> LogField:
@@ -130,11 +107,11 @@ class CheckedRows:
 
     Attributes:
         frame: lazily, a column for each field by its name; text, or double.
-        told: what was read.
+        summary: what was read.
     """
 
     frame: pl.LazyFrame
-    told: ReadSummary
+    summary: ReadSummary
 
     def collect(self, frame: pl.LazyFrame | None = None) -> pl.DataFrame:
         """Computes a frame in pieces, never all rows at once unless all are asked for."""
@@ -162,8 +139,8 @@ def open_log_file(source: LogFile, base: Path, section: str, fields: Sequence[Lo
     )
     named = {*(field.column for field in fields), *source.where}
     unread = tuple(name for name in kinds if name not in named)
-    told = ReadSummary(section, source.file, rows, left_out, unread, like_read, dict(source.where))
-    return CheckedRows(held.select(*dict.fromkeys(field.name for field in fields)), told)
+    summary = ReadSummary(section, source.file, rows, left_out, unread, like_read, dict(source.where))
+    return CheckedRows(held.select(*dict.fromkeys(field.name for field in fields)), summary)
 
 
 def import_polars() -> Any:

@@ -1,0 +1,137 @@
+"""Verify what somebody was given: a run, a report, a ledger, logs, a note or a calculation, told apart by content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from epsilog.ledger import parse_address
+from epsilog.reports.calculations import check_calculation
+from epsilog.reports.report import log_digests
+from epsilog.reports.statements import format_verified_claim
+from epsilog.reports.verification import REQUIRED_EVIDENCE, verify_log_report, verify_report, verify_run
+from epsilog.terms import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, CheckError, check, codec
+from epsilog.verification import (
+    NO_TRUST_ANCHORS,
+    REQUIRED_LOGS,
+    LedgerReader,
+    TrustAnchors,
+    Verification,
+    check_ledger_chain,
+    check_note,
+    check_rigorous,
+    identify_artifact,
+    read_file,
+    read_run_folder,
+    read_signed,
+)
+
+LEDGER_BESIDE = "ledger.db"  # of a run's folder, where no ledger is given
+SIGNED = ("bundle", "checkpoint", "receipt")  # what is made to be signed
+
+
+def verify(
+    path: str | Path | None = None,
+    *,
+    ledger: str | Path | None = None,
+    logs: Path | None = None,
+    require: Sequence[str] | None = None,
+    trust: TrustAnchors = NO_TRUST_ANCHORS,
+    signature: Path | None = None,
+    cells: int | None = None,
+    references: Mapping[str, str] | None = None,
+) -> Verification:
+    """Verify what lies at a path, or the logs that a mapping names.
+
+    Args:
+        path: a run folder, a report (JSON or HTML), a ledger or its URL, a bundle of one, a checkpoint, a receipt, or a
+            stamped calculation.
+        ledger: the ledger that a run was charged to, or a bundle of it.
+        logs: a mapping of the logs of any other run; with ``path``, the report of those.
+        require: evidence without which nothing is verified; None for what is usual of its kind.
+        trust: what an auditor kept elsewhere, and whose signatures count; whoever gives a key requires a signature.
+        signature: the file of a report's signatures; None for the one beside the report.
+        cells: given, a claim is proven again in ball arithmetic, on lattices of at most so many cells.
+        references: SHA-256 of files by the names that a stamped calculation has for them.
+
+    Raises:
+        RecordError: it is none of these, or cannot be read.
+        CheckError: an argument that its kind does not take.
+    """
+    if logs is not None:
+        _refuse("reference", "logs", references)
+        report = None if path is None else Path(path)
+        return _verify_logs(report, logs, require=require, trust=trust, signature=signature, cells=cells)
+    if path is None:
+        raise CheckError("path", "given, or logs", "neither")
+    for name in require or ():
+        check.one_of(EVIDENCE_KINDS)(require=name)
+    where = parse_address(path) if isinstance(path, str) else path
+    kind = "ledger" if isinstance(where, str) else identify_artifact(where)
+    of_run = kind in ("run", "report", "page")
+    if kind != "calculation":
+        _refuse("reference", f"a {kind}", references)
+    if not of_run and cells is not None:
+        _refuse("rigorous", f"a {kind}, which claims nothing of one schedule", "given")
+    if not of_run and kind != "calculation":
+        _refuse("signature", f"a {kind}, which carries its own", signature)
+    if kind in ("ledger", "bundle"):
+        _refuse("ledger", f"a {kind}", ledger)
+    if isinstance(where, str) or kind in ("ledger", "bundle"):
+        return Verification(check_ledger_chain(where, trust), required=_list_required(kind, require, trust))
+    if kind == "calculation":
+        return Verification(check_calculation(codec.parse_json(read_file(where)), files=references), required=())
+    beside = where.resolve().parent / LEDGER_BESIDE
+    ledger = ledger or (beside if kind == "run" and beside.exists() else None)
+    reader = LedgerReader.read(parse_address(ledger) if isinstance(ledger, str) else ledger) if ledger else None
+    needed = _list_required(kind, require, trust)
+    if kind in ("checkpoint", "receipt"):
+        return Verification(check_note(where, kind, reader, trust), required=needed)
+    signed = read_signed(where, trust.keys, signature=signature)
+    if kind == "run":
+        files = read_run_folder(where)
+        return verify_run(files, reader, required=needed, trust=trust, signed=signed, cells=cells)
+    return verify_report(read_file(where), reader, required=needed, trust=trust, signed=signed, cells=cells)
+
+
+def _refuse(name: str, kind: str, value: Any) -> None:
+    """Refuse an argument that what is verified does not take."""
+    if value:
+        shown = ", ".join(value) if isinstance(value, Mapping) else repr(str(value))
+        raise CheckError(name, f"absent for {kind}", shown)
+
+
+def _list_required(kind: str, required: Sequence[str] | None, trust: TrustAnchors) -> tuple[str, ...]:
+    """Return the evidence that must be here; whoever gives a key wants a signature."""
+    usual = REQUIRED_EVIDENCE if kind in ("run", "report", "page") else ("ledger",)
+    signed = ("signature",) if trust.keys or (required is None and kind in SIGNED) else ()
+    return tuple(dict.fromkeys((*(usual if required is None else required), *signed)))
+
+
+def _verify_logs(
+    path: Path | None,
+    mapping: Path,
+    *,
+    require: Sequence[str] | None,
+    trust: TrustAnchors,
+    signature: Path | None,
+    cells: int | None,
+) -> Verification:
+    """Verify logs, and the report of them at ``path`` if there is one."""
+    from epsilog.verification.logs import verify_logs
+
+    needed = tuple(REQUIRED_LOGS if require is None else require)
+    for name in needed:
+        check.one_of(LOG_EVIDENCE_KINDS)(require=name)
+    found = verify_logs(mapping, required=needed)
+    digests = log_digests(found)
+    if path is not None:
+        signed = read_signed(path, trust.keys, signature=signature)
+        compared = verify_log_report(read_file(path), found, trust=trust, signed=signed, cells=cells)
+        return replace(compared, files=digests)
+    assert found.evidence is not None
+    claim = found.evidence.claim
+    again = () if cells is None else (check_rigorous(claim.guarantee, claim.release, cells=cells),)
+    return replace(found.with_findings(again), claim=format_verified_claim(found), files=digests)
