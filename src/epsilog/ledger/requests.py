@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from epsilog.ledger.entries import hash_entry
 from epsilog.ledger.fields import Amount, Arg, Delta, PlanHash, PrivacyUnit, Relation, ReleaseField, Rounds, Simulation
-from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.terms.check import check_fields
+from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.codec import encode_canonical
 from epsilog.terms.fields import document_fields, list_fields
 
@@ -29,7 +28,7 @@ class ChargeRequest:
     simulation: Simulation = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
         if self.amount is not None and self.delta is not None:
             raise CheckError("delta", "left out where amount is given", repr(self.delta))
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from epsilog import numerics
 from epsilog.numerics.rounding import UNDERFLOW, round_outward
-from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
-from epsilog.terms.check import check_fields
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.terms.fields import Field, list_fields
 from epsilog.terms.messages import Message
 
@@ -96,7 +95,7 @@ class Release:
     assumes_of_statements: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
 
     @property
     def inner(self) -> tuple[Release, ...]:

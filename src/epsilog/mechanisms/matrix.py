@@ -22,7 +22,6 @@ from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.numerics.rounding import ONCE, round_down, round_outward, round_up
 from epsilog.terms import CheckError, NeighboringRelation, check
-from epsilog.terms.check import check_fields
 from epsilog.terms.fields import DOWN, Field, document_fields, term
 
 MOST_BUFFERS = 64  # a few are as good as any number
@@ -42,7 +41,7 @@ class ToeplitzStrategy:
     ]
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
         if not self.coefficients:
             raise CheckError("coefficients", "empty", "()", verb="not be")
         check.positive()(coefficients=self.coefficients[0])
@@ -58,7 +57,7 @@ class DenseStrategy:
     ]
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
         if not self.rows:
             raise CheckError("rows", "empty", "()", verb="not be")
         for t, row in enumerate(self.rows):
@@ -100,7 +99,7 @@ class BufferedToeplitzStrategy:
     ]
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
         if not 1 <= len(self.decays) <= MOST_BUFFERS:
             raise CheckError("decays", f"1 to {MOST_BUFFERS} numbers", f"{len(self.decays)}", verb="be")
         if len(self.weights) != len(self.decays):
@@ -158,7 +157,7 @@ class _Participation:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
 
     def batches(self, rounds: int) -> list[tuple[float, int]] | None:  # noqa: ARG002
         """Return the batches of a release of this many rounds: see ``Release.batches``."""
@@ -274,7 +273,7 @@ class MatrixMechanism(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/independent-participation",)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
         if isinstance(self.strategy, DenseStrategy) and len(self.strategy.rows) != self.rounds:
             raise CheckError("rounds", f"the number of rows, {len(self.strategy.rows)}", f"{self.rounds}")
         if (

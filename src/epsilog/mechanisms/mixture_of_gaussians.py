@@ -13,8 +13,7 @@ from epsilog.mechanisms.composition import Composed
 from epsilog.mechanisms.gaussian import MOST_NOISE, Gaussian
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.numerics.rounding import round_outward
-from epsilog.terms import CheckError, NeighboringRelation
-from epsilog.terms.check import check_fields
+from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.fields import DOWN, UP, Field, term
 
 EMPTY = Composed([])
@@ -63,7 +62,7 @@ class MixtureOfGaussians(Release):
     ]
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
         count = len(self.sensitivities)
         if not 1 <= count <= MOST_COMPONENTS:
             raise CheckError("sensitivities", f"1 to {MOST_COMPONENTS} numbers", f"{count}", verb="be")

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from epsilog import numerics
 from epsilog.mechanisms.base import Release, sensitivity_factor
-from epsilog.terms import NeighboringRelation
-from epsilog.terms.check import check_fields
+from epsilog.terms import NeighboringRelation, check
 from epsilog.terms.fields import UP, Field, term
 
 
@@ -47,7 +46,7 @@ class Staircase(Release):
     ] = 1.0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
         if self.gamma is None:
             object.__setattr__(self, "gamma", math.exp(-self.epsilon / 2) / (1 + math.exp(-self.epsilon / 2)))
 

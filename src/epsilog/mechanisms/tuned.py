@@ -15,7 +15,6 @@ from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.sampling import RandBelow
 from epsilog.numerics.rounding import LEAST, ONCE, round_down, round_up
 from epsilog.terms import CheckError, check
-from epsilog.terms.check import check_fields
 from epsilog.terms.fields import UP, Field, term
 from epsilog.terms.numerals import read_number
 
@@ -37,7 +36,7 @@ class TrialDistribution(ABC):
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check.check_fields(self)
 
     @abstractmethod
     def draw(self, below: RandBelow = secrets.randbelow) -> int:

@@ -15,7 +15,7 @@ import typing
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["MU", "PLANNED", "round_down", "round_up"]
+__all__ = ["ELEMENTARY", "MU", "PLANNED", "round_down", "round_outward", "round_up"]
 
 if typing.TYPE_CHECKING:
     import numpy as np
