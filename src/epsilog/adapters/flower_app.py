@@ -38,6 +38,20 @@ from epsilog.training.engines import make_engine
 from epsilog.training.engines.remote import TrainRequest, make_remote_engine
 from epsilog.training.site import Site, compute_upload
 
+__all__ = [
+    "FlowerSimulationTransport",
+    "FlowerTransport",
+    "build_simulation_client_app",
+    "build_site_client_app",
+    "decode_array",
+    "decode_request",
+    "encode_message",
+    "exchange_messages",
+    "name_clients",
+    "name_public_key",
+    "train_over_flower",
+]
+
 if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from epsilog.accounting import PointComparison
     from epsilog.plan import FederatedPlan, QueryPlan
 
-__all__ = ["QUESTIONS", "FederatedQuestion", "FederatedVerdict", "QueriesQuestion", "QueriesVerdict", "Question"]
+__all__ = [
+    "QUESTIONS",
+    "FederatedNoise",
+    "FederatedQuestion",
+    "FederatedVerdict",
+    "QueriesQuestion",
+    "QueriesVerdict",
+    "Question",
+]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
