@@ -16,7 +16,7 @@ from epsilog.ledger import verify_ledger
 from epsilog.plan import RegisteredPlan
 from epsilog.reports import build_report, format_statement
 from epsilog.terms import RecordError, codec
-from epsilog.verification import read_evidence, verify_evidence
+from epsilog.verification import Claim, read_evidence, verify_evidence
 
 module = importlib.import_module("epsilog.reports.report")
 
@@ -140,7 +140,7 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
     evidence = read_evidence(tmp_path / "run", tmp_path / "ledger.db")
     outcome = verify_evidence(evidence)
-    report = build_report(replace(evidence, plan=blank, records=()), outcome)
+    report = build_report(replace(outcome, evidence=replace(evidence, claim=Claim.from_plan(blank), records=())))
     assert report["identity"] == {"name": "drawn", "period": ""}
     assert report["claim"]["boundary"] == report["mechanism"]["training"] == report["mechanism"]["data"] == {}
     assert report["evidence"]["references"] == {}
@@ -148,8 +148,9 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     nothing = {"rounds": 0, "diverged": False, "score_name": "score"}
     assert report["result"] == nothing | dict.fromkeys(("test_loss", "test_score", "model_hash"))
     with pytest.raises(RecordError, match=r"owner\.json is not here"):
-        build_report(replace(evidence, owner=None), outcome)
-    assert build_report(replace(evidence, owner=replace(evidence.owner, utility=None)), outcome)["utility"] is None
+        build_report(replace(outcome, evidence=replace(evidence, owner=None)))
+    quiet = replace(evidence, owner=replace(evidence.owner, utility=None))
+    assert build_report(replace(outcome, evidence=quiet))["utility"] is None
 
 
 @pytest.mark.slow

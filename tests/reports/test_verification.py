@@ -25,6 +25,7 @@ from epsilog.reports import (
 from epsilog.reports.verification import COMPUTED, RECOMPUTE_TOLERANCE, REQUIRED_EVIDENCE, check_report
 from epsilog.terms import RecordError, codec
 from epsilog.verification import (
+    Claim,
     LedgerReader,
     TrustAnchors,
     bound_any_sampler,
@@ -116,15 +117,15 @@ def report_failed(content, books):
 @pytest.mark.slow
 def test_an_untouched_run_passes_in_every_form(files, books):
     whole = verify_run(files, books, required=("report", "ledger", "custody", "page"))
-    assert whole.verdict == "passed"
+    assert whole.status == "passed"
     assert "Adding or removing one school makes any set of results" in whole.claim
     for form in ("report.json", "report.html"):
         alone = verify_report(files[form], books)
-        assert alone.verdict == "not checked"
+        assert alone.status == "not checked"
         assert "Without custody.jsonl" in alone.claim
         assert verify_report(files[form], books, required=PUBLIC).status == "passed"
         unbound = verify_report(files[form], None)
-        assert unbound.verdict == "not checked"
+        assert unbound.status == "not checked"
         assert unbound.claim.startswith("No ledger was given, so nothing binds")
         assert verify_report(files[form], None, required=("report",)).status == "passed"
 
@@ -359,9 +360,9 @@ def test_attempts_are_counted_and_priced(another):
     evidence, ledger = another(make_plan(), seed=5, begun=(2, 3))
     found = verify_run(evidence, ledger)
     told = {f.check: f for f in found.findings}
-    assert found.verdict == "warned"
+    assert found.status == "warned"
     assert told["attempts"].verdict == "warned"
-    assert "round 2 was begun 2 times" in told["attempts"].message.lower()
+    assert "2 further attempts at rounds are recorded, at [2, 3]" in told["attempts"].message
     assert dict(told["attempts"].numbers) == {"rounds_begun": 4, "attempts": 6}
     (priced,) = [w for w in found.what_ifs if w.name == "every attempt released"]
     report = codec.parse_json(evidence["report.json"])
@@ -384,7 +385,7 @@ def test_a_sampler_that_broke_its_cap_leaves_the_price_of_every_round(another):
     assert {f.check for f in found.findings if f.verdict == "failed"} == {"participation"}
     alone = verify_report(evidence["report.json"], ledger, required=PUBLIC)  # the owner's own word is enough to fail
     assert [f.check for f in alone.findings if f.verdict == "failed"] == ["participation"]
-    left = bound_any_sampler(plan)
+    left = bound_any_sampler(Claim.from_plan(plan))
     assert left > plan.unamplified.upper
     report = codec.parse_json(evidence["report.json"])
     assert f"({left:.4g}"[:4] in report["claim"]["statement"]
