@@ -9,9 +9,11 @@ from functools import cache
 import pytest
 
 from epsilog import accounting
-from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, build_registered_plan, registered_plan
+from epsilog.ledger.cost import compute_cost
+from epsilog.ledger.requests import ChargeRequest
+from epsilog.plan import RegisteredPlan, build_registered_plan, registered_plan
 from epsilog.schemes import ClientLevelCentral, ClientLevelDistributed, ExampleLevelClientSide
-from epsilog.terms import CalibrationError, CheckError, Guarantee, NeighboringRelation, codec
+from epsilog.terms import OUTCOME_SHARE, CalibrationError, CheckError, Guarantee, NeighboringRelation, codec
 from epsilog.verification.plans import check_plan
 
 
@@ -207,3 +209,13 @@ def test_neighbours_that_a_scheme_has_no_price_for_are_refused(scheme, relation)
     found = check_plan(forged)
     assert found.verdict == "failed"
     assert f"no price for neighbours that differ as {relation.value} says" in found.message
+
+
+def test_a_plan_is_charged_at_least_what_it_claims():
+    """The charge was for the model alone: at epsilon 8 one run in ten paid a unit less and failed its own check."""
+    for index in range(24):
+        made = plan(noise_multiplier=0.7 + index / 300, rounds=5, epsilon="50")
+        request = ChargeRequest(made.release, made.guarantee.relation, delta="1e-5", plan_hash=made.hash)
+        charged = compute_cost(request, "approximate").amounts
+        assert Decimal(charged["epsilon"]) >= Decimal(made.guarantee.epsilon)
+        assert Decimal(charged["epsilon"]) - Decimal(made.guarantee.epsilon) < Decimal("2e-9")

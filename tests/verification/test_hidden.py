@@ -13,8 +13,7 @@ from tests.verification.test_statistics import CENTRAL, custody, poisson
 
 from epsilog.accounting import epsilon, expected_trials
 from epsilog.mechanisms import BinomialTrialCount
-from epsilog.plan import OUTCOME_SHARE
-from epsilog.terms import Finding, Guarantee, NeighboringRelation, Status
+from epsilog.terms import OUTCOME_SHARE, Finding, Guarantee, NeighboringRelation, Status
 from epsilog.verification import certified_run, get_published_verdict, publish, verify_evidence
 from epsilog.verification.hidden import CHECKS, RAREST, SMALLEST, compute_alarm, compute_plan_alarm
 

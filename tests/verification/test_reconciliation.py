@@ -10,9 +10,8 @@ from tests.verification.checked import applied, apply
 
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Repeated
-from epsilog.plan import OUTCOME_SHARE
 from epsilog.schemes import ClientLevelDistributed
-from epsilog.terms import NeighboringRelation, Status
+from epsilog.terms import OUTCOME_SHARE, NeighboringRelation, Status
 from epsilog.verification import Claim, Evidence, SimulatedUtility, bound_any_sampler, claim, publish, verify_evidence
 from epsilog.verification.charge_checks import LEDGER_CHECKS, check_charge, check_released
 from epsilog.verification.claim import certified_run, check_claim, check_delta

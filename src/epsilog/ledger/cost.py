@@ -17,7 +17,7 @@ from epsilog.ledger.amounts import Amounts, Number, get_decimals, get_renyi_orde
 from epsilog.ledger.cap_conversion import round_down_to_float, round_up_to_float
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.ledger.requests import ChargeRequest
-from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import OUTCOME_SHARE, CheckError, NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
@@ -254,10 +254,16 @@ def _compute_epsilon_cost(request: ChargeRequest, kind: str) -> Cost:
 
 
 def _account_request(request: ChargeRequest, delta: str) -> Cost:
-    """The accountant's certified upper bound, at a double that is at most the delta charged."""
+    """Bound epsilon at a double that is at most the charged delta.
+
+    A run under a registered plan publishes outcomes of checks besides its model: the rest of delta covers them.
+    """
     from epsilog.accounting import epsilon
 
-    interval = epsilon(request.release, delta=round_down_to_float(delta), relation=_relation(request))
+    at = round_down_to_float(delta)
+    if request.plan_hash is not None:
+        at *= 1 - OUTCOME_SHARE
+    interval = epsilon(request.release, delta=at, relation=_relation(request))
     return Cost({"epsilon": interval.upper, "delta": delta}, interval.method)
 
 

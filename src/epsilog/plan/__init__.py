@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
     from epsilog.plan.questions import QUESTIONS, Question
-    from epsilog.plan.registered_plan import OUTCOME_SHARE, RegisteredPlan, build_registered_plan
+    from epsilog.plan.registered_plan import RegisteredPlan, build_registered_plan
     from epsilog.plan.risk_metrics import RISK_GAP, compute_risk_metrics, fit_gaussian_dp_quickly
     from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
     from epsilog.plan.training_setup import TrainingLoop
@@ -59,7 +59,7 @@ _HOME = {
         "query_plan": "QueryNoiseComparison CrossoverRow QueryNoise QueryPlan QueryShare compare_query_noise queries",
         "query_sensitivity": "QuerySensitivity compute_query_sensitivity",
         "questions": "QUESTIONS Question",
-        "registered_plan": "OUTCOME_SHARE RegisteredPlan build_registered_plan",
+        "registered_plan": "RegisteredPlan build_registered_plan",
         "risk_metrics": "RISK_GAP compute_risk_metrics fit_gaussian_dp_quickly",
         "sentences": "grade_delta list_limits list_query_limits write_formula",
         "training_setup": "TrainingLoop",
@@ -69,7 +69,6 @@ _HOME = {
 }
 
 __all__ = [
-    "OUTCOME_SHARE",
     "QUESTIONS",
     "RISK_GAP",
     "CompositionPlan",

@@ -15,7 +15,16 @@ from typing import Any, Protocol, Self
 from epsilog.accounting import FederatedClosedForm, calibrate, epsilon, federated_closed_form
 from epsilog.mechanisms import BestOfTrials, Release, TrialDistribution
 from epsilog.schemes import Scheme
-from epsilog.terms import CalibrationError, CheckError, Guarantee, Interval, NeighboringRelation, check, codec
+from epsilog.terms import (
+    OUTCOME_SHARE,
+    CalibrationError,
+    CheckError,
+    Guarantee,
+    Interval,
+    NeighboringRelation,
+    check,
+    codec,
+)
 from epsilog.terms.charts import draw_interval_bar
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.notebook import render_html_table
@@ -25,8 +34,6 @@ PLAN_FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon",
 PLAN_FIELDS |= {"simulation", "details"}
 _NUMBER = re.compile(r"\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 DIGITS = 6  # significant digits of a calibrated noise multiplier
-OUTCOME_SHARE = 2.0**-32
-"""Share of delta that is kept for the published outcomes of the checks that read hidden draws."""
 
 
 class SchemeFactory(Protocol):
@@ -266,7 +273,7 @@ def _for_model(delta: float) -> float:
 def _with_outcomes(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
     """Bound epsilon at delta, reserving part of delta for the outcomes of checks on hidden draws."""
     alone = epsilon(release, delta=delta, relation=relation)
-    return replace(alone, upper=max(alone.upper, epsilon(release, delta=_for_model(delta), relation=relation).upper))
+    return replace(alone, upper=epsilon(release, delta=_for_model(delta), relation=relation).upper)
 
 
 def _least_noise(

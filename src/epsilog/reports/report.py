@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import Any
 
 from epsilog.mechanisms import Release
-from epsilog.plan import OUTCOME_SHARE, RegisteredPlan, plan_tuning, write_formula
+from epsilog.plan import RegisteredPlan, plan_tuning, write_formula
 from epsilog.reports.attack import build_audit_section
 from epsilog.reports.claim_metrics import VERSION, compute_claim_metrics
 from epsilog.reports.kinds import OF_LOGS, OF_RUNS, list_parts
@@ -30,7 +30,7 @@ from epsilog.reports.statements import (
     state_claim,
 )
 from epsilog.schemes.cohorts import PoissonSampler
-from epsilog.terms import CheckError, RecordError, RunArtifact, codec
+from epsilog.terms import OUTCOME_SHARE, CheckError, RecordError, RunArtifact, codec
 from epsilog.terms.disclosed import disclose
 from epsilog.verification import (
     Claim,

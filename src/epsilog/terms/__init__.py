@@ -16,7 +16,7 @@ from epsilog.terms.errors import (
     UnsupportedMechanismError,
 )
 from epsilog.terms.findings import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, ClaimEffect, Finding, Severity, Status
-from epsilog.terms.guarantee import Guarantee, NeighboringRelation
+from epsilog.terms.guarantee import OUTCOME_SHARE, Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.messages import Message
 from epsilog.terms.policy import DeltaChoice, DeltaPolicy, delta_finding
@@ -26,6 +26,7 @@ __all__ = [
     "COMMITMENT",
     "EVIDENCE_KINDS",
     "LOG_EVIDENCE_KINDS",
+    "OUTCOME_SHARE",
     "BudgetExceededError",
     "CalibrationError",
     "Canaries",

@@ -10,6 +10,9 @@ from epsilog.terms.fields import UP, Field
 from epsilog.terms.formatting import format_upper
 from epsilog.terms.notebook import render_html_table
 
+OUTCOME_SHARE = 2.0**-32
+"""Share of delta that a registered plan keeps for the published outcomes of checks on hidden draws."""
+
 
 class NeighboringRelation(StrEnum):
     """Which two data sets must be hard to tell apart.

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Release
-from epsilog.plan import OUTCOME_SHARE, RegisteredPlan
-from epsilog.terms import Finding, Interval, NeighboringRelation, Status, check, delta_finding
+from epsilog.plan import RegisteredPlan
+from epsilog.terms import OUTCOME_SHARE, Finding, Interval, NeighboringRelation, Status, check, delta_finding
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification.evidence import Claim, Evidence
 
@@ -33,7 +33,7 @@ def compute_claim_interval(claim: Claim) -> Interval:
     if claim.plan is None:
         return alone
     kept = compute_certified_interval(claim.release, guarantee.delta * (1 - OUTCOME_SHARE), guarantee.relation)
-    return replace(alone, upper=max(alone.upper, kept.upper))
+    return replace(alone, upper=kept.upper)
 
 
 def certified_run(plan: RegisteredPlan) -> Interval:

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from epsilog.accounting import expected_trials
-from epsilog.plan import OUTCOME_SHARE, RegisteredPlan
-from epsilog.terms import Finding, Guarantee, Status
+from epsilog.plan import RegisteredPlan
+from epsilog.terms import OUTCOME_SHARE, Finding, Guarantee, Status
 
 CHECKS = 2
 """Checks that read hidden draws: who was sampled, and the noise on an adaptive clip's counts."""
