@@ -98,4 +98,4 @@ def test_a_report_tells_it_as_a_word_and_is_built_again_on_any_day(tmp_path, mon
     found = verify_run(
         read_run_folder(tmp_path / "run"), LedgerReader.read(tmp_path / "ledger.db"), required=("report", "ledger")
     )
-    assert found.verdict is Status.PASSED
+    assert found.status is Status.PASSED

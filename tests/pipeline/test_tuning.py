@@ -260,7 +260,7 @@ def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_config, 
     outcome = go(write_config(*LOUD, sweep("fixed:2")), tmp_path)
     (found,) = (one for one in outcome.verification.findings if one.check == "attempts")
     assert found.verdict is Status.WARNED
-    assert "ound 3 was begun 2 times" in found.message
+    assert "1 further attempt at a round is recorded, at [3]" in found.message
 
 
 @pytest.mark.slow

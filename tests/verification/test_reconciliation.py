@@ -243,7 +243,7 @@ def test_each_attempt_is_told(run):
     assert found.message.startswith(
         "6 further attempts at rounds are recorded, at [2, 3, 4, 5, 6]; rounds [5, 6, 7] were begun and not released."
     )
-    assert attempts(dict.fromkeys(range(1, 5), 1) | {2: 2}).message.startswith("1 further attempts at rounds")
+    assert attempts(dict.fromkeys(range(1, 5), 1) | {2: 2}).message.startswith("1 further attempt at a round is")
     assert attempts(dict.fromkeys(range(1, 6), 1)).message.startswith("Rounds [5] were begun and not released.")
     assert attempts(dict.fromkeys(range(1, 5), 1)).verdict == "passed"
 

@@ -67,7 +67,8 @@ def check_attempts(evidence: Evidence) -> Finding:
     unreleased = [] if evidence.ledger is None else sorted(attempts.keys() - evidence.ledger.released.keys())
     if not further and not unreleased:
         return Finding("attempts/holds", Status.PASSED, "Every round was begun once.", numbers)
-    told = [f"{further} further attempts at rounds are recorded"] if further else []
+    counted = "1 further attempt at a round is" if further == 1 else f"{further} further attempts at rounds are"
+    told = [f"{counted} recorded"] if further else []
     if further and evidence.logs is None:
         told[0] += f", at {[number for number, times in sorted(attempts.items()) if times > 1][:5]}"
     told += [f"rounds {unreleased[:5]} were begun and not released"] if unreleased else []
