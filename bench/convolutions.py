@@ -28,8 +28,9 @@ if hasattr(os, "sched_setaffinity"):
 import jax
 import numpy as np
 
+from epsilog.schemes import LocalDPSGD
 from epsilog.training import Federation, LocalTraining, Randomness, Task
-from epsilog.training.engines import LocalDPSGD, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.models import build_model
 

@@ -101,7 +101,7 @@ def test_without_the_extra_everything_else_works(at, monkeypatch):
     def missing(part):
         raise EpsilogError("signatures need the extra `sign`: pip install 'cryptography>=43'")
 
-    monkeypatch.setattr("epsilog.signing.keys._cryptography", missing)
+    monkeypatch.setattr("epsilog.signing.keys._load_cryptography", missing)
     assert text_of("ledger", "checkpoint", "-l", "l.db").startswith("localhost/ledger\n4\n")
     text_of("ledger", "bundle", "-l", "l.db", "-o", "unsigned.bundle")
     assert verified("unsigned.bundle", "--require", "ledger")[0] == 0

@@ -136,7 +136,7 @@ def check_told(error, scopes):
     assert error.scope in scopes
     assert error.requested.keys() == error.available.keys() == error.caps.keys()
     assert error.shortfall or error.reason, "it does not say what is missing"
-    nobody_may = error.reason or "no cap is so high" in error.hint
+    nobody_may = error.reason or "no cap is high enough" in error.hint
     assert (error.owners == ()) is bool(nobody_may)
     assert set(error.owners) <= set(scopes)
     for part in (error.scope, "asked", "available", *error.owners):

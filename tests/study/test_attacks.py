@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from tests.study.conftest import central
 
+from epsilog.schemes import RawUpdate
 from epsilog.study import (
     AttackResult,
     CanaryExperiment,
@@ -21,7 +22,7 @@ from epsilog.study import (
 )
 from epsilog.study.experiment import ResultCells, StudyRun
 from epsilog.study.results import pool_z_score
-from epsilog.training.engines import CanaryClients, RawUpdate, RoundInputs, SplitEngine
+from epsilog.training.engines import CanaryClients, RoundInputs, SplitEngine
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.verification.audits import estimate_epsilon
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from epsilog.schemes import LocalDPSGD, NoisyUpdate, RawUpdate
 from epsilog.study import Backdoor, compute_attack_success, make_backdoored_engine
 from epsilog.study.backdoor import list_attackers, poison_task
 from epsilog.training import Randomness, train_without_charge
-from epsilog.training.engines import LocalDPSGD, NoisyUpdate, RawUpdate, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 
 BACKDOOR = Backdoor(attackers=3, features=(3,), value=12.0, target=1, boost=6.0)

@@ -16,6 +16,8 @@ from epsilog.schemes import (
     ClientLevelCorrelatedNoise,
     ClientLevelDistributed,
     ExampleLevelClientSide,
+    NoisyUpdate,
+    RawUpdate,
 )
 from epsilog.terms import Canaries, NeighboringRelation
 from epsilog.training import (
@@ -31,7 +33,7 @@ from epsilog.training import (
     train_without_charge,
 )
 from epsilog.training.canaries import make_canary_direction, make_canary_rows
-from epsilog.training.engines import NoisyUpdate, RawUpdate, RoundInputs, add_dropout, make_engine
+from epsilog.training.engines import RoundInputs, add_dropout, make_engine
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.remote import make_simulated_remote_engine
 from epsilog.training.models import build_model

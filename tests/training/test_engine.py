@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from epsilog.schemes import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral, LocalDPSGD, NoisyUpdate, RawUpdate
 from epsilog.training import Federation, Randomness, rounds
-from epsilog.training.engines import LocalDPSGD, NoisyUpdate, RawUpdate, RoundInputs, compiled, program
+from epsilog.training.engines import RoundInputs, compiled, program
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 

@@ -18,6 +18,8 @@ from epsilog.schemes import (
     ClientLevelCorrelatedNoise,
     ClientLevelDistributed,
     ExampleLevelClientSide,
+    NoisyUpdate,
+    RawUpdate,
 )
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, CustodyRecord, NeighboringRelation
 from epsilog.training import (
@@ -29,7 +31,7 @@ from epsilog.training import (
     run_rounds,
     train_without_charge,
 )
-from epsilog.training.engines import NoisyUpdate, RawUpdate, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.remote import SimulatedDraws, TrainRequest, make_remote_engine
 from epsilog.training.site import Site, make_function_site_engine, make_task_site_engine
 

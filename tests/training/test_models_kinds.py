@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tests.training.test_engine import agree, batches, noise, noisy_runs, updates
 
-from epsilog.schemes import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral, LocalDPSGD
 from epsilog.terms import CheckError
 from epsilog.training import Federation, LocalTraining, Randomness, Task, models, train_without_charge
-from epsilog.training.engines import LocalDPSGD, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 

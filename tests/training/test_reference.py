@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from epsilog.training.engines import RawUpdate, RoundInputs
+from epsilog.schemes import RawUpdate
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.reference import ReferenceEngine
 
 COHORT = np.array([2, 5])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.training.test_engine import COHORT, agree, batches, noise, noisy_runs, start, updates
 
-from epsilog.schemes import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral, LocalDPSGD, RawUpdate
 from epsilog.terms import CheckError, RecordError
 from epsilog.training import AuthorizedRun, LocalTraining, Randomness, ServerOptimizer, run_rounds, train_without_charge
-from epsilog.training.engines import LocalDPSGD, RawUpdate, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 from epsilog.training.server_optimizer import SCHEDULES, compute_learning_rate_factor

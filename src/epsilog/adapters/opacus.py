@@ -26,9 +26,10 @@ from epsilog.adapters import make_class_on_demand
 from epsilog.adapters.opacus_loop import require_scaled_noise
 from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.mechanisms.composition import flatten
+from epsilog.schemes import LocalDPSGD
 from epsilog.terms import CheckError, Interval, UnsupportedMechanismError, check
 from epsilog.training import LocalTraining, Randomness
-from epsilog.training.engines import LocalDPSGD, compute_gradients_or_nan, sum_clipped_examples
+from epsilog.training.engines import compute_gradients_or_nan, sum_clipped_examples
 from epsilog.training.models import (
     ROWS,
     ROWS_APART,

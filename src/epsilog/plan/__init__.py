@@ -125,3 +125,8 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(f"epsilog.plan.{_HOME[name]}"), name)
     raise AttributeError(f"module 'epsilog.plan' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -37,3 +37,8 @@ def __getattr__(name: str) -> Any:
 
         return create_app
     raise AttributeError(f"module 'epsilog.server' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -52,7 +52,8 @@ class WhatIf:
 def compute_what_ifs(evidence: Evidence) -> tuple[WhatIf, ...]:
     """Price the schedule under the facts that were observed rather than planned; estimates, labelled as such."""
     lists = bound_unamplified(evidence.claim).upper
-    message = f"Against whoever learns who took part, epsilon is at most {format_upper(lists)}."
+    given = "" if evidence.logs is None else ", if all else is as claimed"
+    message = f"Against whoever learns who took part, epsilon is at most {format_upper(lists)}{given}."
     found = _price_our_rounds(evidence) if evidence.logs is None else _price_logged_rounds(evidence)
     return *found, WhatIf("participation lists known", lists, message)
 

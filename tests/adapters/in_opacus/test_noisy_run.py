@@ -11,10 +11,10 @@ from torch import nn
 
 from epsilog.adapters.opacus import run_dp_sgd
 from epsilog.ledger import open_ledger
-from epsilog.schemes import ExampleLevelClientSide
+from epsilog.schemes import ExampleLevelClientSide, LocalDPSGD
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.training import Federation, LocalTraining, Task
-from epsilog.training.engines import LocalDPSGD, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.remote import TrainRequest
 from epsilog.training.engines.torch_engine import TorchEngine
 from epsilog.training.models import from_torch

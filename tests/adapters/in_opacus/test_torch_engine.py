@@ -10,7 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide
+from epsilog.schemes import (
+    ClientLevelCentral,
+    ClientLevelClientSide,
+    ExampleLevelClientSide,
+    LocalDPSGD,
+    NoisyUpdate,
+    RawUpdate,
+)
 from epsilog.terms import CheckError, ConfigError
 from epsilog.training import (
     Federation,
@@ -25,7 +32,7 @@ from epsilog.training import (
     insert_canaries,
     train_without_charge,
 )
-from epsilog.training.engines import LocalDPSGD, NoisyUpdate, RawUpdate, RoundInputs, make_engine, torch_engine
+from epsilog.training.engines import RoundInputs, make_engine, torch_engine
 from epsilog.training.engines.base import sum_clipped_examples
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.remote import SimulatedDraws, TrainRequest

@@ -122,6 +122,7 @@ def test_an_interrupt_at_any_bytecode_leaves_the_file_to_others(path, ledger, ot
     assert whole.count > 5000
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a signal inside a garbage collection
 def test_real_signals_lose_nothing_and_keep_no_lock(path, ledger, other):
     ledger.create_budget("acme", kind="pure", epsilon="100")
     charge(ledger, "first", 0.001)

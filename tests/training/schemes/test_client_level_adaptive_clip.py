@@ -10,9 +10,9 @@ from tests.verification.checked import applied, check_clipping, check_norms, of_
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
-from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral
+from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral, RawUpdate
 from epsilog.training import Randomness, require_matching_scheme, train_without_charge
-from epsilog.training.engines import RawUpdate, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.rounds import compute_next_round, make_initial_state
 

@@ -12,10 +12,10 @@ from scipy import linalg
 from epsilog.accounting import epsilon
 from epsilog.accounting.montecarlo import strategies
 from epsilog.mechanisms import BufferedToeplitzStrategy, GaussianDP, ToeplitzStrategy
-from epsilog.schemes import ClientLevelBufferedNoise
+from epsilog.schemes import ClientLevelBufferedNoise, RawUpdate
 from epsilog.terms import codec
 from epsilog.training import Randomness, require_matching_scheme, rounds, train_without_charge
-from epsilog.training.engines import RawUpdate, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.schemes import round_robin
 

@@ -12,10 +12,10 @@ from tests.verification.checked import check_participation
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import GaussianDP
-from epsilog.schemes import ClientLevelCorrelatedNoise
+from epsilog.schemes import ClientLevelCorrelatedNoise, RawUpdate
 from epsilog.terms import CustodyRecord
 from epsilog.training import Randomness, require_matching_scheme, rounds, sampling, train_without_charge
-from epsilog.training.engines import RawUpdate, RoundInputs
+from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.sampling import SamplerHistory
 from epsilog.training.schemes import round_robin

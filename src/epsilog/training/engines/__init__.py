@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from epsilog.schemes import LocalDPSGD, NoisyUpdate, RawUpdate, Upload
 from epsilog.terms import CheckError, check
 from epsilog.training.engines.base import (
     ClientStreams,
@@ -33,13 +32,9 @@ __all__ = [
     "ClippedSum",
     "DropoutEngine",
     "Engine",
-    "LocalDPSGD",
-    "NoisyUpdate",
-    "RawUpdate",
     "RoundInputs",
     "RowEngine",
     "SplitEngine",
-    "Upload",
     "add_client_noise",
     "add_dropout",
     "combine_sums",
