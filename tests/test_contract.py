@@ -147,6 +147,7 @@ def test_the_package_itself_gives_few_names_and_loads_them_when_they_are_used():
 
 def test_a_document_is_read_before_any_term_was_used():
     term = epsilog.to_json(epsilog.schemes.ClientLevelCentral(10, 0.5, 2, 1.0, 1.0))
-    code = f"import epsilog; print(epsilog.from_json({term!r}) is not None)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "True"
+    for source in ("epsilog", "epsilog.terms.codec"):
+        code = f"from {source} import from_json; print(type(from_json({term!r})).__name__)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "ClientLevelCentral"

@@ -77,8 +77,6 @@ __all__ = list(_HOME)
 def __getattr__(name: str) -> Any:
     """Imports a public name at its first use, so that ``import epsilog`` takes milliseconds."""
     if name in _HOME:
-        if name == "from_json":
-            importlib.import_module("epsilog.schemes")  # every term that a document may name is registered
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _PARTS:
         return importlib.import_module(_PARTS[name])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import json
 import math
 from collections.abc import Callable
@@ -112,6 +113,8 @@ def decode(data: Any) -> Any:
     if not isinstance(data, dict):
         raise CheckError("term", "a JSON object", repr(data))
     tag = data.get("type")
+    if isinstance(tag, str) and tag not in type_of:
+        importlib.import_module("epsilog.schemes")  # mechanisms and schemes register themselves when they are imported
     kind = type_of.get(tag) if isinstance(tag, str) else None
     if kind is None:
         raise CheckError("type", f"one of {', '.join(sorted(type_of))}", repr(data.get("type")))
