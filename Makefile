@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: run test test-all check lint prepared prepared-all bench docs wheel lock clean
 
-run: .venv/.run-ready ## install what the main job needs and run it: two programmes on real data, from plan to proof
+run: .venv/.run-ready ## install what the main job needs and run it: two run configs on real data, from plan to report
 	$(BIN)/epsilog run $$(scripts/demo-data fashion-mnist && echo examples/fashion.toml || echo examples/central.toml) examples/local.toml
 
 test: .venv/.dev-ready ## install everything, run all checks, then the tests that each change must pass
