@@ -1,13 +1,14 @@
 """What a reading of risk tells: rates of the best attack, and never more than the claim itself leaves."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from scipy import stats
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import ApproximateDP, Gaussian
-from epsilog.plan.risk_metrics import compute_risk_metrics
+from epsilog.plan.risk_metrics import _attack, compute_risk_metrics
 from epsilog.terms import NeighboringRelation
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -29,3 +30,11 @@ def test_no_rate_is_above_what_the_claim_leaves(release):
     assert [row["fpr"] for row in rows] == [0.001, 0.01]
     for row in rows:
         assert row["fpr"] <= row["tpr"] <= min(1.0, math.exp(claimed) * row["fpr"] * (1 + 1e-9) + 1e-6)
+
+
+def test_a_claim_caps_what_a_wider_curve_leaves():
+    wide = SimpleNamespace(tpr=lambda _: SimpleNamespace(upper=1.0))
+    for claimed in (0.0, 0.5, 3.0):
+        for row in _attack(wide, claimed, 1e-6):
+            assert row["tpr"] == pytest.approx(math.exp(claimed) * row["fpr"] + 1e-6, rel=1e-9)
+    assert [row["tpr"] for row in _attack(wide, math.inf, 1e-6)] == [1.0, 1.0]
