@@ -47,8 +47,15 @@ PARTS = (  # a file belongs to the first part that it lies in
     *("accounting/montecarlo", "terms", "numerics", "mechanisms", "accounting", "plan", "ledger", "training"),
     *("schemes", "queries", "signing", "verification", "reports", "pipeline", "adapters", "cli", "server"),
 )
-BESIDE = {"accounting": ("tests/oracles/",), "verification": ("tests/reports/",), "reports": ("tests/verification/",)}
-BESIDE |= {"numerics": ("tests/accounting/",), "mechanisms": ("tests/accounting/",), "schemes": ("tests/training/",)}
+BESIDE = {  # other folders of tests that a part's breakages meet
+    "numerics": ("tests/accounting/", "tests/mechanisms/"),
+    "mechanisms": ("tests/accounting/", "tests/numerics/"),
+    "accounting": ("tests/oracles/", "tests/numerics/", "tests/mechanisms/"),
+    "ledger": ("tests/server/",),
+    "schemes": ("tests/training/",),
+    "verification": ("tests/reports/",),
+    "reports": ("tests/verification/",),
+}
 RECORD = "EPSILOG_BREAKAGES_RECORD"  # where a recording run of pytest writes; names the file
 MOST_TESTS, FIRST_TESTS = 400, 12
 MEMORY = 6 << 30  # bytes that a run may take: a broken size can ask for all there is

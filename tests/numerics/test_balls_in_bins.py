@@ -39,7 +39,7 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 ADD, REPLACE, ZERO = NeighboringRelation
 quick = settings(max_examples=40, deadline=None)
 
-VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "balls_in_bins.json").read_text())["cases"]
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "balls_in_bins.json").read_text())["cases"]
 KNOWN = [
     (case["bins"], case["noise_multiplier"], case["epsilon"], AdjacencyType(case["direction"]), case["delta"])
     for case in VECTORS
