@@ -95,3 +95,9 @@ def test_delta_of_a_mix_is_the_known_sum():
         assert both.upper == pytest.approx(failing + (1 - failing) * alone.upper, rel=1e-12)
         assert compute_interval(Composition.of(mix, ADD_OR_REMOVE), DeltaAt(at), above=True)[0].upper >= both.lower
     assert ep.delta(mix, epsilon=3.0).upper == pytest.approx(failing, rel=1e-12)
+
+
+def test_nothing_remains_beside_a_certain_failure():
+    assert joint([(1.0, 1)]).remaining_delta(1.0) == (None, None)
+    assert joint([(0.25, 1)]).remaining_delta(0.25) == (0.0, 0.0)
+    assert joint([(0.25, 1)]).remaining_delta(0.125) == (None, None)

@@ -71,6 +71,12 @@ def test_a_plan_without_a_field_or_with_another_kind_of_value_is_refused(documen
             montecarlo.plan_from_json(other)
 
 
+def test_a_refused_plan_names_what_is_too_much(document):
+    document["trials"][0]["seen"] = 1
+    with pytest.raises(ValueError, match=r"wrote it: /trials/0/seen: nothing that this version states$"):
+        montecarlo.plan_from_json(document)
+
+
 def test_a_certificate_is_of_one_release_at_one_epsilon_in_both_directions(plan):
     one, other = plan.trials
     for wrong in (certificate_plan(noise=1.5), certificate_plan(epsilon=2.0)):
