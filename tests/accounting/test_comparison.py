@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 import epsilog as ep
 from epsilog.accounting import compare_profiles, fit_gaussian_dp, mu
-from epsilog.accounting.comparison import _excess, _sample_curves
+from epsilog.accounting.comparison import PointComparison, ProfileComparison, _excess, _sample_curves
 from epsilog.mechanisms import (
     BestOfTrials,
     Gaussian,
@@ -22,7 +22,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.questions import Bounds
 from epsilog.plan import compute_risk_metrics
-from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 RARE = PoissonSampled(Gaussian(0.3), 0.001)
@@ -148,3 +148,26 @@ def test_what_cannot_be_priced_or_carried_is_refused():
             fit_gaussian_dp(Laplace(1.0), slack=tolerance)
     with pytest.raises(CheckError):
         compare_profiles(Gaussian(1.0), Gaussian(2.0), deltas=[0.0])
+
+
+@pytest.mark.parametrize(
+    ("better", "excesses", "verdict"),
+    [
+        ({"first"}, (0.0, 1.0), "first"),
+        ({"first"}, (1.0, 1.0), "open"),
+        ({"second"}, (1.0, 0.0), "second"),
+        ({"second"}, (1.0, 1.0), "open"),
+        ({"first", "second"}, (0.0, 1.0), "neither"),
+        ({"first"}, (0.0, 0.0), "alike"),
+        (set(), (0.0, 1.0), "open"),
+    ],
+)
+def test_a_release_is_better_only_if_it_is_nowhere_easier_to_attack(better, excesses, verdict):
+    def one(value):
+        return Interval(value, value, method="exact", assumptions=(), relation=ADD, quantity="epsilon")
+
+    points = [
+        PointComparison(one(1.0), one({"first": 2.0, "second": 0.5, "open": 1.0}[name])) for name in sorted(better)
+    ]
+    points.append(PointComparison(one(1.0), one(1.0)))
+    assert ProfileComparison(tuple(points), (), *excesses, tolerance=0.5).verdict == verdict

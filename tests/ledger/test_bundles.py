@@ -155,6 +155,11 @@ def test_what_is_no_proof_is_refused(old, new):
         StoredCheckpoint.parse(REQUEST.replace(old, new))
 
 
+def test_a_proof_without_its_checkpoint_is_named_as_that():
+    with pytest.raises(CheckError, match="checkpoint must be below its proof, after an empty line"):
+        StoredCheckpoint.parse(REQUEST.partition("\n\n")[0])
+
+
 @pytest.mark.slow
 def test_a_checkpoint_proves_that_the_ledger_only_grew(documents, key):
     states = [Checkpoint.over(documents[:size], origin="o") for size in range(len(documents) + 1)]
