@@ -3,7 +3,7 @@ import pytest
 from epsilog.accounting import epsilon
 from epsilog.ledger import Headroom
 from epsilog.mechanisms import ApproximateDP, Composed, Gaussian, Laplace, PoissonSampled, PureDP, Repeated
-from epsilog.terms import BudgetExceededError, UnsupportedMechanismError
+from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, UnsupportedMechanismError
 
 STEP = PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01)
 
@@ -113,3 +113,13 @@ def test_nothing_fits_while_any_sum_is_above_its_cap(ledger):
     assert refused.value.shortfall == {"delta": "0.0000009"}
     assert "at most epsilon 0, delta 0 fits" in str(refused.value)
     assert refused.value.owners == ("acme",)
+
+
+def test_nothing_fits_below_a_retired_budget_whatever_is_asked(budget):
+    budget.create_budget("acme/old", kind="pure", epsilon="1")
+    budget.retire("acme/old", by="dora", reason="over")
+    for relation in (None, NeighboringRelation.REPLACE_ONE):
+        found = budget.what_fits("acme/old", PureDP(0.25), relation=relation)
+        assert (found.charges, found.available["epsilon"]) == (0, "0")
+    with pytest.raises(ConflictError):
+        budget.what_fits("acme", PureDP(0.25), relation=NeighboringRelation.REPLACE_ONE)
