@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epsilog.terms import CheckError
@@ -39,6 +39,7 @@ def test_the_pages_render_each_kind():
 
 
 @given(messages)
+@example(Message.of("method/training-loop@1", how="inf", rest=Message.read("a")))
 def test_documents_hold_it_as_json_and_as_text(message):
     assert Message.from_json(json.loads(json.dumps(message.to_json()))) == message
     assert Message.read(message.code) == message
