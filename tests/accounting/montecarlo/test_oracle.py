@@ -78,3 +78,11 @@ def test_an_answer_outside_its_proven_brackets_is_refused(monkeypatch, factor):
     for direction in oracle.DIRECTIONS:
         with pytest.raises(CalibrationError, match="outside its brackets"):
             priced(16, 1.0, 1.0, direction)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [(0.25, True), (0.0, True), (-1e-9, False), (math.nan, False), (math.inf, False)]
+)
+def test_a_method_that_breaks_down_claims_nothing(value, kept):
+    found, error = oracle._evaluate_method(lambda *_: (value, 1.0), 4, 0.5, 1.0)
+    assert (found == value and error < 1e-10) if kept else (math.isnan(found) and error == math.inf)

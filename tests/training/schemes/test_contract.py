@@ -24,6 +24,7 @@ from epsilog.schemes import (
     ExampleLevelClientSide,
     Scheme,
 )
+from epsilog.terms import CheckError
 from epsilog.training import Randomness
 from epsilog.training.engines import ClippedSum
 from epsilog.training.rounds import compute_next_round, make_initial_state
@@ -96,6 +97,14 @@ def is_of_size(draws, stddev):
 
 def test_every_scheme_has_a_case():
     assert {case.scheme.kind for case in CASES} == set(SCHEMES)
+
+
+@EVERY
+def test_no_rounds_hold_no_noisy_sums_and_fewer_than_none_are_refused(case):
+    assert case.scheme.noisy_sums(0) == 0
+    assert 1 <= case.scheme.noisy_sums(1) <= case.scheme.noisy_sums(case.scheme.rounds)
+    with pytest.raises(CheckError, match="rounds must be"):
+        case.scheme.noisy_sums(-1)
 
 
 @EVERY
