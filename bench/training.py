@@ -14,7 +14,7 @@ but the products of its dense layers, forward and backward (2 x rows x inputs x 
 the features): their FLOPs over the FLOPs a second that ``numpy.matmul`` (OpenBLAS, one thread) makes of these very
 shapes on this machine. The "share" is what a whole round reaches of it.
 
-Of these, one round or as much work is done after the other, so that all meet the same neighbours on a shared machine.
+Of these, one round or as much work is done after the other, so that all meet the same neighbors on a shared machine.
 "Compiling" is the CPU seconds of a first round beyond those of a second; it is in no other figure, and what it made is
 kept between runs where ``keep_compilations`` says so.
 
@@ -169,7 +169,7 @@ def products(model: Model) -> tuple[int, Work]:
 def whole_rounds(task: Task, scheme: Scheme, beside: dict[str, Work]) -> dict[str, float]:
     """CPU seconds of a client update: "whole" in rounds under a ledger on disk, and of other work after each of them.
 
-    The first time of each is left out. Turn by turn they meet the same neighbours on a shared machine.
+    The first time of each is left out. Turn by turn they meet the same neighbors on a shared machine.
     """
     spent: dict[str, list[float]] = {"whole": [], **{name: [] for name in beside}}
     began = time.process_time()

@@ -2,7 +2,7 @@
 
 A server imports the command line once and forks for every command. The child goes on as a fresh interpreter would: with
 its own folder, output and environment, through ``main``, and down to the interpreter's end. Only what is read of the
-environment while modules are imported, as colours and widths are, needs a server of its own.
+environment while modules are imported, as colors and widths are, needs a server of its own.
 """
 
 from __future__ import annotations

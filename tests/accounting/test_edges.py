@@ -94,7 +94,7 @@ def test_a_hair_below_the_largest_loss_something_is_left():
     assert 0 < delta(release, epsilon=most).upper < 1e-15
 
 
-def test_the_rate_of_true_positives_is_that_of_one_order_of_the_neighbours():
+def test_the_rate_of_true_positives_is_that_of_one_order_of_the_neighbors():
     """N(0) against 0.7 N(0) + 0.3 N(1/0.3) at FPR 0.3: the better order reaches 0.50925, by integrating both."""
     found = profile(PoissonSampled(Gaussian(0.3), 0.3)).tpr(0.3)
     assert 0.3 < found.lower <= 0.5092544 <= found.upper

@@ -39,7 +39,7 @@ def test_what_no_double_holds_is_infinite_above_and_the_largest_double_below():
     ),
     st.sampled_from([ADD, REPLACE]),
 )
-def test_the_interval_is_two_neighbouring_doubles_around_the_sum(parts, relation):
+def test_the_interval_is_two_neighboring_doubles_around_the_sum(parts, relation):
     far = 2 if relation is REPLACE else 1
     kinds = {"laplace": Laplace, "pure": PureDP, "discrete": lambda scale: DiscreteLaplace(scale, sensitivity=3)}
     costs = {

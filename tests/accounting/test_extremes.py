@@ -232,7 +232,7 @@ def test_mixes_hold_the_truth():
 
 
 @pytest.mark.slow
-def test_fixed_size_samples_lie_between_one_order_of_the_neighbours_and_both_together():
+def test_fixed_size_samples_lie_between_one_order_of_the_neighbors_and_both_together():
     """Both orders occur, so the truth is at least the worse of them; the share is not a double."""
     rng = np.random.default_rng(7)
     for _ in range(20):
@@ -368,7 +368,7 @@ def test_the_largest_mu_meets_its_goal(goal):
 
 
 @pytest.mark.parametrize("root", [0.0, 5e-324, 1e-310, 1e-30, 0.1, 1.0, 600.0])
-def test_a_bracket_ends_in_neighbours(root):
+def test_a_bracket_ends_in_neighbors(root):
     below, above = bisect_doubles(lambda x: x >= root, 0.0, 1000.0)
     assert above == (root or 5e-324)
     assert below == math.nextafter(above, 0)

@@ -1,4 +1,4 @@
-"""What a group loses: against what is known exactly, chains of random neighbours, and the ledger that charges it."""
+"""What a group loses: against what is known exactly, chains of random neighbors, and the ledger that charges it."""
 
 import math
 from itertools import pairwise
@@ -73,7 +73,7 @@ def test_a_zcdp_statement_grows_with_the_square_and_a_gaussian_stands_below():
 
 
 def chain(rng, units):
-    """Random neighbours, one after another."""
+    """Random neighbors, one after another."""
     laws = [rng.dirichlet(np.ones(4))]
     for _ in range(units):
         moved = laws[-1] * np.exp(rng.normal(0, 0.4, 4))
@@ -102,7 +102,7 @@ def broken(units_told):
     return found + (hockey_stick(laws[0], laws[3], upper.upper) > 0.01 * (1 + 1e-9))
 
 
-def test_no_chain_of_neighbours_tells_more_than_the_general_bound():
+def test_no_chain_of_neighbors_tells_more_than_the_general_bound():
     assert broken(3) == 0
 
 

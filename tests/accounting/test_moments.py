@@ -20,7 +20,7 @@ ORDERS = 1 + np.geomspace(1e-4, 1e4, 4_000)
 
 
 def divergences(p, q):
-    """Of two answers at each order, in both orders of the neighbours: shape (2, k)."""
+    """Of two answers at each order, in both orders of the neighbors: shape (2, k)."""
     both = []
     for yes, no in (((p, q), (1 - p, 1 - q)), ((q, p), (1 - q, 1 - p))):
         terms = [ORDERS * math.log(a) + (1 - ORDERS) * math.log(b) for a, b in (yes, no)]

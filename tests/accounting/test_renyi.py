@@ -161,7 +161,7 @@ def test_nothing_costs_nothing():
 @cache
 def attained(rho, order, epsilon):
     """Delta of the two answers with likelihood ratios e^u and e^-v whose divergence at the order is order rho, and
-    that have the largest; or, where there are none, of those that always say yes about one of the neighbours.
+    that have the largest; or, where there are none, of those that always say yes about one of the neighbors.
     """
     x, a, moment = mp.exp(epsilon), order, mp.exp(order * (order - 1) * rho)
     if order * rho >= epsilon + mp.log(a / (a - 1)):

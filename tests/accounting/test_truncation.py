@@ -1,4 +1,4 @@
-"""Truncated Poisson samples: above what neighbours of a handful of units really lose, and as dp-accounting composes."""
+"""Truncated Poisson samples: above what neighbors of a handful of units really lose, and as dp-accounting composes."""
 
 import math
 from collections import Counter
@@ -75,7 +75,7 @@ def hockey_stick(p, q, epsilon):
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * (X[1] - X[0]))
 
 
-def neighbours(relation, others):
+def neighbors(relation, others):
     match relation:
         case NeighboringRelation.ADD_OR_REMOVE_ONE:
             return [*others, 1.0], list(others)
@@ -93,14 +93,14 @@ def test_it_covers_every_handful_of_units(relation, q, most):
     noise = 1.0
     release = TruncatedPoissonSampled(Gaussian(noise), q, population=5, largest_batch=most)
     for others in ((0.0,) * 4, (-1.0,) * 4, (1.0,) * 4, (1.0, -1.0, 1.0, -1.0)):
-        one, other = (density(values, q, most, noise) for values in neighbours(relation, others))
+        one, other = (density(values, q, most, noise) for values in neighbors(relation, others))
         for epsilon in (0.0, 0.3, 1.0, 2.0):
             upper = ep.delta(release, epsilon=epsilon, relation=relation).upper
             assert max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon)) <= upper + 1e-9
 
 
 def test_leaving_the_cut_out_would_be_wrong():
-    one, other = (density(values, 0.6, 1, 1.0) for values in neighbours(ADD, (-1.0,) * 4))
+    one, other = (density(values, 0.6, 1, 1.0) for values in neighbors(ADD, (-1.0,) * 4))
     real = max(hockey_stick(one, other, 3.0), hockey_stick(other, one, 3.0))
     assert real > 20 * ep.delta(PoissonSampled(Gaussian(1.0), 0.6), epsilon=3.0).upper
 

@@ -89,7 +89,7 @@ def test_a_law_is_what_its_terms_say(law):
 
 
 def outcome_laws(rng):
-    """Two random neighbours: some outcomes that only one of them has, some hardly told apart."""
+    """Two random neighbors: some outcomes that only one of them has, some hardly told apart."""
     n = int(rng.integers(2, 6))
     p = rng.dirichlet(np.full(n, rng.choice([0.3, 1.0, 5.0])))
     q = p * np.exp(rng.normal(0, rng.choice([0.1, 0.6, 2.0]), n))
@@ -99,7 +99,7 @@ def outcome_laws(rng):
 
 
 def asking(p, q):
-    """One trial's answers, exact: its two neighbours are ``p`` and ``q``."""
+    """One trial's answers, exact: its two neighbors are ``p`` and ``q``."""
 
     def ask(one, question, above):
         if one.rounds > 1:  # all trials, shown: here the bound is to stand by itself

@@ -100,7 +100,7 @@ def test_their_figure_of_small_truncated_samples_lies_in_our_interval():
 @pytest.mark.parametrize(
     ("event", "relation", "says"),
     [
-        (events.RandomizedResponseDpEvent(0.1, 3), Theirs.ADD_OR_REMOVE_ONE, "its neighbours replace one unit"),
+        (events.RandomizedResponseDpEvent(0.1, 3), Theirs.ADD_OR_REMOVE_ONE, "its neighbors replace one unit"),
         (events.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), Theirs.REPLACE_ONE, "joins, leaves or"),
         (events.SingleEpochTreeAggregationDpEvent(1.0, 4), Theirs.ADD_OR_REMOVE_ONE, "a special one"),
         (events.SampledWithReplacementDpEvent(9, 2, events.GaussianDpEvent(1.0)), Theirs.REPLACE_ONE, "several times"),

@@ -136,4 +136,4 @@ def test_a_copy_is_the_one_that_the_library_makes():
         charge, state="started", by="anna"
     )
     with pytest.raises(KeyError):
-        state_json.replace_fields(charge, colour="red")
+        state_json.replace_fields(charge, color="red")

@@ -200,7 +200,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger = open_ledger(self.folder / "budget.db")
 
     @contextmanager
-    def as_modelled(self, expected):
+    def as_modeled(self, expected):
         if expected is None:
             yield
         else:
@@ -215,39 +215,39 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, scope=SCOPES, epsilon=EPSILONS, delta=DELTAS)
     def reserve(self, key, scope, epsilon, delta):
-        with self.as_modelled(self.model.reserve(key, scope, epsilon, delta, "reserved")):
+        with self.as_modeled(self.model.reserve(key, scope, epsilon, delta, "reserved")):
             amount = {"epsilon": epsilon, "delta": delta}
             self.ledger.reserve(scope, PureDP(float(epsilon)), key=key, rounds=3, amount=amount)
 
     @rule(key=KEYS, pick=PICKS)
     def start(self, key, pick):
         scope, name = self.model.named(key, pick)
-        with self.as_modelled(self.model.move(name, "reserved", "started")):
+        with self.as_modeled(self.model.move(name, "reserved", "started")):
             self.charge(key, scope).start()
 
     @rule(key=KEYS, pick=PICKS)
     def commit(self, key, pick):
         scope, name = self.model.named(key, pick)
-        with self.as_modelled(self.model.move(name, "started", "committed")):
+        with self.as_modeled(self.model.move(name, "started", "committed")):
             self.charge(key, scope).commit()
 
     @rule(key=KEYS, pick=PICKS)
     def cancel(self, key, pick):
         scope, name = self.model.named(key, pick)
-        with self.as_modelled(self.model.move(name, "reserved", "cancelled")):
+        with self.as_modeled(self.model.move(name, "reserved", "cancelled")):
             self.charge(key, scope).cancel("because")
 
     @rule(key=KEYS, scope=SCOPES)
     def register(self, key, scope):
-        with self.as_modelled(self.model.register(key, scope)):
+        with self.as_modeled(self.model.register(key, scope)):
             self.ledger.register_plan(scope, "ab" * 32, key=key)
 
     @rule(key=KEYS, pick=PICKS)
     def revoke(self, key, pick):
         scope, name = self.model.named(key, pick)
-        modelled = self.model.charges.get(name, {}).get("state") != "cancelled"  # else it depends on how it was
-        if modelled:
-            with self.as_modelled(self.model.close(name, ("reserved",), "cancelled")):
+        modeled = self.model.charges.get(name, {}).get("state") != "cancelled"  # else it depends on how it was
+        if modeled:
+            with self.as_modeled(self.model.close(name, ("reserved",), "cancelled")):
                 self.ledger.revoke(key, scope=scope, **ACT)
                 self.model.charges[name]["by another"] = True
 
@@ -255,13 +255,13 @@ class LedgerMachine(RuleBasedStateMachine):
     def abandon(self, key, pick):
         scope, name = self.model.named(key, pick)
         if self.model.charges.get(name, {}).get("state") not in ("abandoned", "decommissioned"):
-            with self.as_modelled(self.model.close(name, ("reserved", "started"), "abandoned")):
+            with self.as_modeled(self.model.close(name, ("reserved", "started"), "abandoned")):
                 self.ledger.abandon(key, scope=scope, **ACT)
 
     @rule(key=KEYS, pick=PICKS)
     def decommission(self, key, pick):
         scope, name = self.model.named(key, pick)
-        with self.as_modelled(self.model.close(name, ("committed", "abandoned", "decommissioned"), "decommissioned")):
+        with self.as_modeled(self.model.close(name, ("committed", "abandoned", "decommissioned"), "decommissioned")):
             self.ledger.decommission(key, scope=scope, **ACT)
 
     @rule(key=KEYS, pick=PICKS, late=st.booleans())
@@ -275,14 +275,14 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         now = datetime.now(UTC)
         self.charge(key, scope).hold(now - timedelta(hours=1) if late else now + timedelta(hours=1))
-        with self.as_modelled(None if late else ConflictError):
+        with self.as_modeled(None if late else ConflictError):
             self.ledger.expire(key, scope=scope)
         if late:
             charge |= {"state": "cancelled", "by another": True}
 
     @rule(scope=st.sampled_from(sorted(CAPS)), epsilon=st.sampled_from(["0.2", "0.5", "1", "2", "3.5"]))
     def change_cap(self, scope, epsilon):
-        with self.as_modelled(self.model.change_cap(scope, Decimal(epsilon))):
+        with self.as_modeled(self.model.change_cap(scope, Decimal(epsilon))):
             caps = {quantity: str(cap) for quantity, cap in self.model.caps[scope].items()} | {"epsilon": epsilon}
             self.ledger.change_cap(scope, **caps, **ACT)
 
@@ -301,20 +301,20 @@ class LedgerMachine(RuleBasedStateMachine):
     def retire(self, scope):
         above = [budget for budget in CAPS if scope.startswith(f"{budget}/")]
         gone = scope not in self.model.retired and self.model.is_retired(above)
-        with self.as_modelled(ConflictError if gone else None):
+        with self.as_modeled(ConflictError if gone else None):
             self.ledger.retire(scope, **ACT)
             self.model.retired.add(scope)
 
     @rule(key=KEYS, pick=PICKS, number=ROUNDS)
     def round_started(self, key, pick, number):
         scope, name = self.model.named(key, pick)
-        with self.as_modelled(self.model.round_started(name, number)):
+        with self.as_modeled(self.model.round_started(name, number)):
             self.charge(key, scope).round_started(number)
 
     @rule(key=KEYS, pick=PICKS, number=ROUNDS, output_hash=HASHES)
     def round_released(self, key, pick, number, output_hash):
         scope, name = self.model.named(key, pick)
-        with self.as_modelled(self.model.round_released(name, number, output_hash)):
+        with self.as_modeled(self.model.round_released(name, number, output_hash)):
             self.charge(key, scope).round_released(number, output_hash=output_hash)
 
     @rule()
@@ -328,8 +328,8 @@ class LedgerMachine(RuleBasedStateMachine):
             for quantity, cap in self.model.caps[balance.scope].items():
                 for name, states in SUMS.items():
                     found = getattr(balance, name)
-                    modelled = self.model.held(balance.scope, quantity, states)
-                    assert Decimal("0" if found is None else found[quantity]) == modelled
+                    modeled = self.model.held(balance.scope, quantity, states)
+                    assert Decimal("0" if found is None else found[quantity]) == modeled
                 aside = balance.set_aside
                 assert Decimal("0" if aside is None else aside[quantity]) == self.model.set_aside(
                     balance.scope, quantity
@@ -348,14 +348,14 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def charges_agree(self):
-        for (scope, key), modelled in self.model.charges.items():
-            if modelled["state"] == "registered":
+        for (scope, key), modeled in self.model.charges.items():
+            if modeled["state"] == "registered":
                 assert self.ledger.find(key, scope=scope) is None
                 continue
             charge = self.charge(key, scope)
-            assert charge.state == modelled["state"]
-            assert set(charge.rounds_started) == modelled["started"]
-            assert charge.rounds_released == modelled["released"]
+            assert charge.state == modeled["state"]
+            assert set(charge.rounds_started) == modeled["started"]
+            assert charge.rounds_released == modeled["released"]
 
     def teardown(self):
         if hasattr(self, "ledger"):

@@ -378,7 +378,7 @@ def test_a_stated_amount_is_at_least_what_is_proved_at_every_order(ledger):
     assert dict(charge.amounts["rdp"]) == {"rdp_2": "1.01", "rdp_8": "4.01"}
 
 
-def test_a_charge_below_what_neighbours_attain_is_found(place, ledger, monkeypatch):
+def test_a_charge_below_what_neighbors_attain_is_found(place, ledger, monkeypatch):
     ledger.create_budget("a", kind="rdp", rdp_2="10", rdp_8="50")
     monkeypatch.setattr("epsilog.accounting.rdp", lambda *given, relation: 0.999 * rdp(*given, relation=relation))
     ledger.charge("a", SAMPLED, key="1")

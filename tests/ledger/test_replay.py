@@ -116,30 +116,30 @@ def test_no_byte_of_an_entry_can_be_flipped(told, every):
     assert tried > 5000 // every
 
 
-def neighbours(value, every):
+def neighbors(value, every):
     """Every value that differs in one bit of a number, in one byte of a text or in one part of a tuple or a round."""
     if isinstance(value, str):
         yield from flips(value, every)
     elif isinstance(value, int):
         yield from (value ^ (1 << bit) for bit in range(48))
     elif isinstance(value, RoundState):
-        for parts in neighbours((value.number, value.attempts, value.output_hash), every):
+        for parts in neighbors((value.number, value.attempts, value.output_hash), every):
             yield RoundState(*parts)
     elif isinstance(value, tuple):
         for place, part in enumerate(value):
-            for changed in neighbours(part, every):
+            for changed in neighbors(part, every):
                 yield (*value[:place], changed, *value[place + 1 :])
 
 
 def states(stored, every):
     """Every state that differs in one byte or bit of one row."""
-    for head in neighbours(stored.head, every):
+    for head in neighbors(stored.head, every):
         yield replace(stored, head=head)
     for table in ("balances", "charges", "rounds"):
         rows = getattr(stored, table)
         for name, row in rows.items():
             others = {each: rows[each] for each in rows if each != name}
-            for changed_name, changed_row in neighbours((name, row), every):
+            for changed_name, changed_row in neighbors((name, row), every):
                 yield replace(stored, **{table: {**others, changed_name: changed_row}})
 
 

@@ -123,7 +123,7 @@ def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(stor
         assert session.head()[0] == 1
 
 
-def test_what_lies_below_a_scope_is_told_apart_from_its_neighbours(store):
+def test_what_lies_below_a_scope_is_told_apart_from_its_neighbors(store):
     with store.writing() as session:
         session.put_balances([budget(scope) for scope in dict.fromkeys(SCOPES)])
     with store.reading() as session:

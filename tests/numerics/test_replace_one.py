@@ -113,8 +113,8 @@ def test_edges_of_the_ratio_lie_where_the_ratio_has_their_value():
         assert masses.p == pytest.approx(masses.q[::-1], rel=1e-6, abs=1e-12)
 
 
-def laplace(x, centre, noise):
-    return np.exp(-abs(x - centre) / noise) / (2 * noise)
+def laplace(x, center, noise):
+    return np.exp(-abs(x - center) / noise) / (2 * noise)
 
 
 def integrated_laplace(noise, share, at):
@@ -185,7 +185,7 @@ def brute(noise, size, share, at):
     )
 
 
-def normalised(weights):
+def normalized(weights):
     total = math.fsum(weights.values())
     return {x: w / total for x, w in weights.items()}
 
@@ -194,10 +194,10 @@ def normalised(weights):
 @pytest.mark.parametrize(
     ("release", "noise"),
     [
-        (DiscreteLaplace(2.0, 3), normalised({x: math.exp(-abs(x) / 2.0) for x in range(-90, 91)})),
-        (DiscreteLaplace(0.7, 1), normalised({x: math.exp(-abs(x) / 0.7) for x in range(-40, 41)})),
-        (DiscreteGaussian(1.3, 2), normalised({x: math.exp(-x * x / (2 * 1.3**2)) for x in range(-20, 21)})),
-        (DiscreteGaussian(4.0, 1), normalised({x: math.exp(-x * x / 32) for x in range(-50, 51)})),
+        (DiscreteLaplace(2.0, 3), normalized({x: math.exp(-abs(x) / 2.0) for x in range(-90, 91)})),
+        (DiscreteLaplace(0.7, 1), normalized({x: math.exp(-abs(x) / 0.7) for x in range(-40, 41)})),
+        (DiscreteGaussian(1.3, 2), normalized({x: math.exp(-x * x / (2 * 1.3**2)) for x in range(-20, 21)})),
+        (DiscreteGaussian(4.0, 1), normalized({x: math.exp(-x * x / 32) for x in range(-50, 51)})),
     ],
     ids=["laplace", "laplace-of-one", "gaussian", "gaussian-of-one"],
 )

@@ -18,7 +18,7 @@ def noting(holds):
 
 
 @pytest.mark.parametrize("root", [5e-324, 1e-300, 0.1, 1.0, 7e200])
-def test_a_bracket_ends_at_neighbouring_doubles(root):
+def test_a_bracket_ends_at_neighboring_doubles(root):
     low, high = bisect_doubles(lambda x: x >= root, 0.0, 1e300)
     assert (low, high) == (math.nextafter(root, 0.0), root)
 

@@ -51,7 +51,7 @@ def chances(scores, noise):
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "gumbel"])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_no_neighbours_of_a_noisy_maximum_lose_more_and_some_lose_nearly_all(noise, monotone):
+def test_no_neighbors_of_a_noisy_maximum_lose_more_and_some_lose_nearly_all(noise, monotone):
     eps = 1.6  # of scale 1: a score moves by eps / 2
     rng = np.random.default_rng(3)
     release, worst = ReportNoisyMax(eps, noise, monotone), 0.0

@@ -40,7 +40,7 @@ def seen(rows):
 
 
 def worst(channel, units, epsilons):
-    """The largest deltas over all data sets of so many units, and all neighbours."""
+    """The largest deltas over all data sets of so many units, and all neighbors."""
     found = np.zeros(len(epsilons))
     for others in itertools.combinations_with_replacement(channel, units - 1):
         laws = [seen([row, *others]) for row in channel]

@@ -116,7 +116,7 @@ def test_a_level_that_the_scheme_does_not_protect_is_refused(written):
 
 
 @pytest.mark.slow
-def test_visits_are_weighed_only_where_sizes_are_public_and_neighbours_keep_them(written):
+def test_visits_are_weighed_only_where_sizes_are_public_and_neighbors_keep_them(written):
     cap, kept = ("nominal_examples", "example_cap = 20\nnominal_examples"), ('"add-or-remove-one"', '"zero-out"')
     said = ("privacy_unit = ", "sizes_are_public = true\nprivacy_unit = ")
     assert "training.example_cap must be absent, or sizes_are_public" in refusal(written(cap, kept, name="visits"))

@@ -50,7 +50,7 @@ def test_odds_exceed_what_is_told_with_a_chance_of_delta_at_most(mu, delta):
     told = plan.bound_log_odds_factor(profile(GaussianDP(mu)), delta)
 
     def beyond(log):
-        """The chance that odds move further, either way; the second is in favour of what is not true."""
+        """The chance that odds move further, either way; the second is in favor of what is not true."""
         return tail(mu, log) + norm.cdf((-log - mu * mu / 2) / mu)
 
     assert beyond(told) <= delta * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Sensitivities, against enumeration over every pair of neighbours of a small data set."""
+"""Sensitivities, against enumeration over every pair of neighbors of a small data set."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_sensitivities(asked, value):
     assert plan.compute_query_sensitivity(asked.pop("query"), **asked).value == pytest.approx(value)
 
 
-def test_sensitivity_bounds_every_pair_of_neighbours():
+def test_sensitivity_bounds_every_pair_of_neighbors():
     """By enumeration: a unit has up to two rows with values in {-3, 1, 2}, the rest of the data does not matter."""
     rows = [[], *([a] for a in (-3, 1, 2)), *([a, b] for a in (-3, 1, 2) for b in (-3, 1, 2))]
     for kind, of in (("count", len), ("sum", sum)):

@@ -188,8 +188,8 @@ SHARED = ClientLevelDistributed(12, 4, 3, 4, 2, 0.2, 1e-3, 32, 30.0)
 
 @pytest.mark.parametrize("scheme", [TURNS, SHARED], ids=["cyclic", "distributed"])
 @pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE])
-def test_neighbours_that_a_scheme_has_no_price_for_are_refused(scheme, relation):
-    """One client more moves everybody's turn: no accountant's answer for such neighbours would be about the scheme."""
+def test_neighbors_that_a_scheme_has_no_price_for_are_refused(scheme, relation):
+    """One client more moves everybody's turn: no accountant's answer for such neighbors would be about the scheme."""
     given = {
         "name": "p",
         "noise_multiplier": 30.0,
@@ -208,7 +208,7 @@ def test_neighbours_that_a_scheme_has_no_price_for_are_refused(scheme, relation)
     forged = replace(made, guarantee=replace(made.guarantee, relation=relation))
     found = check_plan(forged)
     assert found.verdict == "failed"
-    assert f"no price for neighbours that differ as {relation.value} says" in found.message
+    assert f"no price for neighbors that differ as {relation.value} says" in found.message
 
 
 def test_a_plan_is_charged_at_least_what_it_claims():

@@ -1,4 +1,4 @@
-"""Every pair of tiny neighbouring frames, and the exact laws of what is shown of them: no ratio is above its price."""
+"""Every pair of tiny neighboring frames, and the exact laws of what is shown of them: no ratio is above its price."""
 
 import itertools
 import math
@@ -58,7 +58,7 @@ def frame(*contributed):
 
 
 def moves(query, rows, relation):
-    """How far each pair of neighbours moves each sum, in steps, among the same other unit's rows."""
+    """How far each pair of neighbors moves each sum, in steps, among the same other unit's rows."""
     parts = list_noisy_sums(query, rows, relation)
     other = (3, "x", -7)[: rows + 1]
 
@@ -107,7 +107,7 @@ def stated(release):
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: type(query).__name__)
-def test_no_neighbour_moves_an_answer_further_than_its_price(query, relation, rows, kind):
+def test_no_neighbor_moves_an_answer_further_than_its_price(query, relation, rows, kind):
     plan, loss = losses(query, rows, relation, kind)
     told, promised = TOLD[kind], stated(plan.release)
     if promised is None:
@@ -133,7 +133,7 @@ def test_no_neighbour_moves_an_answer_further_than_its_price(query, relation, ro
     ],
     ids=lambda query: type(query).__name__,
 )
-def test_some_neighbours_lose_nearly_all_that_is_charged(query, relation, kind):
+def test_some_neighbors_lose_nearly_all_that_is_charged(query, relation, kind):
     """A control: with noise 1% smaller the test above would fail."""
     assert losses(query, 1, relation, kind)[1] > 0.99 * float(TOLD[kind])
 

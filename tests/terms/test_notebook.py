@@ -104,22 +104,22 @@ def test_verdicts_runs_and_audits_are_shown(registered):
     assert cells(audit._repr_html_())[1] != "0"
 
 
-def luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+def luminance(color):
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("behind", ["#ffffff", "#14171a"])
-@pytest.mark.parametrize("colour", [CLAIM, ESTIMATE, SPENT, OVER])
-def test_colours_stand_out_from_light_and_from_dark(colour, behind):
-    light, dark = sorted((luminance(colour), luminance(behind)), reverse=True)
-    assert (light + 0.05) / (dark + 0.05) >= 3  # what WCAG asks of graphics; text has the colour of the place
+@pytest.mark.parametrize("color", [CLAIM, ESTIMATE, SPENT, OVER])
+def test_colors_stand_out_from_light_and_from_dark(color, behind):
+    light, dark = sorted((luminance(color), luminance(behind)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 3  # what WCAG asks of graphics; text has the color of the place
 
 
-def edge(bar, colour):
+def edge(bar, color):
     """Where a tick of a bar stands."""
-    (path,) = [part for part in bar if part.get("stroke") == colour]
+    (path,) = [part for part in bar if part.get("stroke") == color]
     return float(re.match(r"M([\d.]+)", path.get("d"))[1])
 
 

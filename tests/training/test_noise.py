@@ -39,7 +39,7 @@ def test_uniforms_are_uniform_and_never_reach_the_ends(source):
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=["simulated", "os"])
-def test_neighbouring_normals_are_uncorrelated(source):
+def test_neighboring_normals_are_uncorrelated(source):
     draws = source.stream("noise", 1).normals((2, 20_000))
     assert abs(np.corrcoef(draws)[0, 1]) < 5 / np.sqrt(20_000)
     assert abs(np.corrcoef(draws[0][:-1], draws[0][1:])[0, 1]) < 5 / np.sqrt(20_000)

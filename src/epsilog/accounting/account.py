@@ -369,7 +369,7 @@ def epsilon(
     Args:
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
         delta: failure probability, in [0, 1); of an array or a list, each, in an answer of its shape.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         gap: the relative width to aim for.
         group: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
 

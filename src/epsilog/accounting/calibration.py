@@ -59,7 +59,7 @@ def calibrate(
         advantage: the goal for TPR - FPR of the best attack, in (0, 1).
         tpr: the goal for the true positive rate of the best attack, with ``fpr``.
         fpr: its false positive rate, with ``tpr``.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         low: the least value to try; found by search when blank.
         high: the largest value to try; found by search when blank.
         tolerance: how close, relatively, to the exact answer to stop; whole numbers are exact.
@@ -377,7 +377,7 @@ def epsilon_curve(
         step: one round.
         rounds: how often it is repeated: a list, a range, an array.
         delta: failure probability, in [0, 1); a series goes with ``rounds`` as two arrays of NumPy's do.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         gap: the relative width to aim for.
         group: the most units that one person holds, as in ``epsilon``.
 

@@ -53,7 +53,7 @@ class GaussianDPFit:
         beyond: whatever test is made, its true positive rate is at most that of the best test against mu-GDP at a false
             positive rate higher by so much, plus so much. At 0 the release is mu-GDP.
         regret: the same the other way round: by so much at most mu overstates what an attacker gains.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
     """
 
     mu: float
@@ -142,7 +142,7 @@ def fit_gaussian_dp(
     Args:
         release: what is released.
         slack: what ``beyond`` may be, in [1e-4, 0.1]; Gaussians alone need none.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         gap: the relative width to aim for in each delta.
         places: of the curve that are looked at, at most, from 10 on: fewer are faster, and leave larger errors.
 
@@ -190,10 +190,10 @@ def compare_profiles(
 
     Args:
         first: a release.
-        second: another, for the same neighbours.
+        second: another, for the same neighbors.
         deltas: where epsilons are compared, each in (0, 1).
         fprs: where true positive rates are compared, each in (0, 1).
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         tolerance: a negligible excess, in [1e-4, 0.1].
         gap: the relative width to aim for.
 

@@ -73,7 +73,7 @@ class Intervals:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Which data sets are neighbours."""
+        """Which data sets are neighbors."""
         return self.points[0].relation
 
     @property

@@ -38,7 +38,7 @@ class PrivacyProfile:
 
     Attributes:
         release: what is released.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         gap: the relative width to aim for in each number.
     """
 
@@ -88,7 +88,7 @@ class PrivacyProfile:
     def tpr(self, fpr: float | ArrayLike) -> Interval | Intervals:
         """Bound the true positive rate of the best test at the false positive rate ``fpr``, or each of a series.
 
-        Neighbours are taken in the order that helps the attacker more: either of them may be the one to be detected.
+        Neighbors are taken in the order that helps the attacker more: either of them may be the one to be detected.
 
         Source: Dong, Roth & Su 2019, Proposition 6 (arXiv:1905.02383), for each order by itself; the lower bound by
         convexity (docs/accounting/certified-bounds.md, section 6).
@@ -173,14 +173,14 @@ class PrivacyProfile:
         return replace(rate, lower=1 - rate.upper, upper=1 - rate.lower, quantity="fnr")
 
     def group_delta(self, *, units: int, epsilon: float) -> Interval:
-        """Bounds delta at ``epsilon`` for neighbours that differ in up to ``units`` units: group privacy.
+        """Bounds delta at ``epsilon`` for neighbors that differ in up to ``units`` units: group privacy.
 
         Source: docs/accounting/groups.md.
         """
         return self._of_group(units, DeltaAt(check.at_least(0, check.DOWN)(epsilon=epsilon)))
 
     def group_epsilon(self, *, units: int, delta: float) -> Interval:
-        """Bounds epsilon at ``delta`` for neighbours that differ in up to ``units`` units.
+        """Bounds epsilon at ``delta`` for neighbors that differ in up to ``units`` units.
 
         >>> from epsilog.mechanisms import Gaussian
         >>> curve = profile(Gaussian(noise_multiplier=8.0))

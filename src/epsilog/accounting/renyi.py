@@ -74,7 +74,7 @@ def _check_orders(orders: Array) -> Array:
 
 
 def rdp_lower_bound(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array | None:
-    """Bounds from below the Renyi divergence that some neighbours attain, in nats; shape (k,) to (k,).
+    """Bounds from below the Renyi divergence that some neighbors attain, in nats; shape (k,) to (k,).
 
     It sums the parts with an exact divergence ``rdp``, in the direction that is larger for each of them. Divergences of
     products of fixed distributions add up, and none is negative. A statement counts as the largest release that
@@ -120,7 +120,7 @@ def renyi_epsilon(
     Args:
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
         delta: failure probability, in (0, 1).
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         orders: Renyi orders, all above 1; shape (k,).
 
     Returns:

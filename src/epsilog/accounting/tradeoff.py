@@ -1,4 +1,4 @@
-"""The best test between two neighbours: its true positive rate at a false positive rate, bounded from both sides.
+"""The best test between two neighbors: its true positive rate at a false positive rate, bounded from both sides.
 
 For one ordered pair (P, Q), with D(t) = sup over A of P(A) - t Q(A),
 
@@ -79,7 +79,7 @@ class _Cut(NamedTuple):
 
 
 def bound_tprs(composition: Composition, fpr: float, *, gap: float, work: WorkCounter) -> list[RateBounds]:
-    """Bounds the rate of the best test for each order of the neighbours; the worst counts.
+    """Bounds the rate of the best test for each order of the neighbors; the worst counts.
 
     Raises:
         UnsupportedMechanismError: a part has no proven pair under this relation.

@@ -1,7 +1,7 @@
 """Truncated samples as untruncated ones, and the probability of any truncation.
 
 Whether a sample is cut depends on coins alone. Drawn with the same coins, a run that truncates and one that does not
-show the same unless some sample is too large, which has at most the chance c under either of two neighbours. So their
+show the same unless some sample is too large, which has at most the chance c under either of two neighbors. So their
 deltas differ by at most c (1 + e^epsilon), whichever units a cut leaves out, and whatever earlier outputs steer: Chua
 et al. 2024 (arXiv:2411.04205), Theorem 3.3; docs/accounting/certified-bounds.md, 1.9.
 """
@@ -29,7 +29,7 @@ class TruncationProbability:
     """The chance that any sample of a run is cut, bounded from above.
 
     Attributes:
-        chance: at most this, for either of two neighbours.
+        chance: at most this, for either of two neighbors.
     """
 
     chance: float

@@ -147,7 +147,7 @@ def _tests(
 ) -> list[float]:
     """Lower bounds by orders that put unlikely outcomes on top and the likely ones right below, or on top themselves.
 
-    "Unlikely" and "likely" compare a data set with its neighbour: two ends of the same likelihood ratio.
+    "Unlikely" and "likely" compare a data set with its neighbor: two ends of the same likelihood ratio.
     """
     shift, at = shifted
     if not math.isfinite(shift) or one.uncut is not None or one.enclosed is not None:

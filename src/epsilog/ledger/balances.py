@@ -35,7 +35,7 @@ class Balance:
         scope: its position in the tree.
         kind: pure, approximate, zcdp, gdp or rdp.
         relation: the neighboring relation under which everything in it is accounted.
-        privacy_unit: what one neighbour differs in; None if not stated.
+        privacy_unit: what one neighbor differs in; None if not stated.
         simulation: whether it takes charges of simulations, and those only.
         caps: the limit.
         reserved: promised to charges that have not started.

@@ -193,7 +193,7 @@ def bound_cost_below(request: ChargeRequest, kind: str, charged: Amounts) -> Amo
 
     The epsilon is the accountant's certified lower bound at the delta that was charged, and that delta is at least what
     was asked for. Under zCDP and GDP budgets it is the rho or mu squared of Gaussians, or of the statement; under RDP
-    budgets the divergence that some neighbours attain.
+    budgets the divergence that some neighbors attain.
     """
     from epsilog.accounting import epsilon, mu, rdp_lower_bound
     from epsilog.numerics.rounding import MU, round_down

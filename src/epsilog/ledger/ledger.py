@@ -140,7 +140,7 @@ class Ledger(LedgerView):
             kind: ``pure`` (epsilon), ``approximate`` (epsilon, delta), ``zcdp`` (rho), ``gdp`` (mu_squared) or ``rdp``
                 (``rdp_2`` at Renyi order 2, ``rdp_8`` at 8, and so on: the orders that are named here).
             relation: the neighboring relation of everything charged to it.
-            privacy_unit: what one neighbour differs in; None leaves it unsaid.
+            privacy_unit: what one neighbor differs in; None leaves it unsaid.
             simulation: takes charges of simulations, and those only.
             quota: whether the nearest budget above sets this cap aside as a share that others under it cannot use.
             orders: Renyi orders of an rdp budget that promises epsilon and delta; None for every other budget.
@@ -185,7 +185,7 @@ class Ledger(LedgerView):
         Raises:
             BudgetExceededError: a budget above cannot cover a block.
             ConflictError: the budgets above are of more than one kind; or there are charges or budgets here already.
-            CheckError: neighbours replace one unit by another, or the budget above states no privacy unit.
+            CheckError: neighbors replace one unit by another, or the budget above states no privacy unit.
         """
         return _budget(self, self.execute(commands.DeclarePartition(scope, caps=caps, by=by, reason=reason)))
 

@@ -39,7 +39,7 @@ class RandomizedResponse(Release):
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Three answers: against the truth, neither, and the truth."""
         if relation is not NeighboringRelation.REPLACE_ONE:
-            reason = "its neighbours replace one unit"
+            reason = "its neighbors replace one unit"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
         return numerics.responses.build_randomized_response_pair(self.flip_probability, self.categories)
 
@@ -50,5 +50,5 @@ class RandomizedResponse(Release):
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """Three answers: against the truth, neither, and the truth."""
         if relation is not NeighboringRelation.REPLACE_ONE:
-            raise UnsupportedMechanismError(self, method="RDP", reason="its neighbours replace one unit")
+            raise UnsupportedMechanismError(self, method="RDP", reason="its neighbors replace one unit")
         return numerics.renyi.response_rdp(self.flip_probability, self.categories, orders)

@@ -30,7 +30,7 @@ class Shuffled(Release):
         """Above by what a report can lose at most, below by what is known of it (docs/accounting/shuffling.md)."""
         inner = Composition.of(self.release, relation)
         if relation is not NeighboringRelation.REPLACE_ONE:
-            raise self._refusal(f"how many report is public, so that neighbours replace one unit: not {relation}")
+            raise self._refusal(f"how many report is public, so that neighbors replace one unit: not {relation}")
         if any(one.is_sample for one in inner.counts):
             raise self._refusal("one unit's report is neither sampled nor shuffled")
         epsilon = inner.largest_loss.upper

@@ -40,7 +40,7 @@ def build_staircase_pairs(epsilon: float, share: float, steps: int) -> tuple[Bas
     stated = (largest, largest)
     if largest < NEAREST:
         return replace(pure(NEAREST, 0.0), stated=stated), replace(pure(0.0, 0.0), stated=stated)
-    if largest > LONGEST:  # below: beyond either centre, and between
+    if largest > LONGEST:  # below: beyond either center, and between
         rare = math.exp(-LONGEST) / 2
         ends = DiscretePair(np.array([-LONGEST, 0.0, LONGEST]), np.array([rare, 0.5 - rare, 0.5]), step=LONGEST)
         return build_non_private_pair(stated), replace(ends, stated=stated)
@@ -65,9 +65,9 @@ def build_discrete_laplace_pair(scale: float, shift: int) -> tuple[BasePair, Bas
             return DiscretePair(np.array([-at, 0.0, at]), np.array([low, max(1 - top - low, 0.0), top]), step=at)
         scaled = shift / at
         k = np.arange(shift + 1)
-        centre = math.tanh(0.5 / scaled)  # mass at the centre: (1 - r) / (1 + r), r = e^(-1/scale)
-        p = centre * np.exp(-(shift - k) / scaled)
-        p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the centre and all beyond it
+        center = math.tanh(0.5 / scaled)  # mass at the center: (1 - r) / (1 + r), r = e^(-1/scale)
+        p = center * np.exp(-(shift - k) / scaled)
+        p[-1] = 1 / (1 + math.exp(-1 / scaled))  # the center and all beyond it
         p[0] = p[-1] * math.exp(-shift / scaled)
         return DiscretePair((2 * k - shift) / scaled, p, step=2 / scaled, relative_error=gamma(64 + 4 * at))
 
@@ -82,7 +82,7 @@ def build_discrete_gaussian_pair(stddev: float, shift: int) -> tuple[BasePair, B
     if 2 * (40 * stddev + shift) > MOST_ATOMS and stddev > _NARROW:
         return _wide(stddev, shift)
     far = math.ceil(40 * stddev) + shift
-    if shift > 40 * stddev:  # the least loss of an outcome from the further centre on, shift^2 / (2 stddev^2), is 800
+    if shift > 40 * stddev:  # the least loss of an outcome from the further center on, shift^2 / (2 stddev^2), is 800
         with np.errstate(over="ignore"):
             away = np.minimum(np.arange(min(far, math.ceil(40 * stddev) + 2)) / stddev, 100.0)
         weight = np.exp(-0.5 * away**2)

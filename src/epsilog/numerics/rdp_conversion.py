@@ -30,7 +30,7 @@ _NEIGHBORING_ORDERS = 8  # orders on either side of the best, without any betwee
 _BETWEEN = 40  # orders that are looked at between those
 _LARGE = 30.0  # nats from which on 1 is negligible against the exponential
 _GAIN = 9.0  # nats of the moment from which on v = 0 is less than 2e-4 of delta away from the best v
-_LARGE_DELTA = 1e-3  # a delta from which on both orders of the neighbours may bind at once
+_LARGE_DELTA = 1e-3  # a delta from which on both orders of the neighbors may bind at once
 _SURE = 100.0  # nats of a loss: the other answer is nowhere to be seen
 _ENOUGH = 1e-7  # of a delta: how near to it an epsilon is looked for
 _TERMS = 16  # roundings of a sum of four terms, by their sizes: docs/accounting/rounding.md, 4, Renyi divergences
@@ -109,7 +109,7 @@ def rdp_to_delta(curve: Curve, orders: Array, epsilon: float, *, between: bool =
 
 
 def symmetric_pair_loss(divergence: float) -> float:
-    """The loss of a mechanism with two answers, fair between neighbours, of so much Kullback-Leibler divergence.
+    """The loss of a mechanism with two answers, fair between neighbors, of so much Kullback-Leibler divergence.
 
     It is x with x tanh(x / 2) = divergence, to 8 roundings. Other pairs with that divergence in either direction have a
     total variation of at most its tanh(x / 2), delta at 0.

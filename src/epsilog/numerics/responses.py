@@ -36,7 +36,7 @@ def build_randomized_response_pair(flip: float, categories: int) -> tuple[BasePa
 def _three(epsilon: float, flip: float, categories: int) -> DiscretePair:
     """Three answers: against the truth, neither, and the truth.
 
-    An ``epsilon`` within reach may stand for a larger one: then both neighbours' answers are exchanged with a chance
+    An ``epsilon`` within reach may stand for a larger one: then both neighbors' answers are exchanged with a chance
     that is far below round-off.
     """
     rest = (categories - 2) * (flip / categories)

@@ -18,10 +18,10 @@ _RESOLUTION = 1e-14  # of a root: a bracket that a secant search does not narrow
 def bisect_doubles(
     holds: Callable[[float], bool], low: float, high: float, *, near: float | None = None
 ) -> tuple[float, float]:
-    """Narrows ``[low, high]``, 0 or above, to two neighbouring doubles between which a test begins to hold.
+    """Narrows ``[low, high]``, 0 or above, to two neighboring doubles between which a test begins to hold.
 
     The test held at the second, or that is ``high`` as it was; it failed at the first, or that is ``low`` as it was:
-    neither end is an inference from the other. Doubles are in the order of their bits, so 64 halvings reach neighbours,
+    neither end is an inference from the other. Doubles are in the order of their bits, so 64 halvings reach neighbors,
     however small they are; from ``near``, where the test is thought to begin, growing steps look about first.
     """
     first, last = _rank(low), _rank(high)

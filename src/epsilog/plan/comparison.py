@@ -68,10 +68,10 @@ def compare_releases(
 
     Args:
         first: a release.
-        second: another, for the same neighbours.
+        second: another, for the same neighbors.
         delta: the delta of the reported epsilons.
         fpr: the false positive rate of the reported attacks.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
 
     Raises:
         UnsupportedMechanismError: no method has a proof for a part of one under this relation.

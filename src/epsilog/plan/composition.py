@@ -74,7 +74,7 @@ def plan_composition(
     Args:
         releases: the parts; their parameters are fixed in advance.
         delta: failure probability, in [0, 1).
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
 
     Raises:
         UnsupportedMechanismError: no proof covers a part under this relation.

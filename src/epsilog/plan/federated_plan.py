@@ -115,8 +115,8 @@ class FederatedPlan:
     Attributes:
         schedule: the public facts.
         delta: the failure probability used, why, and what is wrong with it.
-        relation: which data sets are neighbours.
-        privacy_unit: what one neighbour differs in.
+        relation: which data sets are neighbors.
+        privacy_unit: what one neighbor differs in.
         formula: the popular closed form, term by term: an estimate, never charged.
         epsilon: the certified interval for one run.
         unamplified: the same with known participation.
@@ -223,8 +223,8 @@ def plan_federated(
         noise_multiplier: noise standard deviation on the sum, over the clip norm; 0 gives no privacy (sigma).
         delta: failure probability; blank means min(1/N, the cap), and the plan says so.
         sampling: what the code really does to pick a cohort: "poisson", "fixed-size" or "balls-in-bins".
-        relation: which data sets are neighbours.
-        privacy_unit: what one neighbour differs in.
+        relation: which data sets are neighbors.
+        privacy_unit: what one neighbor differs in.
         releases_per_period: runs released in one period on the same population.
         clip_norm: the most one unit can move the sum, in L2 norm; costs nothing (C).
         policy: the delta policy; its default caps delta at 1e-6.

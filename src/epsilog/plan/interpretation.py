@@ -32,8 +32,8 @@ class Interpretation:
     Attributes:
         epsilon: the claim, in nats.
         delta: the claim's failure probability; 0 for pure DP.
-        relation: which data sets are neighbours; None for those that a sensitivity is stated for.
-        privacy_unit: what one neighbour differs in.
+        relation: which data sets are neighbors; None for those that a sensitivity is stated for.
+        privacy_unit: what one neighbor differs in.
         population: how many there are; None where that is not stated.
         subject: what keeps the claim, in the plural.
         moved: the logarithm of the factor by which odds grow, except with probability ``delta``.
@@ -121,9 +121,9 @@ class Interpretation:
 
 
 def bound_log_odds_factor(curve: PrivacyProfile, delta: float) -> float:
-    """Bounds the logarithm of the factor by which an outcome moves the odds between neighbours, from above.
+    """Bounds the logarithm of the factor by which an outcome moves the odds between neighbors, from above.
 
-    Outcomes that move them further, either way, come up with a chance of at most ``delta`` whichever of both neighbours
+    Outcomes that move them further, either way, come up with a chance of at most ``delta`` whichever of both neighbors
     is true. That is more than epsilon at ``delta``, which bounds sets of outcomes and not each.
 
     Args:
@@ -175,8 +175,8 @@ def interpret_guarantee(
         release: what is released.
         interval: its certified interval for epsilon at ``delta``; None computes it.
         delta: failure probability, in [0, 1); 0 for pure DP.
-        relation: which data sets are neighbours; None for those that the release's sensitivity is stated for.
-        privacy_unit: what one neighbour differs in.
+        relation: which data sets are neighbors; None for those that the release's sensitivity is stated for.
+        privacy_unit: what one neighbor differs in.
         population: how many there are, where that is stated.
         subject: what keeps the claim, in the plural.
         cap: the policy's cap on epsilon at ``delta``; the available amount is counted in such releases.

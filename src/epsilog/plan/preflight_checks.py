@@ -72,7 +72,7 @@ class PreflightResult:
 
     @property
     def holds(self) -> bool:
-        """Whether the loop costs no more than its accountant will say, for the same neighbours.
+        """Whether the loop costs no more than its accountant will say, for the same neighbors.
 
         That is said of what was looked at: findings that were not checked name the rest.
         """

@@ -46,7 +46,7 @@ def bound_schedule_epsilon(
     Args:
         schedule: the rounds; a list of schedules changes between them.
         delta: failure probability, in [0, 1).
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         rounds: how many of the first rounds to include; None for all.
         count: how often the schedule is run.
         gap: relative width of the interval to aim for.

@@ -40,7 +40,7 @@ def compute_query_sensitivity(
         low: values are clipped to at least this (sum and mean).
         high: values are clipped to at most this, above ``low``.
         size: the declared, public divisor of a mean; it must not depend on the data.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
 
     Returns:
         The sensitivity under that relation, to be used as it is: no factor is left to apply.

@@ -206,8 +206,8 @@ def build_registered_plan(
         noise_multiplier: noise over clip norm; None calibrates the least (to six digits, rounded up) that fits.
         budget_epsilon: the cap on epsilon, in nats.
         delta: the delta of the claim, in (0, 1).
-        relation: which data sets are neighbours.
-        privacy_unit: what one neighbour differs in.
+        relation: which data sets are neighbors.
+        privacy_unit: what one neighbor differs in.
         population: how many such units there are.
         budget: scope, caps and the reason for delta, as stated.
         simulation: whether this is a seeded simulation.

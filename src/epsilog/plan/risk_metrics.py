@@ -39,7 +39,7 @@ def compute_risk_metrics(
     Args:
         release: what is claimed of.
         delta: the claim's.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         known: the same release with known participation.
         held: the most units that one person holds, where that is stated: the first of ``groups`` then.
         fit: whether to look for the mu that comes close, which takes a fraction of a second.

@@ -61,7 +61,7 @@ def plan_tuning(
         release: one run, with whatever its score sees of private data.
         trials: the distribution of the number of runs.
         delta: of all figures.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         gap: the relative width to aim for.
 
     Raises:

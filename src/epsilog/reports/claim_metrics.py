@@ -35,7 +35,7 @@ def compute_claim_metrics(
         release: what is claimed of.
         version: that of the report.
         delta: the claim's.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         known: the same release for whoever knows who took part.
         held: the most units that one person holds, where that is stated.
     """

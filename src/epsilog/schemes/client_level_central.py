@@ -18,7 +18,7 @@ from epsilog.terms import check, parameters
 class ClientLevelCentral(SampledScheme):
     """The server clips each client's whole update, sums, and adds noise to the sum.
 
-    Source: McMahan et al. 2018 (arXiv:1710.06963), with a public normaliser: the clients that are expected in a round.
+    Source: McMahan et al. 2018 (arXiv:1710.06963), with a public normalizer: the clients that are expected in a round.
     An absent or silent client is a zero update.
     """
 

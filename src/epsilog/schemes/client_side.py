@@ -53,7 +53,7 @@ class ClientSide(Scheme):
 class ClientLevelClientSide(ClientSide):
     """Each sampled client clips its own update, adds noise and sends the sum: no party is trusted with the update.
 
-    The Gaussian mechanism, once each time a client takes part. That it takes part is not hidden, so a neighbour is the
+    The Gaussian mechanism, once each time a client takes part. That it takes part is not hidden, so a neighbor is the
     same run with nothing where one client's update was (zero-out); replacing its data by other data moves the update
     twice as far. The server's own choice of the cohort amplifies nothing against the server.
     """

@@ -25,7 +25,7 @@ class RoundRobinScheme(Scheme):
 
     A client takes part every ``cycle_length`` rounds, by its place. Nothing is sampled and nothing must stay hidden,
     and the whole run is one Gaussian mechanism. One client more or less would move the turns of all that come after it,
-    so a neighbour has nothing in one client's place (zero-out).
+    so a neighbor has nothing in one client's place (zero-out).
     """
 
     __slots__ = ()

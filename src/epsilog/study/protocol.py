@@ -90,7 +90,7 @@ class Subject:
         task: what is trained on what.
         scheme_for: the scheme as a function of its noise multiplier.
         delta: of the guarantee, in (0, 1).
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
     """
 
     name: str

@@ -89,8 +89,8 @@ def draw_interval_bar(
     ''
     """
     shapes = [
-        (label, value, colour, dash)
-        for mark, colour, dash in ((estimate, ESTIMATE, ""), (cap, "currentColor", "4 3"))
+        (label, value, color, dash)
+        for mark, color, dash in ((estimate, ESTIMATE, ""), (cap, "currentColor", "4 3"))
         if mark is not None and math.isfinite(mark[1])
         for label, value in [mark]
     ]
@@ -110,8 +110,8 @@ def draw_interval_bar(
     band = f'<rect x="{at(upper) - wide:.1f}" y="21" width="{wide:.1f}" height="14" fill="{CLAIM}" fill-opacity=".35"/>'
     edge = f'<path d="M{at(upper):.1f} 15V41" stroke="{CLAIM}" stroke-width="3"/>'
     parts = [rail, band, edge]
-    for label, value, colour, dash in shapes:
-        parts.append(f'<path d="M{at(value):.1f} 15V41" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
+    for label, value, color, dash in shapes:
+        parts.append(f'<path d="M{at(value):.1f} 15V41" stroke="{color}" stroke-width="2" stroke-dasharray="{dash}"/>')
         parts.append(_label(at(value), 11, label))
     parts += [_label(at(tick), 56, f"{tick:g}") for tick in choose_ticks(least, most)]
     return _svg(parts, 62, title)

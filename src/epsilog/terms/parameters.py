@@ -35,13 +35,13 @@ MAX_PARTICIPATIONS = Field(
 TURNS = Field("rounds from one turn of a client to its next; its place says when", "b", ge=1, le_field="clients")
 CLIP_NORM = Field("the most one unit can move the sum, in L2 norm; costs nothing", "C", gt=0, default=1.0)
 SAMPLING = Field("what the code really does to pick a cohort", choices=SAMPLERS, default="poisson")
-RELATION = Field("which data sets are neighbours", choices=RELATIONS, default=NeighboringRelation.ADD_OR_REMOVE_ONE)
+RELATION = Field("which data sets are neighbors", choices=RELATIONS, default=NeighboringRelation.ADD_OR_REMOVE_ONE)
 LATE_REPLY_POLICIES = {
     "zero": "left out: each counts as a zero update",
     "first": "the round closes once enough have replied",
     "again": "others are invited in their place",
 }
-PRIVACY_UNIT = Field("what one neighbour differs in", default="client", max_length=80)
+PRIVACY_UNIT = Field("what one neighbor differs in", default="client", max_length=80)
 DELTA = Field("failure probability", "δ", gt=0, lt=1, default=None, none_means="min(1/N, the cap)", rounding=DOWN)
 DELTA_CAP = Field(
     "the largest delta that the policy accepts", gt=0, lt=1, default=1e-6, none_means="no cap", rounding=DOWN

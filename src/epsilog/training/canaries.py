@@ -76,7 +76,7 @@ def insert_canaries(task: Task, canaries: Canaries) -> Task:
 
 def _with_rows(clients: Federation, whose: NDArray[np.int64], features: Floats, targets: NDArray[Any]) -> Federation:
     """The same clients, each with further rows behind its own."""
-    order = np.argsort(whose, kind="stable")  # rows of neighbours without any of their own begin at the same place
+    order = np.argsort(whose, kind="stable")  # rows of neighbors without any of their own begin at the same place
     at, features, targets = clients.client_offsets[whose[order]], features[order], targets[order]
     sizes = clients.sizes + np.bincount(whose, minlength=clients.count)
     return Federation(np.insert(clients.features, at, features, axis=0), np.insert(clients.targets, at, targets), sizes)

@@ -67,7 +67,7 @@ class AuthorizedRun:
                 "privacy_unit", f"{self.charge.request.privacy_unit!r}, as the charge says", repr(task.unit)
             )
         if task.reveals_sizes and self.charge.request.relation is not NeighboringRelation.ZERO_OUT:
-            raise CheckError("example_cap", "absent, or paid for neighbours that keep all rows (zero-out)", "given")
+            raise CheckError("example_cap", "absent, or paid for neighbors that keep all rows (zero-out)", "given")
 
 
 log = logging.getLogger(__name__)

@@ -74,7 +74,7 @@ class Task:
         test_targets: shape (m,), or None likewise.
         facts: public facts about the data, for reports.
         population: privacy units as declared, which is public; None where how many there are is no secret.
-        sizes_are_public: whether each client's number of rows is public. A neighbour then keeps them all: the
+        sizes_are_public: whether each client's number of rows is public. A neighbor then keeps them all: the
             promise is for what a row holds (zero-out), and no longer for whether it is there.
         canaries: made-up units among the others, which ``canaries.enrol`` puts in; None for none.
 

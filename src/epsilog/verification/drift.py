@@ -56,7 +56,7 @@ def bound_noise_drift(values: Sequence[int], squares: Sequence[float]) -> tuple[
 
 
 def _in_blocks(column: Ids | Numbers) -> Numbers:
-    """Sums over neighbouring rounds, so that a change may have begun at the start of any of at most ``MOST_STARTS``."""
+    """Sums over neighboring rounds, so that a change may have begun at the start of any of at most ``MOST_STARTS``."""
     if not column.size:
         return np.zeros(0)
     return np.asarray(np.add.reduceat(column.astype(np.float64), np.arange(0, column.size, _width(column.size))))

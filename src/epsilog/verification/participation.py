@@ -198,12 +198,12 @@ def _repeats(lists: Sequence[Ids], clients: int, probability: float) -> dict[str
     seen, trials = (
         np.array(column, dtype=np.int64) for column in (list(shared.values()), [sizes[i] for i, _ in shared])
     )
-    neighbours = np.array([shared[pair] for pair in itertools.pairwise(range(len(lists)))], dtype=np.int64)
+    neighbors = np.array([shared[pair] for pair in itertools.pairwise(range(len(lists)))], dtype=np.int64)
     classes = max(2, min(round(1 / probability), clients // 10))
     by_place = [_cells(place, lists, probability) for place in sampler_tests.list_public_classes(clients, classes)]
     return {
         "p_same_cohort": _least(sampler_tests.bound_misfit(seen, trials, probability), seen.size),
-        "p_neighbours": sampler_tests.bound_total_shift(neighbours, sizes[:-1], probability),
+        "p_neighbors": sampler_tests.bound_total_shift(neighbors, sizes[:-1], probability),
         "p_came_before": sampler_tests.bound_total_shift(
             *sampler_tests.count_early_returns(lists, clients, probability), probability
         ),

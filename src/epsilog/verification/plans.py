@@ -26,7 +26,7 @@ def check_plan(plan: RegisteredPlan) -> Finding:
     """Every figure in the plan that follows from its scheme is worked out again, and the plan is of one mind."""
     wrong = list(_contradictions(plan))
     if plan.guarantee.relation not in plan.scheme.relations:
-        wrong.append(f"its scheme has no price for neighbours that differ as {plan.guarantee.relation.value} says")
+        wrong.append(f"its scheme has no price for neighbors that differ as {plan.guarantee.relation.value} says")
     if wrong:
         return Finding("plan/contradicts-itself", Status.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
     if low := _slightly_low(plan):
@@ -99,7 +99,7 @@ def _misfits(plan: RegisteredPlan) -> Iterator[str]:
     if _reveals_sizes(plan) and (
         guarantee.relation is not NeighboringRelation.ZERO_OUT or data.get("client_sizes") != "public"
     ):
-        yield "clients count by their rows, and it does not say that these are public and that neighbours keep them"
+        yield "clients count by their rows, and it does not say that these are public and that neighbors keep them"
 
 
 def _reveals_sizes(plan: RegisteredPlan) -> bool:

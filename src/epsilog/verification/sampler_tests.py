@@ -17,7 +17,7 @@ TILTS = np.concatenate([-(2.0 ** np.arange(-8, 4)), 2.0 ** np.arange(-8, 4)])
 
 
 def choose_pairs(count: int) -> Sequence[tuple[int, int]]:
-    """Pairs one < other below ``count``: all of them, or of many every neighbour, every lag from the first, and others.
+    """Pairs one < other below ``count``: all of them, or of many every neighbor, every lag from the first, and others.
 
     The others are drawn under a public seed, so that everybody tests the same.
 
@@ -27,8 +27,8 @@ def choose_pairs(count: int) -> Sequence[tuple[int, int]]:
     if count * (count - 1) // 2 <= MOST_PAIRS:
         return [(one, other) for one in range(count) for other in range(one + 1, count)]
     drawn = np.sort(np.random.default_rng(count).integers(0, count, (MOST_PAIRS, 2)), axis=1).tolist()
-    neighbours, from_first = ((one, one + 1) for one in range(count - 1)), ((0, other) for other in range(1, count))
-    return sorted({*neighbours, *from_first, *((one, other) for one, other in drawn if one < other)})
+    neighbors, from_first = ((one, one + 1) for one in range(count - 1)), ((0, other) for other in range(1, count))
+    return sorted({*neighbors, *from_first, *((one, other) for one, other in drawn if one < other)})
 
 
 def list_public_classes(clients: int, classes: int) -> Iterator[Ids]:

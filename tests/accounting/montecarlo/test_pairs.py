@@ -200,12 +200,12 @@ def test_modes_of_a_tilt_have_their_law(bins, monkeypatch):
     modes = rng.random((bins, bins)) + 0.2 * np.eye(bins)
     pair = mixtures.BallsInBinsPair(modes @ modes.T / 3)
     pair.noise = lambda _, count: np.zeros((count, bins))
-    centres = []
-    monkeypatch.setattr(mixtures, "log_mean_exp", lambda fields: centres.append(fields + pair.half) or fields[:, 0])
+    centers = []
+    monkeypatch.setattr(mixtures, "log_mean_exp", lambda fields: centers.append(fields + pair.half) or fields[:, 0])
     tilt.draw_weighted_losses(pair, tilt.Tilt("remove", 1.0), rng, 40_000, floor=0.0)
     sums = pair.gram[:, None, :] + pair.gram[None, :, :]
     upper = np.triu_indices(bins)
-    seen = np.array([(np.abs(centres[0] - sums[i, j]).max(axis=1) < 1e-9).sum() for i, j in zip(*upper, strict=True)])
+    seen = np.array([(np.abs(centers[0] - sums[i, j]).max(axis=1) < 1e-9).sum() for i, j in zip(*upper, strict=True)])
     first = np.exp(pair.gram) / np.exp(pair.gram).sum(axis=1, keepdims=True) / bins
     law = ((first + first.T) * (1 - np.eye(bins) / 2))[upper] * 40_000
     assert seen.sum() == 40_000

@@ -148,7 +148,7 @@ def test_what_is_added_or_left_out_is_noticed(request, kind, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_simulation_cannot_be_relabelled(certificate):
+def test_a_simulation_cannot_be_relabeled(certificate):
     """Neither in one place nor in all: another provenance has other draws."""
     assert montecarlo.recompute_document(certificate | {"simulation": False}) != ()
     other = copy.deepcopy(certificate)

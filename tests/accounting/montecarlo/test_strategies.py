@@ -48,7 +48,7 @@ def test_sensitivity_without_proof_is_refused():
 
 
 @pytest.mark.parametrize("bands", [2, 5, 16])
-def test_the_optimum_beats_every_neighbour(bands):
+def test_the_optimum_beats_every_neighbor(bands):
     rounds = 60
     best = strategies.optimize_banded_column(bands, rounds)
     assert np.linalg.norm(best.coefficients) == pytest.approx(1)

@@ -308,8 +308,8 @@ def test_moments_are_what_certified_integration_finds(sign):
         whole = found.at_zero()
         for frequency in (2.0, 6.0, 15.0, 40.0):
             value = integrated(found, acb(3.5, frequency), sign)
-            for centre, around in ((frequency, 0.01), (frequency * 0.97, 0.03 * frequency)):
-                said = found.falls(centre, around * 1.001)
+            for center, around in ((frequency, 0.01), (frequency * 0.97, 0.03 * frequency)):
+                said = found.falls(center, around * 1.001)
                 assert bool(-(abs(value) / whole).log() >= said.lower())
             assert bool(-(abs(value) / whole).log() >= found.falls_beyond(frequency).lower())
         assert bool(found.falls(6.0, 0.01) > 0.05)

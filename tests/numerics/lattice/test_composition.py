@@ -90,7 +90,7 @@ def test_fifty_rounds_beside_a_gaussian_never_cost_less(noise, base):
 
 
 def test_six_rounds_of_sampled_laplace_beside_a_gaussian():
-    """dp-accounting's loss distributions, grid 1e-4: 2.3206 optimistic, 2.3213 pessimistic."""
+    """dp-accounting's loss distributions, grid 1e-4: 2.3206 optimiztic, 2.3213 pessimistic."""
     found = epsilon(mix(2.0, Laplace(2.0), 6), delta=1e-6)
     assert 2.319 < found.lower < found.upper < 2.3225
 

@@ -43,7 +43,7 @@ def test_next_to_nothing_lies_outside(name, nats):
 @pytest.mark.parametrize("nats", [1.0, 15.0, 45.0, 600.0])
 @pytest.mark.parametrize("name", LAWS)
 def test_the_walk_ends_at_the_best_of_all_rates(name, nats, sign):
-    centred = [(points - float(weight @ points), weight, count) for points, weight, count in LAWS[name]]
-    spread = math.sqrt(math.fsum(count * float(weight @ (away * away)) for away, weight, count in centred))
+    centered = [(points - float(weight @ points), weight, count) for points, weight, count in LAWS[name]]
+    spread = math.sqrt(math.fsum(count * float(weight @ (away * away)) for away, weight, count in centered))
     unit = sign / max(spread, 1e-6)
-    assert _reach(centred, unit, nats) == min(_at_rate(centred, rate * unit, nats) for rate in _RATES)
+    assert _reach(centered, unit, nats) == min(_at_rate(centered, rate * unit, nats) for rate in _RATES)

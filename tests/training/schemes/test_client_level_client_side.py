@@ -1,4 +1,4 @@
-"""Every client adds its own noise to its own clipped update; only a neighbour with nothing in its place is priced."""
+"""Every client adds its own noise to its own clipped update; only a neighbor with nothing in its place is priced."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_a_client_beyond_its_cap_is_absent_and_nobody_left_is_an_empty_round(sma
     assert state.participations.tolist() == [3] * 12
 
 
-def test_only_nothing_in_its_place_is_a_neighbour(small_task, charge_for):
+def test_only_nothing_in_its_place_is_a_neighbor(small_task, charge_for):
     task = small_task()
     AuthorizedRun(SCHEME, charge_for(SCHEME, task.unit), Randomness.from_seed(1))
     charge = charge_for(SCHEME, task.unit)

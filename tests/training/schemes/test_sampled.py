@@ -78,7 +78,7 @@ def densities(scheme, updates, points):
     return law / (np.sqrt(2 * np.pi) * scheme.noise_multiplier) ** scheme.rounds
 
 
-NEIGHBOURS = {  # the updates of clients, and those of neighbours: as far as they go, alike and opposed
+NEIGHBOURS = {  # the updates of clients, and those of neighbors: as far as they go, alike and opposed
     "poisson": [((1.0, 1.0), (0.0, 1.0)), ((1.0, -1.0), (0.0, -1.0))],
     "fixed-size": [((1.0, 1.0), (-1.0, 1.0)), ((1.0, 0.0), (-1.0, 0.0)), ((1.0, -1.0), (-1.0, -1.0))],
     "balls-in-bins": [((1.0, 1.0), (0.0, 1.0)), ((1.0, -1.0), (0.0, -1.0))],
@@ -89,7 +89,7 @@ GRIDS = {1: (0.01, 1e-4), 2: (0.1, 0.01), 3: (0.4, 0.05)}  # by rounds: the grid
 
 
 def worst(scheme, epsilons, pairs):
-    """The largest delta at each epsilon, over neighbours in both directions."""
+    """The largest delta at each epsilon, over neighbors in both directions."""
     width, _ = GRIDS[scheme.rounds]
     axis = np.arange(-7.0, 7.0, width)
     points = np.stack(np.meshgrid(*[axis] * scheme.rounds, indexing="ij"), axis=-1).reshape(-1, scheme.rounds)
@@ -107,7 +107,7 @@ def worst(scheme, epsilons, pairs):
     ("name", "rounds"),
     [("poisson", 1), ("fixed-size", 1), ("fixed-size", 2), ("balls-in-bins", 2), ("balls-in-bins", 3), ("cyclic", 3)],
 )
-def test_no_neighbours_are_further_apart_than_is_priced(name, rounds):
+def test_no_neighbors_are_further_apart_than_is_priced(name, rounds):
     """Two clients, every list that can be drawn, sums on a grid; a price for more noise is caught."""
     scheme = among(WAYS[name], 2, rounds, NEEDED[name])
     epsilons = [0.3, 1.0, 2.0]
@@ -285,7 +285,7 @@ def test_who_misses_a_turn_is_counted_and_weakens_nothing():
     assert (found.verdict, dict(found.numbers)["missed_turns"]) == ("passed", 1.0)
 
 
-def test_a_neighbour_that_is_not_priced_is_refused():
+def test_a_neighbor_that_is_not_priced_is_refused():
     zero, add = NeighboringRelation.ZERO_OUT, NeighboringRelation.ADD_OR_REMOVE_ONE
     assert WAYS["cyclic"].relations == (zero,)
     assert WAYS["fixed-size"].relations == (NeighboringRelation.REPLACE_ONE,)

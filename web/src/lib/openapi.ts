@@ -116,7 +116,7 @@ export type CompareAsk = {
   second: Part;
   /** failure probability of the reported epsilons, in (0, 1) */
   delta: number;
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** false-positive rate of the reported attacks, in (0, 1) */
   fpr: number;
@@ -278,9 +278,9 @@ export type FederatedAsk = {
   delta_cap: number | null;
   /** what the code really does to pick a cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbour differs in */
+  /** what one neighbor differs in */
   privacy_unit: string;
   /** runs released in one period on the same population */
   releases_per_period: number;
@@ -316,9 +316,9 @@ export type FederatedGoal = {
   delta_cap: number | null;
   /** what the code really does to pick a cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbour differs in */
+  /** what one neighbor differs in */
   privacy_unit: string;
   /** runs released in one period on the same population */
   releases_per_period: number;
@@ -347,9 +347,9 @@ export type FederatedRecordAsk = {
   delta_cap: number | null;
   /** what the code really does to pick a cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbour differs in */
+  /** what one neighbor differs in */
   privacy_unit: string;
   /** runs released in one period on the same population */
   releases_per_period: number;
@@ -413,9 +413,9 @@ export type FederatedSchedule = {
   delta_cap: number | null;
   /** what the code really does to pick a cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbour differs in */
+  /** what one neighbor differs in */
   privacy_unit: string;
   /** runs released in one period on the same population */
   releases_per_period: number;
@@ -439,9 +439,9 @@ export type FederatedVerdictAsk = {
   delta_cap: number | null;
   /** what the code really does to pick a cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbour differs in */
+  /** what one neighbor differs in */
   privacy_unit: string;
   /** runs released in one period on the same population */
   releases_per_period: number;
@@ -583,7 +583,7 @@ export type MixAsk = {
   parts: Part[];
   /** failure probability, in [0, 1) */
   delta: number;
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** false-positive rate at which to read the trade-off curve */
   fpr: number;
@@ -595,7 +595,7 @@ export type MixVerdictAsk = {
   parts: Part[];
   /** failure probability, in [0, 1) */
   delta: number;
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** false-positive rate at which to read the trade-off curve */
   fpr: number;
@@ -941,7 +941,7 @@ export type SensitivityAsk = {
   high: number;
   /** the declared, public divisor of a mean */
   size: number | null;
-  /** which data sets are neighbours */
+  /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
 };
 
@@ -1020,8 +1020,8 @@ export const FACTS = {
     delta: { name: "delta", kind: "real", says: "failure probability", initial: "", optional: true, above: 0, below: 1, symbol: "δ", blank: "min(1/N, the cap)" },
     delta_cap: { name: "delta_cap", kind: "real", says: "the largest delta that the policy accepts", initial: "1e-6", optional: true, above: 0, below: 1, blank: "no cap" },
     sampling: { name: "sampling", kind: "choice", says: "what the code really does to pick a cohort", initial: "poisson", choices: [["poisson", "Poisson: a coin for every unit"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls in bins: one round an epoch"]] },
-    relation: { name: "relation", kind: "choice", says: "which data sets are neighbours", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
-    privacy_unit: { name: "privacy_unit", kind: "text", says: "what one neighbour differs in", initial: "client", most: 80 },
+    relation: { name: "relation", kind: "choice", says: "which data sets are neighbors", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    privacy_unit: { name: "privacy_unit", kind: "text", says: "what one neighbor differs in", initial: "client", most: 80 },
     releases_per_period: { name: "releases_per_period", kind: "whole", says: "runs released in one period on the same population", initial: "1", least: 1 },
     without_replacement: { name: "without_replacement", kind: "flag", says: "one unit gives at most one update a round", initial: "yes" },
     rounds_per_release: { name: "rounds_per_release", kind: "whole", says: "rounds between two models that leave the server", initial: "1", least: 1 },
@@ -1039,8 +1039,8 @@ export const FACTS = {
     delta: { name: "delta", kind: "real", says: "failure probability", initial: "", optional: true, above: 0, below: 1, symbol: "δ", blank: "min(1/N, the cap)" },
     delta_cap: { name: "delta_cap", kind: "real", says: "the largest delta that the policy accepts", initial: "1e-6", optional: true, above: 0, below: 1, blank: "no cap" },
     sampling: { name: "sampling", kind: "choice", says: "what the code really does to pick a cohort", initial: "poisson", choices: [["poisson", "Poisson: a coin for every unit"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls in bins: one round an epoch"]] },
-    relation: { name: "relation", kind: "choice", says: "which data sets are neighbours", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
-    privacy_unit: { name: "privacy_unit", kind: "text", says: "what one neighbour differs in", initial: "client", most: 80 },
+    relation: { name: "relation", kind: "choice", says: "which data sets are neighbors", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    privacy_unit: { name: "privacy_unit", kind: "text", says: "what one neighbor differs in", initial: "client", most: 80 },
     releases_per_period: { name: "releases_per_period", kind: "whole", says: "runs released in one period on the same population", initial: "1", least: 1 },
     epsilon: { name: "epsilon", kind: "real", says: "the goal, in nats", initial: "2", above: 0, symbol: "ε" },
   },

@@ -90,7 +90,7 @@ def characteristic_minus_one(frequencies: Array, away: Array, weight: Array) -> 
 _HALF_WIDTHS = np.geomspace(0.003, 3.0, 40)  # of strips, in radians of u; below pi
 _LOG_COSINES = np.log(np.cos(_HALF_WIDTHS / 2))
 _GROWTH = np.geomspace(0.002, 1.0, 48)
-_NEAR = 16.0  # deviations that the tilted mass may be away from the centre and is not looked for
+_NEAR = 16.0  # deviations that the tilted mass may be away from the center and is not looked for
 _MOST_NODES = 400_000
 _MOST_SHARED = 2_000  # by a sketch's tilts
 _CUTS = 300  # cells of the certified decay bound, at least

@@ -167,7 +167,7 @@ class TiltedLaplace:
         """Adds the two atoms to what the density between them has left: twice its largest value over w."""
         theta, a = self.theta, self.largest
         atoms = (1 + math.exp(-(2 * theta + 1) * a)) / (2 * self._top)
-        density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalised
+        density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalized
         return np.minimum(round_up(atoms + 2 * density / frequency, _DECAY), 1.0)
 
 

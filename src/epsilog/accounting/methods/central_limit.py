@@ -311,8 +311,8 @@ def _moments(cells: _RatioCells, theta: float) -> _Moments:
         squares = _over(
             (_sum(cells, weight[0] * square[0], 0), _sum(cells, weight[1] * square[1], 1)), (1 + total[0], 1 + total[1])
         )
-        centre = (mean[0] + mean[1]) / 2
-        away = np.maximum(np.abs(log[0] - centre), np.abs(log[1] - centre))
+        center = (mean[0] + mean[1]) / 2
+        away = np.maximum(np.abs(log[0] - center), np.abs(log[1] - center))
         cubes = _sum(cells, weight[1] * away**3, 1) / (1 + total[0])
     nearest = 0.0 if mean[0] <= 0 <= mean[1] else min(mean[0] ** 2, mean[1] ** 2)
     variance = squares[0] - round_up(max(mean[0] ** 2, mean[1] ** 2), TWICE), squares[1] - round_down(nearest, TWICE)

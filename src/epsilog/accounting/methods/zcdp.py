@@ -88,7 +88,7 @@ def _simply(rho: float, question: Question) -> Bounds:
 
 
 def _two_outcomes(rho: float, epsilon: float) -> tuple[float, float] | None:
-    """A mechanism that says yes with chance p about one of two neighbours and q about the other, and is rho-zCDP.
+    """A mechanism that says yes with chance p about one of two neighbors and q about the other, and is rho-zCDP.
 
     It has nearly the largest delta at ``epsilon`` of all that are. None where none was proven to be.
     """
@@ -101,7 +101,7 @@ def _two_outcomes(rho: float, epsilon: float) -> tuple[float, float] | None:
             found.append((p, q))
             break
     q = 1 / (1 + math.exp(symmetric_pair_loss(rho * (1 - _SHRUNK[0]))))
-    if epsilon <= rho and _keeps_both(rho, 1 - q, q, _SHRUNK[0]):  # both orders of the neighbours bind
+    if epsilon <= rho and _keeps_both(rho, 1 - q, q, _SHRUNK[0]):  # both orders of the neighbors bind
         found.append((1 - q, q))
     return max(found, key=lambda pair: pair[0] - math.exp(epsilon) * pair[1], default=None)
 

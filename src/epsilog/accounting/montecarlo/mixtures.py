@@ -229,7 +229,7 @@ class BallsInBinsPair(SimulatedPair):
         member = np.repeat(np.eye(groups), width, axis=0)
         rows = np.arange(count)
         index = rng.integers(self.bins, size=count)
-        centre = self.gram[index]
+        center = self.gram[index]
         share = growth[index]  # proportional to the chance of each mode, given those drawn so far
         scale = tops[index]
         log_weight = np.full(count, -order * math.log(self.bins))
@@ -243,13 +243,13 @@ class BallsInBinsPair(SimulatedPair):
             rest = aim - (sums[rows, group] - mass[rows, group])
             place = _first_above(np.cumsum(share.reshape(count, groups, width)[rows, group], axis=1), rest)
             chosen = group * width + place
-            centre += self.gram[chosen]
+            center += self.gram[chosen]
             if step + 1 < order:
                 share *= growth[chosen]
                 share *= (1 / total)[:, None]  # keeps the shares within range; any factor would do
                 scale += tops[chosen] + np.log(total)
         fields = self.noise(rng, count)
-        fields += centre
+        fields += center
         fields -= self.half
         loss = log_mean_exp(fields)
         return loss, log_weight - order * loss

@@ -3,7 +3,7 @@
 Q = N(0, s^2 I) is the run without the unit, P the mixture over the unit's hidden participation. ``draw`` gives
 privacy losses: ln(P / Q) under P for "remove", ln(Q / P) under Q for "add". Draws are exchangeable, so that any prefix
 is a fair sample. Hypotheses: C lower triangular and entrywise at least 0, participation independent per unit, no
-truncated batches, public normalisers; zero-out and add-or-remove-one are then the same. Sources per class.
+truncated batches, public normalizers; zero-out and add-or-remove-one are then the same. Sources per class.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ def _wave(
     done: dict[Key, int],
     journal: Journal | None,
 ) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yields the hits of each labelled shard, from the journal or from a worker, as they come."""
+    """Yields the hits of each labeled shard, from the journal or from a worker, as they come."""
     keys = {(i, shard): (trials[i].candidate, trials[i].tilt.direction, shard) for i, shard in labels}
     yield from ((label, done[keys[label]]) for label in labels if keys[label] in done)
     tasks = [(label, trials[label[0]], seed, label[1]) for label in labels if keys[label] not in done]

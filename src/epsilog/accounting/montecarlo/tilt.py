@@ -1,7 +1,7 @@
 """Importance sampling with a hard bound: estimators V in [0, M] of delta at a cost nearly independent of delta.
 
 Remove: draw lambda + 1 modes, each after the first with probability proportional to its likelihood ratio with those
-before, and centre the noise at their sum. With S_j the mean likelihood ratio at step j, V = payoff(L) e^(-lambda L)
+before, and center the noise at their sum. With S_j the mean likelihood ratio at step j, V = payoff(L) e^(-lambda L)
 prod_j S_j is unbiased for E_P[payoff(L)]; Hoelder bounds it. Where the noise is independent all modes are drawn at once
 (``partitions``), and the product is a constant: the Renyi moment. Add: shift the noise against the mean mode; the
 weight is bounded by Jensen. Proofs: ``docs/montecarlo/importance.md``.

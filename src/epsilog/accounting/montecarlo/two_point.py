@@ -6,7 +6,7 @@ with, for q(y) = exp(-samples KL(base_delta || y)),
 
     delta = min over y in [base_delta, 1] of  y + q(y) (1 - y).
 
-Doubles find the minimiser, where errors are of second order; ``decimal`` evaluates there, so that the answer is the
+Doubles find the minimizer, where errors are of second order; ``decimal`` evaluates there, so that the answer is the
 exact one rounded up by at most one unit in the last place. ``bounds`` has tighter promises for the same run.
 """
 
@@ -59,7 +59,7 @@ def overall_delta(*, samples: int, base_delta: float) -> float:
     base = max(check.in_unit_interval()(base_delta=base_delta), SMALLEST_DELTA)
     if base == 1:
         return 1.0
-    share = _minimiser(min(float(min(count, 10**306)), 1e306), base)
+    share = _minimizer(min(float(min(count, 10**306)), 1e306), base)
     with localcontext(Context(prec=_DIGITS)):
         b, u = Decimal(base), Decimal(share)
         chance = (-count * _divergence(b, u)).exp()
@@ -204,8 +204,8 @@ def _logistic(s: float) -> float:
     return 1 / (1 + math.exp(-s)) if s > -700 else math.exp(s)
 
 
-def _minimiser(samples: float, base: float) -> float:
-    """The share u that minimises y + q(y) (1 - y): where samples KL = log(1 + samples (y - b) / y), a unique root."""
+def _minimizer(samples: float, base: float) -> float:
+    """The share u that minimizes y + q(y) (1 - y): where samples KL = log(1 + samples (y - b) / y), a unique root."""
 
     def slope(s: float) -> float:
         share = _logistic(s)
@@ -216,7 +216,7 @@ def _minimiser(samples: float, base: float) -> float:
 
 
 def _cheapest(base: float, target: float) -> float:
-    """The w at which y = b + (t - b) w minimises log((1 - y) / (t - y)) / KL(b || y), a quasi-convex ratio."""
+    """The w at which y = b + (t - b) w minimizes log((1 - y) / (t - y)) / KL(b || y), a quasi-convex ratio."""
     margin = target - base
 
     def slope(s: float) -> float:

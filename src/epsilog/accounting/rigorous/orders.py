@@ -1,4 +1,4 @@
-"""From a release to its profiles: one list for each way in which neighbours can be ordered.
+"""From a release to its profiles: one list for each way in which neighbors can be ordered.
 
 The reading of compositions, and what is refused, are the accountant's; no number of it is used.
 """
@@ -36,7 +36,7 @@ _MOST_OUTCOMES = 200
 
 
 def list_profiles(release: Release, relation: NeighboringRelation) -> dict[str, Parts]:
-    """The profiles of a release by the order in which neighbours differ; the worst order counts.
+    """The profiles of a release by the order in which neighbors differ; the worst order counts.
 
     Raises:
         UnsupportedMechanismError: a part has no profile here under this relation.

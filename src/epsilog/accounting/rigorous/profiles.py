@@ -190,12 +190,12 @@ class DiscreteLaplaceProfile(_Finite):
     shift: int
 
     def outcomes(self) -> list[tuple[arb, arb]]:
-        """Losses (2 k - shift) / scale; up to the further centre, and from the nearer one on, they are constant."""
+        """Losses (2 k - shift) / scale; up to the further center, and from the nearer one on, they are constant."""
         scale, shift = make_ball(self.scale), self.shift
         ratio = (-1 / scale).exp()
         top = 1 / (1 + ratio)
-        centre = (1 - ratio) / (1 + ratio)
-        masses = [top * (-shift / scale).exp(), *(centre * (-(shift - k) / scale).exp() for k in range(1, shift)), top]
+        center = (1 - ratio) / (1 + ratio)
+        masses = [top * (-shift / scale).exp(), *(center * (-(shift - k) / scale).exp() for k in range(1, shift)), top]
         return [((2 * k - shift) / scale, mass) for k, mass in enumerate(masses)]
 
     def steps(self) -> tuple[arb, arb] | None:

@@ -57,11 +57,11 @@ class Proof:
     Attributes:
         epsilon: what is claimed, taken as the double that it is.
         delta: at which delta; likewise.
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         delta_upper: delta is proven to be at most this at the claimed epsilon.
         epsilon_upper: the least epsilon that was proven at the claimed delta; ``inf`` if none was.
-        methods: how each order of neighbours was bounded.
-        bits: of the balls' centres, the most that was needed.
+        methods: how each order of neighbors was bounded.
+        bits: of the balls' centers, the most that was needed.
         assumptions: what must be true of the run, and of the proof's own ground.
     """
 
@@ -107,7 +107,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class _Found:
-    """One order of neighbours: delta at the claimed epsilon, the least epsilon, and how."""
+    """One order of neighbors: delta at the claimed epsilon, the least epsilon, and how."""
 
     delta: float
     epsilon: float
@@ -132,7 +132,7 @@ def prove_guarantee(
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
         epsilon: what is claimed, in nats.
         delta: failure probability, in [0, 1).
-        relation: which data sets are neighbours.
+        relation: which data sets are neighbors.
         cells: the most cells of a lattice, where one is needed: a power of two. More prove more, and take longer.
 
     Returns:

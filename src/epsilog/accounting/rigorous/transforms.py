@@ -180,7 +180,7 @@ class SampledLine:
         if not 1e-4 < self.near < 1e3:
             raise NoProofError("the noise is out of the rule's reach")
         rule = _BallTrapezoidRule(self, 0.0, nats)
-        self._at_zero, self._edges, self._centre = rule.at_zero, rule.edges, rule.centre
+        self._at_zero, self._edges, self._center = rule.at_zero, rule.edges, rule.center
         self._looked = 0
         self._far: tuple[list[tuple[arb, arb]], arb] | None = None
 
@@ -262,14 +262,14 @@ class SampledLine:
         points = [arb(at) for at in edges]
         losses = [self.loss(y) for y in points]
         seen = [self._compute_posterior(y, loss) for y, loss in zip(points, losses, strict=True)]
-        root, power, centre = (2 * arb.pi()).sqrt() * self._at_zero, arb(s), self._centre
+        root, power, center = (2 * arb.pi()).sqrt() * self._at_zero, arb(s), self._center
         peaks = 2 if is_at_most((power + 1) * square_ball(self.mu), 4) else 4  # one maximum, or two
         second, cuts, above, largest = arb(0), [], arb(0), arb(0)
         for i in range(len(points) - 2, -1, -1):
             a, b, width = points[i], points[i + 1], points[i + 1] - points[i]
             most = (self._top(a, b, losses[i], losses[i + 1])).exp() / root
             least = (power * (losses[i] if s >= 0 else losses[i + 1]) - (a * a).max(b * b) / 2).exp() / root
-            away = (losses[i] - centre).abs_upper().max((losses[i + 1] - centre).abs_upper())
+            away = (losses[i] - center).abs_upper().max((losses[i + 1] - center).abs_upper())
             second += most * width * square_ball(away)
             above += least * width
             largest = largest.max(most / (self.mu * seen[i]))
@@ -279,7 +279,7 @@ class SampledLine:
             (points[0], losses[0], -points[0] + min(s, 0.0) * self.mu),
             (points[-1], losses[-1], points[-1] - max(s, 0.0) * self.mu),
         ):
-            away, peak = (loss - centre).abs_upper(), (power * loss - y * y / 2).exp() / root
+            away, peak = (loss - center).abs_upper(), (power * loss - y * y / 2).exp() / root
             if not bool(rate > 1):
                 raise NoProofError("a tail is not known to fall")
             second += peak * (
@@ -323,7 +323,7 @@ class _BallTrapezoidRule:
         at_zero: E e^(s l).
         error: bounds what is left out, and the rule's own error, at every such w.
         edges: the nodes that enclose most of the weight.
-        centre: about the tilted mean of l.
+        center: about the tilted mean of l.
     """
 
     def __init__(self, line: SampledLine, top: float, nats: float) -> None:
@@ -375,4 +375,4 @@ class _BallTrapezoidRule:
         most = y[weights > math.exp(-min(nats, 30.0))]
         self.edges = float(most[0]) - step, float(most[-1]) + step
         middle = float(np.sum(weights * y) / np.sum(weights))
-        self.centre = line.loss(arb(middle))
+        self.center = line.loss(arb(middle))

@@ -38,7 +38,7 @@ SMALLEST_MU, LARGEST_BINNED_MU = 1e-4, 30.0  # where a lattice of ratios helps
 _ROUGH = 3e-4  # of a ratio's variance: what a step may add to it
 _MOST_POINTS = 2**14  # of one ratio
 _PER_TOP, _PER_SPREAD = (0.0, 3.0, 10.0, 25.0), (2.0, 6.0, 12.0, 25.0)  # tilts to look at sums with
-_STEEPEST = 60.0  # per largest ratio: a tilt that favours large ratios alone shows nothing
+_STEEPEST = 60.0  # per largest ratio: a tilt that favors large ratios alone shows nothing
 _FINE = 5e-4  # of b: a step from which on small sums merge
 _FAR = math.exp(-44.0)
 

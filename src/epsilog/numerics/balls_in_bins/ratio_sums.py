@@ -61,7 +61,7 @@ class RatioDistribution(NamedTuple):
 
 
 def spread_outcomes(base: GaussianPair, *, step: float, low: int, high: int, lifted: bool = False) -> RatioDistribution:
-    """Spreads each outcome of the ratio over two neighbours among step * (0, low, low + 1, ..., high).
+    """Spreads each outcome of the ratio over two neighbors among step * (0, low, low + 1, ..., high).
 
     Mass and mean of every cell are preserved; the mass above the last point moves to it. If ``lifted``, 0 is not a
     point, and the mass below the lattice moves to its first point: at 0 a large tilt would weigh nothing else.
@@ -171,10 +171,10 @@ def _masses(base: GaussianPair, ratios: Array) -> tuple[Array, Array, Array, Arr
     p, q, p_error, q_error = base.masses(u)
     x = u / base.mu + base.mu / 2
     misplacement = (gamma(4 + 8 * np.abs(u)) + 2 * base.ratio_error) / base.mu
-    for error, centre in ((q_error, 0.0), (p_error, base.mu)):
+    for error, center in ((q_error, 0.0), (p_error, base.mu)):
         more = (
             misplacement
-            * np.exp(-(np.maximum(np.abs(x - centre) - misplacement, 0.0) ** 2) / 2)
+            * np.exp(-(np.maximum(np.abs(x - center) - misplacement, 0.0) ** 2) / 2)
             / math.sqrt(2 * math.pi)
         )
         error[1:] += more
@@ -186,7 +186,7 @@ class TiltedSum:
     """A one-sided distribution of a sum of ``count`` independent copies of a lattice variable, at one tilt.
 
     Attributes:
-        tilt: the rate of the exponential tilt; sums of the size it favours are seen with relative accuracy.
+        tilt: the rate of the exponential tilt; sums of the size it favors are seen with relative accuracy.
         size: length of the transform.
         values: the sums inside the window, ascending, shape (size,).
         density: their tilted masses, rounded to the side, shape (size,).
@@ -317,7 +317,7 @@ def _power(points: Integers, weight: Array, error: float, count: int, size: int)
 
 
 def _heaviest_run(points: Integers, weight: Array) -> slice:
-    """Where at most ``_RUN`` neighbouring points weigh most: summed apart, their size does not drown the others."""
+    """Where at most ``_RUN`` neighboring points weigh most: summed apart, their size does not drown the others."""
     if len(points) <= _RUN:
         return slice(0, 1)
     total = np.concatenate(([0.0], np.cumsum(weight)))

@@ -179,7 +179,7 @@ def bound_balls_in_bins(  # noqa: PLR0912
         mu: distance of the base Gaussians over the noise, all epochs of the same bins together; above 0.
         question: epsilon at a delta, or delta at an epsilon.
         gap: relative width to aim for.
-        directions: which orders of the neighbours to look at; the worst counts.
+        directions: which orders of the neighbors to look at; the worst counts.
         least: a delta that is bounded from above only, once.
     """
     if math.isinf(mu):

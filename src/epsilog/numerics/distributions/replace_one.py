@@ -176,11 +176,11 @@ def build_replace_one_discrete_laplace_pair(scale: float, shift: int, q: float) 
     x = np.arange(1, shift + 1)
     hidden = (1 - q) * math.exp(-far) + q  # of the unit's presence, at its own end
     ratio = np.log1p(np.expm1(2 * (x / scale)) / (1 + (1 - q) / q * math.exp(far)))
-    centre, beyond = math.tanh(0.5 / scale), 1 / (1 + math.exp(-1 / scale))
-    out = centre * np.exp(-(x / scale))
-    p, q_mass = (1 - q) * out + q * centre * np.exp((x - shift) / scale), ((1 - q) + q * math.exp(-far)) * out
+    center, beyond = math.tanh(0.5 / scale), 1 / (1 + math.exp(-1 / scale))
+    out = center * np.exp(-(x / scale))
+    p, q_mass = (1 - q) * out + q * center * np.exp((x - shift) / scale), ((1 - q) + q * math.exp(-far)) * out
     p[-1], q_mass[-1] = beyond * hidden, beyond * ((1 - q) * math.exp(-far) + q * math.exp(-2 * far))
-    middle = centre * ((1 - q) + q * math.exp(-far))
+    middle = center * ((1 - q) + q * math.exp(-far))
     roundings = 32 + 4 * far  # docs: replace-one
     error = gamma(64 + 8 * far + roundings * float(ratio[-1]))
     return DiscretePair(

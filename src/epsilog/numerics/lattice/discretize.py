@@ -59,7 +59,7 @@ Distributions = list[tuple[LatticeDistribution, int]]
 
 
 class DiscretizationPlan(NamedTuple):
-    """How to discretise one composition.
+    """How to discretize one composition.
 
     Attributes:
         sketches: each pair cut coarsely, with its count.

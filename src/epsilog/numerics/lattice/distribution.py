@@ -86,7 +86,7 @@ def bound_pair_delta(pair: DominatingPair, epsilon: float) -> tuple[float, float
 
 
 def connect_dots(pair: DominatingPair, index: Integers, *, step: float, offset: float) -> LatticeDistribution:
-    """Spreads each outcome over its two neighbouring lattice points so that P's and Q's masses both stay.
+    """Spreads each outcome over its two neighboring lattice points so that P's and Q's masses both stay.
 
     The result dominates ``pair``: its delta is at least the pair's at every epsilon. The mass below the lattice moves
     up to its first point; the mass above is split between its last point and infinity. Cells are cut one misplacement
@@ -94,7 +94,7 @@ def connect_dots(pair: DominatingPair, index: Integers, *, step: float, offset: 
     above the lattice.
 
     Args:
-        pair: what to discretise.
+        pair: what to discretize.
         index: ascending lattice indices, shape (n,), n >= 2; they may skip. With ``AdjacencyType.BOTH`` they contain 0.
         step: lattice step, in nats.
         offset: loss of index 0, in nats; 0 with ``AdjacencyType.BOTH``.
@@ -312,30 +312,30 @@ def find_support_window(plds: Sequence[tuple[Integers, Array, int]], nats: float
     ``plds`` are the independent summands' points, their probabilities, and how often each is summed.
     """
     means = [float(weight @ points) for points, weight, _ in plds]
-    centred: list[tuple[Array, Array, int]] = [
+    centered: list[tuple[Array, Array, int]] = [
         (np.asarray(points - mean), weight, count) for (points, weight, count), mean in zip(plds, means, strict=True)
     ]
     mean = math.fsum(count * mean for (_, _, count), mean in zip(plds, means, strict=True))
-    spread = math.sqrt(math.fsum(count * float(weight @ (away * away)) for away, weight, count in centred))
+    spread = math.sqrt(math.fsum(count * float(weight @ (away * away)) for away, weight, count in centered))
     sides = []
     for sign in (-1.0, 1.0):
-        farthest = math.fsum(count * float((sign * away).max()) for away, _, count in centred)
-        reach = _reach(centred, sign / max(spread, 1e-6), nats + 1)
+        farthest = math.fsum(count * float((sign * away).max()) for away, _, count in centered)
+        reach = _reach(centered, sign / max(spread, 1e-6), nats + 1)
         sides.append(min(farthest, reach) + 2 + BOUND * abs(mean))
     return mean - sides[0], mean, mean + sides[1]
 
 
-def _reach(centred: Sequence[tuple[Array, Array, int]], unit: float, nats: float) -> float:
+def _reach(centered: Sequence[tuple[Array, Array, int]], unit: float, nats: float) -> float:
     """The distance beyond which Chernoff's bound leaves e^-nats on one side; ``unit`` is one over a deviation, signed.
 
     The bound falls and then rises with the rate, so a search from the optimum of a normal distribution finds the least.
     """
     at = _START
-    best = _at_rate(centred, _RATES[at] * unit, nats)
+    best = _at_rate(centered, _RATES[at] * unit, nats)
     for step in (-1, 1):
         following = at + step
         while 0 <= following < len(_RATES):
-            other = _at_rate(centred, _RATES[following] * unit, nats)
+            other = _at_rate(centered, _RATES[following] * unit, nats)
             if not (other < best or math.isinf(best)):
                 break
             best, following = other, following + step
@@ -344,9 +344,9 @@ def _reach(centred: Sequence[tuple[Array, Array, int]], unit: float, nats: float
     return best
 
 
-def _at_rate(centred: Sequence[tuple[Array, Array, int]], rate: float, nats: float) -> float:
+def _at_rate(centered: Sequence[tuple[Array, Array, int]], rate: float, nats: float) -> float:
     log_moment = 0.0
-    for away, weight, count in centred:
+    for away, weight, count in centered:
         exponent = rate * away
         if not exponent.max() < _MOST:
             return math.inf

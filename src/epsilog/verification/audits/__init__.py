@@ -1,7 +1,7 @@
 """Empirical lower bounds: what an attack has shown a run to leak at least, with a stated confidence. Never a guarantee.
 
 ``audit_one_run`` reads the scores of canaries that were put into one run by fair coins, ``audit_two_datasets`` the
-outcomes of many runs on two neighbours. Each refutes claims that are too good; silence proves little, and each says
+outcomes of many runs on two neighbors. Each refutes claims that are too good; silence proves little, and each says
 how much it could have shown. Docs: docs/how-to/audit-a-run.md.
 """
 

@@ -41,7 +41,7 @@ def refute_claim(audit: CanaryAudit, plan: RegisteredPlan, *, mistaken: float | 
     """Holds an audit against a plan's claim.
 
     Args:
-        audit: of canaries that are in or out as the plan's neighbours are.
+        audit: of canaries that are in or out as the plan's neighbors are.
         plan: its guarantee, and its scheme's certified profile.
         mistaken: the chance of refuting a true claim that is borne, in (0, 1), over all guesses and tests; None for
             what the protocol's confidence leaves, for each of the tests.

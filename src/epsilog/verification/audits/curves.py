@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from scipy.special import ndtr, ndtri
 
 Curve = Callable[[float], float]
-"""The least chance of an event under one neighbour that has chance y under the other; rises with y, and is convex."""
+"""The least chance of an event under one neighbor that has chance y under the other; rises with y, and is convex."""
 
 
 def build_line_curve(lines: Sequence[tuple[float, float]]) -> Curve:

@@ -1,4 +1,4 @@
-"""What many runs on two neighbours show: a set of outcomes that one of them reaches too much oftener."""
+"""What many runs on two neighbors show: a set of outcomes that one of them reaches too much oftener."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FEWEST = 10  # outcomes of each
 
 
 def audit_two_datasets(one: ArrayLike, other: ArrayLike, *, delta: float, confidence: float = 0.95) -> float:
-    """Bounds epsilon from below by released numbers, from independent runs on two neighbouring data sets.
+    """Bounds epsilon from below by released numbers, from independent runs on two neighboring data sets.
 
-    The first half of each sample picks a half-line and which neighbour reaches it oftener; the second half counts, so
+    The first half of each sample picks a half-line and which neighbor reaches it oftener; the second half counts, so
     nothing is picked from what counts. Epsilon is at least ln((P(A) - delta) / Q(A)) for every set A.
 
     Args:
