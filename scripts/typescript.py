@@ -1,4 +1,4 @@
-"""Writes ``web/src/lib/openapi.ts``: the types, facts and readers of the pages, from the API's OpenAPI document.
+"""Writes ``web/src/lib/openapi.ts``: the types, parameters and readers of the pages, from the API's OpenAPI document.
 
     python scripts/typescript.py
 
@@ -18,13 +18,13 @@ TARGET = Path(__file__).parents[1] / "web/src/lib/openapi.ts"
 HEAD = """\
 // Made from the API's OpenAPI document by scripts/typescript.py; not edited by hand. "inf" in JSON is Infinity here.
 
-import type { Fact } from "./facts";
-import { choice, flag, type Given, number, numberOrNull, numbersOrNull, text, textOrNull } from "./read";
+import type { ParameterSpec } from "./parameter-spec";
+import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
 """
 FORMS = ("FederatedAsk", "FederatedGoal", "QueriesAsk")  # their facts make forms
 READ = ("FederatedAsk", "FederatedSchedule", "QueriesAsk")  # what a form holds is read as these
-KINDS = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
-BOUNDS = {"minimum": "least", "exclusiveMinimum": "above", "exclusiveMaximum": "below", "maximum": "most"}
+KINDS = {"integer": "integer", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
+BOUNDS = {"minimum": "min", "exclusiveMinimum": "exclusiveMin", "exclusiveMaximum": "exclusiveMax", "maximum": "max"}
 
 Schema = dict[str, Any]
 
@@ -34,7 +34,7 @@ def document() -> str:
     schemas = create_app().openapi()["components"]["schemas"]
     ours = {name: schema for name, schema in schemas.items() if "ValidationError" not in name}
     parts = [HEAD, *(_type(name, schema) for name, schema in ours.items())]
-    parts += [_facts({name: ours[name] for name in FORMS})]
+    parts += [_parameters({name: ours[name] for name in FORMS})]
     parts += [_reader(name, ours[name]) for name in READ]
     return "\n".join(parts)
 
@@ -71,36 +71,38 @@ def _written(told: Schema) -> str:
     return plain.get(str(told.get("type")), "Record<string, unknown>")
 
 
-def _facts(forms: dict[str, Schema]) -> str:
-    lines = ["export const FACTS = {"]
+def _parameters(forms: dict[str, Schema]) -> str:
+    lines = ["export const PARAMETERS = {"]
     for name, schema in forms.items():
         lines.append(f"  {name}: {{")
         for field, told in schema["properties"].items():
-            entries = ", ".join(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in _fact(field, told))
+            entries = ", ".join(
+                f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in _parameter(field, told)
+            )
             lines.append(f"    {field}: {{ {entries} }},")
         lines.append("  },")
-    return "\n".join([*lines, "} as const satisfies Record<string, Record<string, Fact>>;", ""])
+    return "\n".join([*lines, "} as const satisfies Record<string, Record<string, ParameterSpec>>;", ""])
 
 
-def _fact(field: str, told: Schema) -> Iterator[tuple[str, Any]]:
+def _parameter(field: str, told: Schema) -> Iterator[tuple[str, Any]]:
     """One fact, as a form needs it."""
     main, nullable = _main(told)
     yield "name", field
     yield "kind", "choice" if "enum" in main else KINDS[main["type"]]
-    yield "says", told["description"]
+    yield "help", told["description"]
     yield "initial", _typed(told["examples"][0] if "examples" in told else told.get("default"))
     if nullable:
         yield "optional", True
     for key, name in BOUNDS.items():
         if key in told:
             yield name, int(told[key]) if float(told[key]).is_integer() else told[key]
-    for key, name in {"x-symbol": "symbol", "x-at-most": "atMost", "x-blank": "blank"}.items():
+    for key, name in {"x-symbol": "symbol", "x-at-most": "maxField", "x-blank": "noneMeans"}.items():
         if key in told:
             yield name, told[key]
     if "enum" in main:
         yield "choices", [[word, told["x-choices"][word]] for word in main["enum"]]
     if "maxLength" in main:
-        yield "most", main["maxLength"]
+        yield "max", main["maxLength"]
 
 
 def _main(told: Schema) -> tuple[Schema, bool]:
@@ -118,18 +120,18 @@ def _typed(value: Any) -> str:
 
 def _reader(name: str, schema: Schema) -> str:
     lines = [f"/** What a form holds, as a {name}; what it does not ask stands at its default. */"]
-    lines.append(f"export const read{name} = (given: Given): {name} => ({{")
+    lines.append(f"export const read{name} = (values: RawValues): {name} => ({{")
     for field, told in schema["properties"].items():
         (main, nullable), end = _main(told), ""
         kind = "choice" if "enum" in main else KINDS[main["type"]]
-        reader = {"whole": "number", "real": "number", "list": "numbers"}.get(kind, kind) + (
+        reader = {"integer": "number", "real": "number", "list": "numbers"}.get(kind, kind) + (
             "OrNull" if nullable else ""
         )
         if kind == "choice":
             end = f", {json.dumps(main['enum'])} as const"
         if "default" in told:
             end += f", {json.dumps(told['default'])}"
-        lines.append(f'  {field}: {reader}(given, "{field}"{end}),')
+        lines.append(f'  {field}: {reader}(values, "{field}"{end}),')
     return "\n".join([*lines, "});", ""])
 
 

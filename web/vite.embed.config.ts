@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-// The custom elements as one classic script: it computes by the twin and fetches nothing.
+// The custom elements as one classic script: it uses the browser accountant and fetches nothing.
 export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   publicDir: false,

@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-// The notebook's sliders as one ES module: it computes by the twin, asks the kernel, and fetches nothing.
+// The notebook's sliders as one ES module: it uses the browser accountant, asks the kernel, and fetches nothing.
 export default defineConfig({
   publicDir: false,
   build: {

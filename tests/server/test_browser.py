@@ -442,7 +442,7 @@ def test_federated_numbers_links_and_back(browser, site):
     browser.get(link)
     until(lambda: "certified" in text(browser, ".beside"))
     assert claim(browser) == until(lambda: "certified" in text(browser, ".beside") and claim(browser))
-    assert float(claim(browser)) <= float(second) + 1e-9  # the twin's first answer is the looser
+    assert float(claim(browser)) <= float(second) + 1e-9  # the browser's own bound is the looser
 
 
 @pytest.mark.parametrize("written", ["1e-5", "10^-5", "0.00001", "10⁻⁵"])
@@ -737,7 +737,7 @@ def test_whoever_may_spends_from_the_ledgers_page_and_no_more_is_offered(browser
 def test_owners_allow_prices_and_set_caps_on_the_ledgers_page(browser, serve_app, tmp_path, fill_ledger):
     with held(browser, serve_app, tmp_path, "owner", fill_ledger) as path:
         allow = opened(browser, "Allow one charge")
-        fill(allow, key="allowed", value="2", price_epsilon="0.5")
+        fill(allow, key="allowed", value="2", cost_epsilon="0.5")
         press(allow, "Allow it")
         until(lambda: "Why this price is right needs a value" in allow.text)
         fill(allow, reason="proof 12")
@@ -750,7 +750,7 @@ def test_owners_allow_prices_and_set_caps_on_the_ledgers_page(browser, serve_app
         charge = opened(browser, "Charge a release")
         fill(charge, key="allowed", value="2")
         charge.find_element("css selector", "form details > summary").click()
-        fill(charge, price_epsilon="0.5")
+        fill(charge, cost_epsilon="0.5")
         press(charge, "Charge at once, for ever")
         until(lambda: "Charged: ε 0.5, under the key allowed." in charge.text)
         for width in (1280, 390):
@@ -1184,7 +1184,7 @@ def test_a_number_never_stands_beside_another_question(browser, serve_app):
 def test_a_slow_and_a_dead_server(browser, serve_app):
     with serve_app(slow_app()) as site:
         browser.get(site.url + "/federated")
-        quick = until(lambda: text(browser, ".claim b"), 1.4)  # the twin does not wait
+        quick = until(lambda: text(browser, ".claim b"), 1.4)  # the browser's own bound does not wait
         assert "in the browser" in text(browser, ".method")
         for value in ("3", "4", "5"):  # stale answers are dropped
             put(browser, "noise_multiplier", value)

@@ -228,9 +228,9 @@ def test_docs_answer_to_every_page_and_docstring(monkeypatch, tmp_path):
 
 def linked(text):
     """The pages of the docs that a page's source leads to: from its fields, from its sentences, and otherwise."""
-    learn = (f"learn/{page}.html" for page in re.findall(r'<Learn page="([^"]+)"', text))
+    learn = (f"learn/{page}.html" for page in re.findall(r'<LearnLink page="([^"]+)"', text))
     plain = (page or "index.html" for page in re.findall(r'"/docs/([^"]*)"', text))
-    return [*re.findall(r'explained: "([^"]+)"', text), *learn, *plain]
+    return [*re.findall(r'helpPage: "([^"]+)"', text), *learn, *plain]
 
 
 def test_fields_of_the_calculators_say_where_they_are_explained():
@@ -238,7 +238,7 @@ def test_fields_of_the_calculators_say_where_they_are_explained():
     folder = Path(__file__).parents[2] / "web/src/pages"
     for page, many in (("Federated", 18), ("Queries", 9), ("Playground", 8)):
         text = (folder / f"{page}.tsx").read_text(encoding="utf-8")
-        assert len(re.findall(r'explained: "', text)) >= many, page
+        assert len(re.findall(r'helpPage: "', text)) >= many, page
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ from epsilog.verification.rounds import check_rounds
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \| ([^|]+) \|", (ROOT / "docs/reference/findings.md").read_text(), re.M)
-TWIN = set(re.findall(r'finding\("([a-z-]+/[a-z-]+)"', (ROOT / "web/src/lib/twin/engine.ts").read_text()))
+TWIN = set(re.findall(r'finding\("([a-z-]+/[a-z-]+)"', (ROOT / "web/src/lib/browser-accountant/engine.ts").read_text()))
 
 
 @pytest.fixture(scope="module")

@@ -3,26 +3,26 @@ import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import "./app.css";
 import { Notice } from "./components/Notice";
-import { Story } from "./components/Story";
-import { Trouble } from "./components/Trouble";
-import { addressStore, fromQuery } from "./lib/address";
+import { WorkflowNav } from "./components/WorkflowNav";
+import { ErrorNotice } from "./components/ErrorNotice";
+import { urlStore, fromQuery } from "./lib/url-state";
 import { server } from "./lib/api";
 import { Problem } from "./lib/types";
-import { Front } from "./pages/Front";
+import { Home } from "./pages/Home";
 
 /** A calculator that asks the server and lives in the address; on other pages and in frames it is given other ones. */
-const calculator = (Page: typeof import("./pages/Federated").Federated): ComponentType => () => <Page engine={server} store={useMemo(addressStore, [])} />;
+const calculator = (Page: typeof import("./pages/Federated").FederatedCalculator): ComponentType => () => <Page engine={server} store={useMemo(urlStore, [])} />;
 
-interface Room {
+interface PageEntry {
   path: string;
   name: string;
   lead: string;
   load: () => Promise<ComponentType>;
 }
 
-const ROOMS: readonly Room[] = [
-  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => calculator((await import("./pages/Federated")).Federated) },
-  { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => calculator((await import("./pages/Queries")).Queries) },
+const PAGES: readonly PageEntry[] = [
+  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => calculator((await import("./pages/Federated")).FederatedCalculator) },
+  { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => calculator((await import("./pages/Queries")).QueriesCalculator) },
   { path: "/playground", name: "Playground", lead: "What does a mix of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
   { path: "/compare", name: "Compare", lead: "Is the smaller epsilon the better promise?", load: async () => (await import("./pages/Compare")).Compare },
   { path: "/montecarlo", name: "Monte Carlo", lead: "Certify by sampling", load: async () => (await import("./pages/MonteCarlo")).MonteCarlo },
@@ -63,22 +63,22 @@ function Unreachable() {
     const found = await fetch(location.href, { cache: "no-store" }).catch(() => null);
     if (found?.ok) location.reload();
   };
-  return <Trouble problem={new Problem("The server does not answer", "This page could not be fetched. Is `epsilog serve` still running?")} retry={again} />;
+  return <ErrorNotice problem={new Problem("The server does not answer", "This page could not be fetched. Is `epsilog serve` still running?")} retry={again} />;
 }
 
 function App() {
   const path = usePath();
-  const room = ROOMS.find((each) => path === each.path || path.startsWith(`${each.path}/`));
+  const entry = PAGES.find((each) => path === each.path || path.startsWith(`${each.path}/`));
   const [loaded, setLoaded] = useState<{ path: string; Page: ComponentType } | null>(null);
-  const [failed, setFailed] = useState<Room | null>(null);
+  const [failed, setFailed] = useState<PageEntry | null>(null);
   useEffect(() => {
-    document.title = room ? `${room.name} · epsilog` : "epsilog";
+    document.title = entry ? `${entry.name} · epsilog` : "epsilog";
     setFailed(null);
-    room?.load().then(
-      (Page) => setLoaded({ path: room.path, Page }),
-      () => setFailed(room),
+    entry?.load().then(
+      (Page) => setLoaded({ path: entry.path, Page }),
+      () => setFailed(entry),
     );
-  }, [room]);
+  }, [entry]);
   const foreign = fromQuery(location.search).foreign;
   return (
     <>
@@ -90,8 +90,8 @@ function App() {
           epsi<b>log</b>
         </a>
         <nav aria-label="Pages">
-          {ROOMS.map((each) => (
-            <a key={each.path} href={each.path} aria-current={each === room ? "page" : undefined}>
+          {PAGES.map((each) => (
+            <a key={each.path} href={each.path} aria-current={each === entry ? "page" : undefined}>
               {each.name}
             </a>
           ))}
@@ -100,14 +100,14 @@ function App() {
       </header>
       <main id="main" tabIndex={-1}>
         {foreign !== null && <Notice grade="weak">This link was made by version {foreign.slice(0, 10)} of these pages; its values are not read.</Notice>}
-        {room ? (
+        {entry ? (
           <>
-            <h1>{room.lead}</h1>
-            {loaded?.path === room.path ? <loaded.Page key={path} /> : failed === room ? <Unreachable /> : <p class="empty">Opening…</p>}
-            {loaded?.path === room.path && <Story at={room.path} />}
+            <h1>{entry.lead}</h1>
+            {loaded?.path === entry.path ? <loaded.Page key={path} /> : failed === entry ? <Unreachable /> : <p class="empty">Opening…</p>}
+            {loaded?.path === entry.path && <WorkflowNav at={entry.path} />}
           </>
         ) : path === "/" ? (
-          <Front />
+          <Home />
         ) : (
           <>
             <h1>There is no such page</h1>

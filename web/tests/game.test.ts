@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fromQuery } from "../src/lib/address";
+import { fromQuery } from "../src/lib/url-state";
 import type { Request, Shift, Waiting } from "../src/lib/game";
 import {
   active,
@@ -12,7 +12,7 @@ import {
   fits,
   GROUPS,
   LAPSE_COSTS,
-  marks,
+  listMarks,
   multiplierOf,
   NAMES,
   NARROWEST,
@@ -90,7 +90,7 @@ test("a useful number earns its worth, a useless one costs more, and the noise s
     expect(answer!.useful).toBe(Math.abs(answer!.error) <= request.tolerance);
     expect(after.score).toBe(answer!.useful ? request.worth : -WRONG_COSTS * request.worth);
     expect(after.width).toBe(1);
-    expect(answer!.told).toBe(request.truth + answer!.error);
+    expect(answer!.published).toBe(request.truth + answer!.error);
     useful += Number(answer!.useful);
   }
   expect(useful).toBeGreaterThan(0.75 * SEEDS.length); // 95% each
@@ -103,7 +103,7 @@ test("what a budget cannot bear is refused, and nothing is drawn", () => {
   expect(fits(poor, request, NARROWEST)).toBe(false);
   const after = release(poor);
   expect(after.answers).toBe(poor.answers);
-  expect(after.said).toContain("Refused");
+  expect(after.message).toContain("Refused");
 });
 
 test("any request can be taken, the one that has waited longest is next, and who waits too long leaves", () => {
@@ -132,7 +132,7 @@ test("in words there is no clock, releases pass the time, and anybody can be tur
   expect([away.score, away.lapsed, away.queue.length]).toEqual([-LAPSE_COSTS, [0], PLACES]);
   while (shift.over === null) shift = shift.answers.length % 3 === 2 || !fits(shift, active(shift)!, right(active(shift)!)) ? decline(shift) : answered(shift);
   expect(shift.answers.length + shift.lapsed.length).toBe(STEADY);
-  expect(marks(shift)).not.toContain("open");
+  expect(listMarks(shift)).not.toContain("open");
   expect(decline(shift)).toBe(shift);
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { hex, sha256Of } from "../src/lib/hash";
-import { isSha256 } from "../src/lib/said";
+import { isSha256 } from "../src/lib/owner-fields";
 
 test("a file's hash is worked out here", async () => {
   // FIPS 180-2, appendix B.1

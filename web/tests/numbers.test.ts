@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { fromQuery, toQuery } from "../src/lib/address";
+import { fromQuery, toQuery } from "../src/lib/url-state";
 import { parseField } from "../src/lib/form";
-import { parseNumber, roundTo, show, showAmount, showWhole, typeset } from "../src/lib/numbers";
+import { parseNumber, roundTo, show, showAmount, showInteger, typeset } from "../src/lib/numbers";
 
 const shared = JSON.parse(readFileSync(new URL("../../tests/vectors/numerals.json", import.meta.url), "utf8")) as { cases: { text: string; whole: boolean; value: number | null }[] };
 
 describe("numbers as people write them", () => {
   test.each(shared.cases)("the library reads $text (whole: $whole) as $value", ({ text, whole, value }) => {
-    const parsed = parseNumber(text, { whole });
+    const parsed = parseNumber(text, { integer: whole });
     expect(parsed.ok ? parsed.value : null).toBe(value);
   });
   test("what can be read as two numbers is refused with both", () => {
-    const says = (text: string, whole: boolean): string => (parseNumber(text, { whole }) as { error: string }).error;
+    const says = (text: string, whole: boolean): string => (parseNumber(text, { integer: whole }) as { error: string }).error;
     expect(says("2.000", true)).toBe("must be written without “.”, which can group digits or begin decimals: write 2000 or 2");
     expect(says("50,000", true)).toContain("write 50000 or 50");
     expect(says("1.500", false)).toContain("write 1500 or 1.5");
@@ -33,11 +33,11 @@ describe("numbers as people write them", () => {
     expect(parseNumber(text).ok).toBe(false);
   });
   test("whole numbers", () => {
-    expect(parseNumber("50 000", { whole: true })).toEqual({ ok: true, value: 50_000 });
-    expect(parseNumber("5e4", { whole: true })).toEqual({ ok: true, value: 50_000 });
-    expect(parseNumber("5,00", { whole: true }).ok).toBe(false);
-    expect(parseNumber("1.5", { whole: true }).ok).toBe(false);
-    expect(parseNumber("1e20", { whole: true }).ok).toBe(false);
+    expect(parseNumber("50 000", { integer: true })).toEqual({ ok: true, value: 50_000 });
+    expect(parseNumber("5e4", { integer: true })).toEqual({ ok: true, value: 50_000 });
+    expect(parseNumber("5,00", { integer: true }).ok).toBe(false);
+    expect(parseNumber("1.5", { integer: true }).ok).toBe(false);
+    expect(parseNumber("1e20", { integer: true }).ok).toBe(false);
   });
 });
 
@@ -68,7 +68,7 @@ describe("numbers as they are shown", () => {
       expect(roundTo(x, 4, "down")).toBeLessThanOrEqual(x);
     }
   });
-  test("whole numbers keep every digit", () => expect(showWhole(1774123)).toBe("1\u202f774\u202f123"));
+  test("whole numbers keep every digit", () => expect(showInteger(1774123)).toBe("1\u202f774\u202f123"));
   test("sentences are typeset", () => {
     expect(typeset("delta 1e-06 is below 1/N = 2.5e-05.")).toBe("delta 10⁻⁶ is below 1/N = 2.5 × 10⁻⁵.");
     expect(typeset("hash 3e12ab and file1e5x")).toBe("hash 3e12ab and file1e5x");
@@ -76,7 +76,7 @@ describe("numbers as they are shown", () => {
 });
 
 describe("fields", () => {
-  const field = { name: "x", label: "X", kind: "real" as const, initial: "", above: 0, below: 1 };
+  const field = { name: "x", label: "X", kind: "real" as const, initial: "", exclusiveMin: 0, exclusiveMax: 1 };
   test("bounds", () => {
     expect(parseField(field, "0.5")).toEqual({ value: 0.5 });
     expect(parseField(field, "0")).toEqual({ error: "must be above 0" });
@@ -90,8 +90,8 @@ describe("fields", () => {
     for (const wrong of ["2.000", "0,5", "2,000", "10^-6", "1/3", "-1", "1e9999"]) expect(parseField(amount, wrong)).toHaveProperty("error");
   });
   test("lists", () => {
-    expect(parseField({ ...field, kind: "list", below: undefined }, "2 1; 1, 3")).toEqual({ value: [2, 1, 1, 3] });
-    expect(parseField({ ...field, kind: "list", below: undefined }, "2,5")).toHaveProperty("error");
+    expect(parseField({ ...field, kind: "list", exclusiveMax: undefined }, "2 1; 1, 3")).toEqual({ value: [2, 1, 1, 3] });
+    expect(parseField({ ...field, kind: "list", exclusiveMax: undefined }, "2,5")).toHaveProperty("error");
     expect(parseField({ ...field, kind: "list" }, "0.2 0")).toEqual({ error: "must be above 0" });
   });
 });

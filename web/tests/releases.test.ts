@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from "vitest";
 import type { CompareAsk, Part } from "../src/lib/openapi";
-import { gaussianDelta, gaussianEpsilon } from "../src/lib/twin/gaussian";
-import { releaseOf } from "../src/lib/twin/releases";
+import { gaussianDelta, gaussianEpsilon } from "../src/lib/browser-accountant/gaussian";
+import { releaseOf } from "../src/lib/browser-accountant/releases";
 
 const part = (mechanism: Part["mechanism"], parameter: number, more: Partial<Part> = {}): Part => ({ mechanism, parameter, second: null, sampling_probability: 1, count: 1, ...more });
 const bounded = (of: Part, relation: CompareAsk["relation"] = "add-or-remove-one") => releaseOf(of, relation)!;

@@ -3,7 +3,7 @@ import type { FieldSpec } from "../src/lib/form";
 import { elementSnippet, fileSnippet, frameSnippet } from "../src/lib/snippets";
 
 const SPECS: FieldSpec[] = [
-  { name: "population", label: "N", kind: "whole", initial: "50000" },
+  { name: "population", label: "N", kind: "integer", initial: "50000" },
   { name: "delta_cap", label: "cap", kind: "real", initial: "1e-6", optional: true },
   { name: "privacy_unit", label: "unit", kind: "text", initial: "client" },
 ];

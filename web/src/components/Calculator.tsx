@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
 import type { Form } from "../lib/form";
-import { useInSight } from "../lib/sight";
+import { useStickyTop } from "../lib/visibility";
 import type { Problem } from "../lib/types";
 import { Card } from "./Card";
-import { Peek } from "./Peek";
-import { Spoken } from "./Spoken";
-import { Trouble } from "./Trouble";
+import { StickyResult } from "./StickyResult";
+import { LiveRegion } from "./LiveRegion";
+import { ErrorNotice } from "./ErrorNotice";
 
 /** What every calculator is: a form that stays in sight, and results that are never shown beside inputs they are not of. */
 export function Calculator(props: {
@@ -19,12 +19,12 @@ export function Calculator(props: {
   children: ComponentChildren; // the results
 }) {
   const { form, main } = props;
-  const place = useInSight<HTMLFormElement>();
+  const place = useStickyTop<HTMLFormElement>();
   return (
     <div class={props.compact ? "calculator sheet compact" : "calculator sheet"}>
       <form ref={place} class="inputs" aria-label={props.label} onSubmit={(e) => e.preventDefault()}>
         {props.inputs}
-        {props.peek && <Peek>{props.peek}</Peek>}
+        {props.peek && <StickyResult>{props.peek}</StickyResult>}
       </form>
       <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
         {form.values === null && (
@@ -32,9 +32,9 @@ export function Calculator(props: {
             <p class="empty">Correct the marked fields, and the numbers come back.</p>
           </Card>
         )}
-        {main.problem && <Trouble problem={main.problem} retry={main.retry} />}
+        {main.problem && <ErrorNotice problem={main.problem} retry={main.retry} />}
         {props.children}
-        {props.spoken && <Spoken text={props.spoken} />}
+        {props.spoken && <LiveRegion text={props.spoken} />}
       </div>
     </div>
   );

@@ -4,25 +4,25 @@ import { text } from "../lib/api";
 import { download } from "../lib/download";
 import { hasToken } from "../lib/token";
 import { Problem } from "../lib/types";
-import { Trouble } from "./Trouble";
+import { ErrorNotice } from "./ErrorNotice";
 
 /** A link to something that the server keeps; where it wants a token, which no link can carry, the page fetches it. */
 export function Download({ path, name, kind, children }: { path: string; name: string; kind: string; children: ComponentChildren }) {
-  const [trouble, setTrouble] = useState<Problem | null>(null);
-  const fetched = (event: Event): void => {
+  const [failure, setFailure] = useState<Problem | null>(null);
+  const fetchFile = (event: Event): void => {
     if (!hasToken()) return;
     event.preventDefault();
     text(path).then(
       (content) => download(name, kind, content),
-      (error: unknown) => setTrouble(error instanceof Problem ? error : new Problem("An error of ours", String(error))),
+      (error: unknown) => setFailure(error instanceof Problem ? error : new Problem("An error of ours", String(error))),
     );
   };
   return (
     <>
-      <a class="button" href={`/api/v1/${path}`} download onClick={fetched}>
+      <a class="button" href={`/api/v1/${path}`} download onClick={fetchFile}>
         {children}
       </a>
-      {trouble && <Trouble problem={trouble} />}
+      {failure && <ErrorNotice problem={failure} />}
     </>
   );
 }

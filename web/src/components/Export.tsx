@@ -1,19 +1,19 @@
 import type { ComponentType } from "preact";
 import { useState } from "preact/hooks";
-import { toQuery } from "../lib/address";
+import { toQuery } from "../lib/url-state";
 import { post } from "../lib/api";
 import { download } from "../lib/download";
 import type { FieldSpec, Raw } from "../lib/form";
 import type { StampedCalculationModel } from "../lib/openapi";
-import { isComplete, NOTHING, type Said } from "../lib/said";
+import { EMPTY, isComplete, type OwnerFieldValues } from "../lib/owner-fields";
 import { Problem } from "../lib/types";
 import { Snippets } from "../pages/Snippets";
 import { Card } from "./Card";
 import { Copy } from "./Copy";
-import { Elsewhere } from "./Elsewhere";
-import { Trouble } from "./Trouble";
+import { ExportSnippets } from "./ExportSnippets";
+import { ErrorNotice } from "./ErrorNotice";
 
-const OWN = ["pins", "cap"]; // what an embed has no place for
+const PAGE_ONLY = ["pins", "cap"]; // what an embed has no place for
 
 /** A calculation to take along: as a stamped record, as a table, on paper, as a link, on another page. */
 export function Export(props: {
@@ -27,12 +27,12 @@ export function Export(props: {
 }) {
   const { name, raw } = props;
   const [stamp, setStamp] = useState<string | null>(null);
-  const [said, setSaid] = useState(NOTHING);
+  const [ownerFields, setOwnerFields] = useState(EMPTY);
   const [problem, setProblem] = useState<Problem | null>(null);
   const record = async (): Promise<void> => {
     setStamp(null);
     setProblem(null);
-    const ask = { ...props.ask, ...said, delta_reason: said.delta_reason?.trim() ? said.delta_reason : null };
+    const ask = { ...props.ask, ...ownerFields, delta_reason: ownerFields.delta_reason?.trim() ? ownerFields.delta_reason : null };
     const stamped = await post<StampedCalculationModel>(`${name}/record`, ask).catch((error: unknown) => setProblem(error instanceof Problem ? error : new Problem("No record was made", String(error))));
     if (!stamped) return;
     setStamp(stamped.sha256);
@@ -41,7 +41,7 @@ export function Export(props: {
   return (
     <Card screen title="Take it with you">
       <div class="buttons">
-        <button type="button" onClick={record} disabled={props.ask === null || !isComplete(said)}>
+        <button type="button" onClick={record} disabled={props.ask === null || !isComplete(ownerFields)}>
           JSON record, stamped
         </button>
         <button type="button" onClick={props.csv} disabled={props.ask === null}>
@@ -57,27 +57,27 @@ export function Export(props: {
           SHA-256 of the record: <code>{stamp}</code>. The Verify page and <code>epsilog verify</code> check it.
         </p>
       )}
-      {problem && <Trouble problem={problem} />}
-      <Saying said={said} set={setSaid} />
-      {props.ask && <Elsewhere name={name} ask={props.ask} cap={props.cap} />}
-      {props.ask && <Snippets name={name} specs={props.specs.filter((spec) => !OWN.includes(spec.name))} raw={raw} />}
+      {problem && <ErrorNotice problem={problem} />}
+      <OwnerFieldsSection values={ownerFields} set={setOwnerFields} />
+      {props.ask && <ExportSnippets name={name} ask={props.ask} cap={props.cap} />}
+      {props.ask && <Snippets name={name} specs={props.specs.filter((spec) => !PAGE_ONLY.includes(spec.name))} raw={raw} />}
     </Card>
   );
 }
 
-interface Saying {
-  said: Said;
-  set: (said: Said) => void;
+interface OwnerFieldsProps {
+  values: OwnerFieldValues;
+  set: (values: OwnerFieldValues) => void;
 }
 
 /** What few say; fetched when it is opened. */
-function Saying(given: Saying) {
-  const [Part, setPart] = useState<{ of: ComponentType<Saying> } | null>(null);
-  const load = (): void => void import("./Owned").then((found) => setPart({ of: found.Owned }), () => setPart(null));
+function OwnerFieldsSection(props: OwnerFieldsProps) {
+  const [Part, setPart] = useState<{ of: ComponentType<OwnerFieldsProps> } | null>(null);
+  const load = (): void => void import("./OwnerFields").then((found) => setPart({ of: found.OwnerFields }), () => setPart(null));
   return (
     <details class="owned" onToggle={(e) => e.currentTarget.open && Part === null && load()}>
       <summary>Say more in the record: a reason for δ, files by their hash</summary>
-      {Part ? <Part.of {...given} /> : <p class="empty">Opening…</p>}
+      {Part ? <Part.of {...props} /> : <p class="empty">Opening…</p>}
     </details>
   );
 }

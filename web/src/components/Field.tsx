@@ -1,6 +1,6 @@
 import { useId, useRef } from "preact/hooks";
 import type { FieldSpec, Form } from "../lib/form";
-import { Why } from "./Why";
+import { FieldHelpLink } from "./FieldHelpLink";
 
 /**
  * One input with its label, hint and error; the error is announced and tied to the input. A field that is left out now
@@ -30,14 +30,14 @@ export function Field({ form, name, when = true }: { form: Form; name: string; w
           checked={raw === "yes"}
           onInput={(e) => form.set(name, e.currentTarget.checked ? "yes" : "no")}
         />
-        <Named id={id} spec={spec} />
+        <FieldLabel id={id} spec={spec} />
         <Help spec={spec} />
-        <Below id={id} spec={spec} error={error} />
+        <FieldNotes id={id} spec={spec} error={error} />
       </div>
     );
   return (
     <div class={error ? "field wrong" : "field"}>
-      <Named id={id} spec={spec} />
+      <FieldLabel id={id} spec={spec} />
       {spec.kind === "choice" ? (
         <select {...shared} value={raw} onInput={(e) => form.set(name, e.currentTarget.value)} onChange={(e) => (form.set(name, e.currentTarget.value), form.commit())}>
           {spec.choices!.map(([value, label]) => (
@@ -50,33 +50,33 @@ export function Field({ form, name, when = true }: { form: Form; name: string; w
         <input
           {...shared}
           type="text"
-          inputMode={spec.kind === "whole" ? "numeric" : "text"}
+          inputMode={spec.kind === "integer" ? "numeric" : "text"}
           autocomplete="off"
           spellcheck={false}
           value={raw}
           placeholder={spec.optional ? "blank" : undefined}
           required={!spec.optional}
-          list={spec.offers && `${id}-offers`}
+          list={spec.suggestions && `${id}-offers`}
           onInput={(e) => form.set(name, e.currentTarget.value)}
         />
       )}
-      {spec.offers && (
+      {spec.suggestions && (
         <datalist id={`${id}-offers`}>
-          {spec.offers.map((each) => (
+          {spec.suggestions.map((each) => (
             <option key={each} value={each} />
           ))}
         </datalist>
       )}
       <Help spec={spec} />
-      <Below id={id} spec={spec} error={error} />
+      <FieldNotes id={id} spec={spec} error={error} />
     </div>
   );
 }
 
 /** Beside the label for the eye; after the input for who goes through by keys. */
-const Help = ({ spec }: { spec: FieldSpec }) => (spec.explained ? <Why page={spec.explained} label={spec.label} /> : null);
+const Help = ({ spec }: { spec: FieldSpec }) => (spec.helpPage ? <FieldHelpLink page={spec.helpPage} label={spec.label} /> : null);
 
-function Named({ id, spec }: { id: string; spec: FieldSpec }) {
+function FieldLabel({ id, spec }: { id: string; spec: FieldSpec }) {
   return (
     <label for={id}>
       {spec.label}
@@ -90,7 +90,7 @@ function Named({ id, spec }: { id: string; spec: FieldSpec }) {
   );
 }
 
-function Below({ id, spec, error }: { id: string; spec: FieldSpec; error: string | undefined }) {
+function FieldNotes({ id, spec, error }: { id: string; spec: FieldSpec; error: string | undefined }) {
   return (
     <>
       <small id={`${id}-hint`} class="hint">

@@ -74,7 +74,7 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
     return step && !ends && points.length > 0 ? `${drawn}H${width - right}` : drawn;
   };
   const labels = direct
-    ? apart(
+    ? spreadLabels(
         named.map((s) => {
           const [a, b] = s.points.at(-1)!;
           const on = s.look === "cap" || (s.look === "step" && !s.ends) ? width - right : sx.at(a) + (s.look === "bar" ? thick / 2 : 0);
@@ -187,8 +187,8 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   );
 }
 
-/** Moves labels that would stand on each other as little apart as lets all be read. */
-export function apart<T extends { y: number }>(labels: readonly T[], top: number, bottom: number): T[] {
+/** Move overlapping labels by as little as keeps all of them readable. */
+export function spreadLabels<T extends { y: number }>(labels: readonly T[], top: number, bottom: number): T[] {
   const placed = labels.map((label) => ({ ...label })).sort((a, b) => a.y - b.y);
   placed.forEach((label, i) => {
     label.y = Math.max(label.y, i === 0 ? top : placed[i - 1]!.y + LINE);

@@ -1,11 +1,11 @@
 import { useMemo } from "preact/hooks";
-import { useAnswer } from "../lib/answer";
+import { useQuery } from "../lib/use-query";
 import { type FieldSpec, type Form, parseField, type Raw, type Values } from "../lib/form";
 import { Card } from "./Card";
 import { Table } from "./Table";
-import { Trouble } from "./Trouble";
+import { ErrorNotice } from "./ErrorNotice";
 
-export const PINS: FieldSpec = { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, most: 1e6 };
+export const PINS: FieldSpec = { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, max: 1e6 };
 const NONE = "-"; // all were taken away; a blank shows the examples
 const MOST = 4;
 
@@ -25,11 +25,11 @@ export function Scenarios<Q, A>(props: {
   const raw = form.raw.pins ?? "";
   const given = raw === "";
   const pins = useMemo(() => (given ? [...examples] : raw.split("|").filter((pin) => pin !== NONE && pin !== "").map((pin) => Object.fromEntries(new URLSearchParams(pin)))), [raw]);
-  const asks = useMemo(() => pins.map((pin) => asked(form.specs, pin, read)), [pins]);
+  const asks = useMemo(() => pins.map((pin) => parseScenario(form.specs, pin, read)), [pins]);
   const good = useMemo(() => pins.flatMap((pin, i) => (asks[i] ? [{ pin, ask: asks[i] }] : [])), [asks]);
-  const answers = useAnswer(good.length > 0 ? good.map((each) => each.ask) : null, (all, signal) => Promise.all(all.map((ask) => props.ask(ask, signal))), { delay: 500 });
+  const answers = useQuery(good.length > 0 ? good.map((each) => each.ask) : null, (all, signal) => Promise.all(all.map((ask) => props.ask(ask, signal))), { delay: 500 });
   const write = (all: readonly Raw[]): void => {
-    form.set("pins", all.length === 0 ? NONE : all.map((pin) => new URLSearchParams(filled(pin)).toString()).join("|"));
+    form.set("pins", all.length === 0 ? NONE : all.map((pin) => new URLSearchParams(listTyped(pin)).toString()).join("|"));
     form.commit();
   };
   const load = (pin: Raw): void => {
@@ -41,14 +41,14 @@ export function Scenarios<Q, A>(props: {
   return (
     <Card title="Scenarios side by side" screen>
       {given && <p class="method">Two to begin with; pin your own beside them.</p>}
-      {answers.problem && <Trouble problem={answers.problem} retry={answers.retry} />}
+      {answers.problem && <ErrorNotice problem={answers.problem} retry={answers.retry} />}
       {good.length > 0 && (
         <div class="scenarios">
           <Table
             caption="What differs, and what comes of it"
             columns={[{ title: "what" }, ...good.map(({ ask }, i) => ({ title: `${letters[i]}: ${props.name(ask)}`, number: true }))]}
             rows={[
-              ...differ.map((spec) => [spec.label, ...good.map(({ pin }) => shown(spec, pin[spec.name] ?? ""))]),
+              ...differ.map((spec) => [spec.label, ...good.map(({ pin }) => formatValue(spec, pin[spec.name] ?? ""))]),
               ...props.rows.map(([title, show]) => [<b>{title}</b>, ...good.map((_, i) => (answers.answer?.[i] ? <b>{show(answers.answer[i])}</b> : "…"))]),
             ]}
           />
@@ -73,7 +73,7 @@ export function Scenarios<Q, A>(props: {
   );
 }
 
-function asked<Q>(specs: readonly FieldSpec[], pin: Raw, read: (values: Values) => Q): Q | null {
+function parseScenario<Q>(specs: readonly FieldSpec[], pin: Raw, read: (values: Values) => Q): Q | null {
   const values: Values = {};
   for (const spec of specs) {
     const parsed = parseField(spec, pin[spec.name] ?? "");
@@ -83,6 +83,6 @@ function asked<Q>(specs: readonly FieldSpec[], pin: Raw, read: (values: Values) 
   return read(values);
 }
 
-const filled = (pin: Raw): [string, string][] => Object.entries(pin).filter(([name, text]) => name !== "pins" && text !== "");
+const listTyped = (pin: Raw): [string, string][] => Object.entries(pin).filter(([name, text]) => name !== "pins" && text !== "");
 
-const shown = (spec: FieldSpec, text: string): string => (spec.kind === "choice" ? (spec.choices!.find(([value]) => value === text)?.[1] ?? text) : text || "blank");
+const formatValue = (spec: FieldSpec, text: string): string => (spec.kind === "choice" ? (spec.choices!.find(([value]) => value === text)?.[1] ?? text) : text || "blank");

@@ -4,10 +4,10 @@ import { parseField } from "../lib/form";
 import { show } from "../lib/numbers";
 
 /** The numbers that a slider stops at: even on a logarithmic scale, with two digits. */
-export function stops(low: number, high: number, whole: boolean): number[] {
+export function stops(low: number, high: number, integer: boolean): number[] {
   const count = Math.ceil(Math.log(high / low) / Math.log(1.03));
   const all = Array.from({ length: count + 1 }, (_, i) => low * (high / low) ** (i / count));
-  return [...new Set(all.map((value) => (whole ? Math.round(Number(value.toPrecision(2))) : Number(value.toPrecision(2)))))];
+  return [...new Set(all.map((value) => (integer ? Math.round(Number(value.toPrecision(2))) : Number(value.toPrecision(2)))))];
 }
 
 /** A number to drag, on a logarithmic scale, and to type: one value, two handles on it. */
@@ -27,7 +27,7 @@ export function Slider({ form, name, at, children }: { form: Form; name: string;
       <input
         id={id}
         type="text"
-        inputMode={spec.kind === "whole" ? "numeric" : "text"}
+        inputMode={spec.kind === "integer" ? "numeric" : "text"}
         autocomplete="off"
         spellcheck={false}
         value={form.raw[name]}

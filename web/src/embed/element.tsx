@@ -1,14 +1,14 @@
 // <epsilog-federated population="50000" ...> and <epsilog-queries ...>: calculators that compute in the reader's browser
-// by the twin. Values come from attributes; nothing is fetched and nothing is stored.
+// with the browser accountant. Values come from attributes; nothing is fetched or stored.
 
 import { render } from "preact";
 import css from "../app.css?inline";
 import type { Raw, Store } from "../lib/form";
-import { twin } from "../lib/twin/engine";
-import { Federated } from "../pages/Federated";
-import { Queries } from "../pages/Queries";
+import { browserEngine } from "../lib/browser-accountant/engine";
+import { FederatedCalculator } from "../pages/Federated";
+import { QueriesCalculator } from "../pages/Queries";
 
-function attributesOf(element: HTMLElement): Store {
+function attributeStore(element: HTMLElement): Store {
   const read = (): Raw =>
     Object.fromEntries([...element.attributes].map(({ name, value }) => [name.replaceAll("-", "_"), value]));
   return {
@@ -22,7 +22,7 @@ function attributesOf(element: HTMLElement): Store {
   };
 }
 
-function define(name: string, Page: typeof Federated): void {
+function define(name: string, Page: typeof FederatedCalculator): void {
   if (customElements.get(name)) return;
   customElements.define(
     name,
@@ -34,7 +34,7 @@ function define(name: string, Page: typeof Federated): void {
         root.adoptedStyleSheets = [sheet];
         render(
           <div class="framed">
-            <Page engine={twin} store={attributesOf(this)} compact />
+            <Page engine={browserEngine} store={attributeStore(this)} compact />
           </div>,
           root,
         );
@@ -46,5 +46,5 @@ function define(name: string, Page: typeof Federated): void {
   );
 }
 
-define("epsilog-federated", Federated);
-define("epsilog-queries", Queries);
+define("epsilog-federated", FederatedCalculator);
+define("epsilog-queries", QueriesCalculator);

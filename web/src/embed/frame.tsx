@@ -2,14 +2,14 @@
 
 import { render } from "preact";
 import "../app.css";
-import { addressStore } from "../lib/address";
+import { urlStore } from "../lib/url-state";
 import { server } from "../lib/api";
 import type { HeightMessage } from "../lib/snippets";
-import { Federated } from "../pages/Federated";
-import { Queries } from "../pages/Queries";
+import { FederatedCalculator } from "../pages/Federated";
+import { QueriesCalculator } from "../pages/Queries";
 
-const store = addressStore();
-const [Page, title] = location.pathname.endsWith("/queries") ? [Queries, "Query budget calculator"] : [Federated, "Federated privacy calculator"];
+const store = urlStore();
+const [Page, title] = location.pathname.endsWith("/queries") ? [QueriesCalculator, "Query budget calculator"] : [FederatedCalculator, "Federated privacy calculator"];
 document.title = `${title} · epsilog`;
 render(
   <main class="framed">
@@ -27,9 +27,9 @@ render(
 // The page around the frame may give it the height it needs. Any page may frame this one, so any may hear the number.
 if (parent !== window) {
   const place = document.querySelector(".framed")!;
-  const tell = (): void => {
+  const sendHeight = (): void => {
     const message: HeightMessage = { epsilog: "height", v: 1, height: Math.ceil(place.getBoundingClientRect().height) };
     parent.postMessage(message, "*");
   };
-  new ResizeObserver(tell).observe(place);
+  new ResizeObserver(sendHeight).observe(place);
 }

@@ -2,8 +2,8 @@
 
 import { show } from "../lib/numbers";
 import { readFederatedAsk } from "../lib/openapi";
-import type { Given } from "../lib/read";
-import { twin } from "../lib/twin/engine";
+import type { RawValues } from "../lib/parse-values";
+import { browserEngine } from "../lib/browser-accountant/engine";
 
 /** The part of a widget's model that is used here (anywidget's). */
 export interface Model {
@@ -26,96 +26,96 @@ interface Certified {
 
 interface Slider {
   name: string;
-  says: string;
+  label: string;
   least: number;
   most: (model: Model) => number;
-  whole: boolean;
+  integer: boolean;
 }
 
 const NAMES = ["population", "cohort_size", "rounds", "noise_multiplier", "delta"] as const;
 const SLIDERS: readonly Slider[] = [
-  { name: "noise_multiplier", says: "noise multiplier σ", least: 0.3, most: () => 30, whole: false },
-  { name: "rounds", says: "rounds T", least: 1, most: () => 100_000, whole: true },
-  { name: "cohort_size", says: "cohort m", least: 1, most: (model) => Number(model.get("population")), whole: true },
+  { name: "noise_multiplier", label: "noise multiplier σ", least: 0.3, most: () => 30, integer: false },
+  { name: "rounds", label: "rounds T", least: 1, most: () => 100_000, integer: true },
+  { name: "cohort_size", label: "cohort m", least: 1, most: (model) => Number(model.get("population")), integer: true },
 ];
 const [CLAIM, ESTIMATE] = ["#12877f", "#bf5b16"]; // both stand out from white and from black
 const STEPS = 400;
 
 /** Places on a slider are evenly spread over powers of ten. */
-export const valueAt = (place: number, least: number, most: number, whole: boolean): number => {
+export const valueAt = (place: number, least: number, most: number, integer: boolean): number => {
   const value = least * (most / least) ** (place / STEPS);
-  return whole ? Math.min(most, Math.round(value)) : Number(value.toPrecision(3));
+  return integer ? Math.min(most, Math.round(value)) : Number(value.toPrecision(3));
 };
-export const placeOf = (value: number, least: number, most: number): number =>
+export const positionOf = (value: number, least: number, most: number): number =>
   most > least ? Math.round((STEPS * Math.log(Math.max(least, Math.min(most, value)) / least)) / Math.log(most / least)) : 0;
 
-const asked = (model: Model): Record<string, number | null> => Object.fromEntries(NAMES.map((name) => [name, model.get(name) as number | null]));
-const same = (one: Record<string, unknown>, other: Record<string, unknown>): boolean => NAMES.every((name) => one[name] === other[name]);
+const readInputs = (model: Model): Record<string, number | null> => Object.fromEntries(NAMES.map((name) => [name, model.get(name) as number | null]));
+const sameInputs = (one: Record<string, unknown>, other: Record<string, unknown>): boolean => NAMES.every((name) => one[name] === other[name]);
 
-function make<K extends keyof HTMLElementTagNameMap>(tag: K, style: string, ...inside: (Node | string)[]): HTMLElementTagNameMap[K] {
+function makeElement<K extends keyof HTMLElementTagNameMap>(tag: K, style: string, ...inside: (Node | string)[]): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   element.style.cssText = style;
   element.append(...inside);
   return element;
 }
 
-let made = 0;
+let sliderCount = 0;
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-  const claim = make("b", `font-size:1.9em;color:${CLAIM}`);
-  const beside = make("span", "margin-left:.8em");
-  const bar = make("div", "");
-  const verdict = make("p", "margin:.3em 0");
+  const claim = makeElement("b", `font-size:1.9em;color:${CLAIM}`);
+  const note = makeElement("span", "margin-left:.8em");
+  const bar = makeElement("div", "");
+  const verdict = makeElement("p", "margin:.3em 0");
   verdict.setAttribute("role", "status");
   const rows = SLIDERS.map((slider) => {
-    const input = make("input", `width:100%;accent-color:${CLAIM}`);
+    const input = makeElement("input", `width:100%;accent-color:${CLAIM}`);
     input.type = "range";
     input.min = "0";
     input.max = String(STEPS);
-    input.id = `epsilog-${slider.name}-${made++}`;
-    const label = make("label", "");
+    input.id = `epsilog-${slider.name}-${sliderCount++}`;
+    const label = makeElement("label", "");
     label.htmlFor = input.id;
-    const told = make("output", "font-variant-numeric:tabular-nums;text-align:right");
+    const output = makeElement("output", "font-variant-numeric:tabular-nums;text-align:right");
     input.addEventListener("input", () => {
-      model.set(slider.name, valueAt(Number(input.value), slider.least, slider.most(model), slider.whole));
+      model.set(slider.name, valueAt(Number(input.value), slider.least, slider.most(model), slider.integer));
       void draw();
     });
     input.addEventListener("change", () => model.save_changes());
-    label.append(slider.says);
-    return { slider, input, told, label };
+    label.append(slider.label);
+    return { slider, input, output, label };
   });
-  const grid = make("div", "display:grid;grid-template-columns:max-content minmax(8em,22em) 6em;gap:.2em .8em;align-items:center", ...rows.flatMap(({ label, input, told }) => [label, input, told]));
-  el.replaceChildren(make("div", "font:14px system-ui,sans-serif;max-width:36em", grid, make("p", "margin:.5em 0 0", claim, beside), bar, verdict));
+  const grid = makeElement("div", "display:grid;grid-template-columns:max-content minmax(8em,22em) 6em;gap:.2em .8em;align-items:center", ...rows.flatMap(({ label, input, output }) => [label, input, output]));
+  el.replaceChildren(makeElement("div", "font:14px system-ui,sans-serif;max-width:36em", grid, makeElement("p", "margin:.5em 0 0", claim, note), bar, verdict));
 
   let latest = 0;
   const draw = async (): Promise<void> => {
-    const turn = ++latest;
-    for (const { slider, input, told } of rows) {
+    const request = ++latest;
+    for (const { slider, input, output } of rows) {
       const value = Number(model.get(slider.name));
-      input.value = String(placeOf(value, slider.least, slider.most(model)));
+      input.value = String(positionOf(value, slider.least, slider.most(model)));
       input.setAttribute("aria-valuetext", show(value));
-      told.textContent = show(value);
+      output.textContent = show(value);
     }
-    const now = asked(model);
+    const now = readInputs(model);
     const certified = model.get("certified") as Partial<Certified>;
-    if (certified.asked && same(certified.asked, now)) {
+    if (certified.asked && sameInputs(certified.asked, now)) {
       const upper = certified.upper ?? Infinity;
       claim.textContent = certified.trouble ? "" : `ε ≤ ${show(upper, 4, "up")}`;
-      beside.textContent = certified.trouble ? "" : `certified${certified.lower ? `; at least ${show(certified.lower, 4, "down")}` : ""}`;
+      note.textContent = certified.trouble ? "" : `certified${certified.lower ? `; at least ${show(certified.lower, 4, "down")}` : ""}`;
       verdict.textContent = certified.trouble ?? certified.verdict ?? "";
       drawBar(bar, certified.trouble ? null : [certified.lower ?? 0, upper], certified.formula ?? null);
       return;
     }
     try {
-      const found = await twin.federated(readFederatedAsk(now as Given), new AbortController().signal);
-      if (turn !== latest) return;
+      const found = await browserEngine.federated(readFederatedAsk(now as RawValues), new AbortController().signal);
+      if (request !== latest) return;
       claim.textContent = `ε ≤ ${show(found.epsilon.upper, 4, "up")}`;
-      beside.textContent = "in the browser; the kernel certifies";
+      note.textContent = "in the browser; the kernel certifies";
       verdict.textContent = "";
       drawBar(bar, [0, found.epsilon.upper], found.formula.total);
     } catch (error) {
-      if (turn !== latest) return;
-      claim.textContent = beside.textContent = "";
+      if (request !== latest) return;
+      claim.textContent = note.textContent = "";
       verdict.textContent = error instanceof Error ? error.message : String(error);
       drawBar(bar, null, null);
     }

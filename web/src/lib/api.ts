@@ -22,25 +22,25 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
 
 /** Something that the server keeps, as its text. */
 export async function text(path: string): Promise<string> {
-  const found = await answer(path, { method: "GET" });
-  if (!found.ok) throw refused(found.status, parsed(found));
+  const found = await send(path, { method: "GET" });
+  if (!found.ok) throw makeProblem(found.status, parseBody(found));
   return found.text;
 }
 
 async function call<T>(path: string, request: RequestInit, signal?: AbortSignal): Promise<T> {
-  const found = await answer(path, request, signal);
-  const body = parsed(found);
+  const found = await send(path, request, signal);
+  const body = parseBody(found);
   if (found.ok) return body as T;
-  throw refused(found.status, body);
+  throw makeProblem(found.status, body);
 }
 
-interface Found {
+interface RawResponse {
   ok: boolean;
   status: number;
   text: string;
 }
 
-async function answer(path: string, request: RequestInit, signal?: AbortSignal): Promise<Found> {
+async function send(path: string, request: RequestInit, signal?: AbortSignal): Promise<RawResponse> {
   const timeout = AbortSignal.timeout(WAIT);
   const headers = { ...(request.headers as Record<string, string> | undefined), ...credentials() };
   try {
@@ -48,20 +48,20 @@ async function answer(path: string, request: RequestInit, signal?: AbortSignal):
     return { ok: response.ok, status: response.status, text: await response.text() };
   } catch (error) {
     if (signal?.aborted) throw error;
-    if (timeout.aborted) throw new Problem("The server is slow", `No answer within ${WAIT / 1000} seconds.`);
-    throw new Problem("The server does not answer", "Is it still running? Nothing that you typed is lost.");
+    if (timeout.aborted) throw new Problem("The server is slow", `No send within ${WAIT / 1000} seconds.`);
+    throw new Problem("The server does not send", "Is it still running? Nothing that you typed is lost.");
   }
 }
 
-function parsed({ status, text }: Found): unknown {
+function parseBody({ status, text }: RawResponse): unknown {
   try {
     return JSON.parse(text, revive);
   } catch {
-    throw new Problem("The server's answer is unreadable", `Status ${status}.`, [], status);
+    throw new Problem("The server's send is unreadable", `Status ${status}.`, [], status);
   }
 }
 
-function refused(status: number, body: unknown): Problem {
+function makeProblem(status: number, body: unknown): Problem {
   const problem = body as { title?: string; detail?: string; errors?: Problem["errors"]; refusal?: Problem["refusal"] };
   return new Problem(problem.title ?? "Refused", problem.detail ?? "", problem.errors ?? [], status, problem.refusal ?? null);
 }

@@ -7,21 +7,21 @@ import type { FieldError } from "./types";
 export interface FieldSpec {
   name: string;
   label: string;
-  kind: "whole" | "real" | "amount" | "text" | "choice" | "flag" | "list"; // an amount is a number that is sent as it is written
+  kind: "integer" | "real" | "amount" | "text" | "choice" | "flag" | "list"; // an amount is a number that is sent as it is written
   initial: string;
   omitted?: string; // what it means to leave it out of an address that names others, where that is not `initial`
   symbol?: string;
   hint?: string;
   unit?: string;
   optional?: boolean;
-  least?: number; // allowed
-  above?: number; // not allowed itself
-  below?: number; // not allowed itself
-  most?: number; // allowed
-  atMost?: string; // the name of a field that it must not be above
+  min?: number; // allowed
+  exclusiveMin?: number; // not allowed itself
+  exclusiveMax?: number; // not allowed itself
+  max?: number; // allowed
+  maxField?: string; // the name of a field that it must not be above
   choices?: readonly (readonly [value: string, label: string])[];
-  offers?: readonly string[]; // texts that are likely
-  explained?: string; // the page of the docs that does, and its anchor
+  suggestions?: readonly string[]; // texts that are likely
+  helpPage?: string; // the page of the docs that does, and its anchor
 }
 
 export type Raw = Record<string, string>;
@@ -43,7 +43,7 @@ export function parseField(spec: FieldSpec, raw: string): { value: Value } | { e
     return known ? { value: text } : { error: `must be one of ${spec.choices!.map(([value]) => value).join(", ")}` };
   }
   if (text === "") return spec.optional ? { value: null } : { error: "needs a value" };
-  if (spec.kind === "text") return text.length > (spec.most ?? 80) ? { error: "is too long" } : { value: text };
+  if (spec.kind === "text") return text.length > (spec.max ?? 80) ? { error: "is too long" } : { value: text };
   if (spec.kind === "list") {
     const numbers: number[] = [];
     for (const part of text.split(/[;\s]+|,\s+/).filter(Boolean)) {
@@ -63,13 +63,13 @@ export function parseField(spec: FieldSpec, raw: string): { value: Value } | { e
 const AMOUNT = /^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/; // as the ledger takes it, exactly
 
 function parseOne(spec: FieldSpec, text: string): { value: number } | { error: string } {
-  const parsed = parseNumber(text, { whole: spec.kind === "whole" });
+  const parsed = parseNumber(text, { integer: spec.kind === "integer" });
   if (!parsed.ok) return { error: parsed.error };
   const { value } = parsed;
-  if (spec.least !== undefined && value < spec.least) return { error: `must be at least ${spec.least}` };
-  if (spec.above !== undefined && value <= spec.above) return { error: `must be above ${spec.above}` };
-  if (spec.below !== undefined && value >= spec.below) return { error: `must be below ${spec.below}` };
-  if (spec.most !== undefined && value > spec.most) return { error: `must be at most ${spec.most}` };
+  if (spec.min !== undefined && value < spec.min) return { error: `must be at least ${spec.min}` };
+  if (spec.exclusiveMin !== undefined && value <= spec.exclusiveMin) return { error: `must be above ${spec.exclusiveMin}` };
+  if (spec.exclusiveMax !== undefined && value >= spec.exclusiveMax) return { error: `must be below ${spec.exclusiveMax}` };
+  if (spec.max !== undefined && value > spec.max) return { error: `must be at most ${spec.max}` };
   return { value };
 }
 
@@ -84,7 +84,7 @@ export interface Form {
 }
 
 /** A form that lives as long as its page: what it does is done once, so no address brings it back. */
-export const passing: Store = { read: () => ({}), write: () => {}, watch: () => () => {} };
+export const temporaryStore: Store = { read: () => ({}), write: () => {}, watch: () => () => {} };
 
 /** `rule` adds errors that need several fields at once. */
 export function useForm(
@@ -112,8 +112,8 @@ export function useForm(
       else values[spec.name] = parsed.value;
     }
     for (const spec of specs) {
-      const [value, most] = [values[spec.name], values[spec.atMost ?? ""]];
-      if (typeof value === "number" && typeof most === "number" && value > most) errors[spec.name] = `must be at most ${nameOf(specs, spec.atMost!)}`;
+      const [value, most] = [values[spec.name], values[spec.maxField ?? ""]];
+      if (typeof value === "number" && typeof most === "number" && value > most) errors[spec.name] = `must be at most ${nameOf(specs, spec.maxField!)}`;
     }
     if (Object.keys(errors).length === 0 && rule) Object.assign(errors, rule(values));
     return { values: Object.keys(errors).length === 0 ? values : null, errors };
@@ -130,15 +130,15 @@ export function useForm(
   );
   const commit = useCallback(() => store.write(latest.current, true), [store]);
   const refuse = useCallback((list: readonly FieldError[]) => {
-    const named = list.filter((error) => error.field !== null).map((error) => marked(error.field!, error.message));
-    setRefused({ raw: latest.current, errors: Object.fromEntries(named) });
+    const byField = list.filter((error) => error.field !== null).map((error) => attachError(error.field!, error.message));
+    setRefused({ raw: latest.current, errors: Object.fromEntries(byField) });
   }, []);
-  const shown = refused && refused.raw === raw ? { ...refused.errors, ...errors } : errors;
-  return { specs, raw, errors: shown, values, set, commit, refuse };
+  const allErrors = refused && refused.raw === raw ? { ...refused.errors, ...errors } : errors;
+  return { specs, raw, errors: allErrors, values, set, commit, refuse };
 }
 
 /** The field that a path leads into, "weights[1]" into "weights"; what lies deeper is said in the message. */
-function marked(path: string, message: string): readonly [name: string, message: string] {
+function attachError(path: string, message: string): readonly [name: string, message: string] {
   const name = /^[^.[]+/.exec(path)![0];
   return [name, name === path ? message : `(${path}) ${message}`];
 }

@@ -3,7 +3,7 @@
 // All noise is Laplace and all people are invented. Charges are whole billionths of epsilon, rounded up, and add up within
 // a group: pure epsilon does so along every path, so the sum holds although each release is chosen after seeing the last.
 
-import { LAPLACE_95 } from "./twin/closed";
+import { LAPLACE_95 } from "./browser-accountant/closed";
 
 export const SECONDS = 75;
 export const REQUESTS = 30; // in a shift; there is no more to be had by answering faster
@@ -113,7 +113,7 @@ export interface Answer {
   asker: string;
   multiplier: number; // noise scale b over sensitivity, as the playground takes it
   nanos: number;
-  told: number; // what went out
+  published: number; // what went out
   error: number;
   tolerance: number;
   useful: boolean;
@@ -132,7 +132,7 @@ export interface Shift {
   answers: readonly Answer[];
   lapsed: readonly number[];
   score: number;
-  said: string;
+  message: string;
   over: string | null;
 }
 
@@ -197,7 +197,7 @@ export function start(seed: string, words: boolean): Shift {
     answers: [],
     lapsed: [],
     score: 0,
-    said: "The desk is open.",
+    message: "The desk is open.",
     over: null,
   };
   return words ? fill(shift) : arrive(shift);
@@ -234,7 +234,7 @@ export function multiplierOf(request: Request, width: number): number {
   const wanted = (width * GROUPS[request.group].reach) / (LAPLACE_95 * request.most);
   const unit = 10 ** (Math.floor(Math.log10(wanted)) - 2);
   const digits = Math.round(wanted / unit);
-  const near = [-4, -3, -2, -1, 0, 1, 2, 3, 4].map((step) => digits + step).filter((whole) => whole > 100 && [3, 7].includes(whole % 10));
+  const near = [-4, -3, -2, -1, 0, 1, 2, 3, 4].map((step) => digits + step).filter((each) => each > 100 && [3, 7].includes(each % 10));
   const best = near.reduce((a, b) => (Math.abs(b - wanted / unit) < Math.abs(a - wanted / unit) ? b : a), near[0] ?? 103);
   return Number((best * unit).toPrecision(3));
 }
@@ -267,15 +267,15 @@ const signed = (points: number): string => (points < 0 ? `−${-points}` : `+${p
 export function release(shift: Shift): Shift {
   const request = active(shift);
   if (request === null || shift.over !== null) return shift;
-  if (!fits(shift, request, shift.width)) return { ...shift, said: "Refused before the data is touched: that budget cannot bear it. More noise, or somebody else." };
+  if (!fits(shift, request, shift.width)) return { ...shift, message: "Refused before the data is touched: that budget cannot bear it. More noise, or somebody else." };
   const multiplier = multiplierOf(request, shift.width);
   const error = Math.round(quantile(multiplier * request.most, request.luck));
   const useful = Math.abs(error) <= request.tolerance;
   const points = useful ? request.worth : -WRONG_COSTS * request.worth;
-  const told = request.truth + error;
+  const published = request.truth + error;
   const off = error === 0 ? "spot on" : `off by ${Math.abs(error)}`;
-  const answer: Answer = { id: request.id, group: request.group, asker: request.asker, multiplier, nanos: chargeOf(multiplier), told, error, tolerance: request.tolerance, useful, points };
-  const said = `${told} goes out to ${request.asker}, ${off}: ${useful ? "useful" : "of no use"}, ${signed(points)}.`;
+  const answer: Answer = { id: request.id, group: request.group, asker: request.asker, multiplier, nanos: chargeOf(multiplier), published, error, tolerance: request.tolerance, useful, points };
+  const message = `${published} goes out to ${request.asker}, ${off}: ${useful ? "useful" : "of no use"}, ${signed(points)}.`;
   const gone: Shift = {
     ...shift,
     queue: shift.queue.filter((each) => each.id !== request.id),
@@ -283,7 +283,7 @@ export function release(shift: Shift): Shift {
     width: 1, // every release is steered anew
     answers: [...shift.answers, answer],
     score: shift.score + points,
-    said,
+    message,
   };
   return finished(steady(gone) ? fill(age(gone, 1)) : gone);
 }
@@ -295,8 +295,8 @@ function age(shift: Shift, by: number): Shift {
   const left = waited.filter((each) => each.left <= 0);
   if (left.length === 0) return { ...shift, queue };
   const names = left.map((each) => each.asker).join(" and ");
-  const said = `${steady(shift) ? `${shift.said} ` : ""}${names[0]!.toUpperCase()}${names.slice(1)} left without an answer, −${LAPSE_COSTS * left.length}.`;
-  return { ...shift, queue, lapsed: [...shift.lapsed, ...left.map((each) => each.id)], score: shift.score - LAPSE_COSTS * left.length, said };
+  const message = `${steady(shift) ? `${shift.message} ` : ""}${names[0]!.toUpperCase()}${names.slice(1)} left without an answer, −${LAPSE_COSTS * left.length}.`;
+  return { ...shift, queue, lapsed: [...shift.lapsed, ...left.map((each) => each.id)], score: shift.score - LAPSE_COSTS * left.length, message };
 }
 
 /** In words nobody need answer: whoever is sent away has lapsed, too. */
@@ -304,7 +304,7 @@ export function decline(shift: Shift): Shift {
   const request = active(shift);
   if (request === null || shift.over !== null || !steady(shift)) return shift;
   const queue = shift.queue.map((each) => (each.id === request.id ? { ...each, left: 0 } : each));
-  return finished(fill(age({ ...shift, queue, said: "", chosen: null }, 0)));
+  return finished(fill(age({ ...shift, queue, message: "", chosen: null }, 0)));
 }
 
 const finished = (shift: Shift): Shift =>
@@ -324,7 +324,7 @@ export function tick(shift: Shift, seconds: number): Shift {
   return finished(next);
 }
 
-export function marks(shift: Shift): Mark[] {
+export function listMarks(shift: Shift): Mark[] {
   return shift.deck.map(({ id }) => {
     const answer = shift.answers.find((each) => each.id === id);
     return answer ? (answer.useful ? "useful" : "useless") : shift.lapsed.includes(id) ? "lapsed" : "open";

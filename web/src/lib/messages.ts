@@ -1,6 +1,6 @@
 /** Messages as the API sends them: an identifier of the catalogue, with its parameters if it has some; or a sentence. */
 import catalogue from "../../../src/epsilog/terms/en.json";
-import { show, showWhole, typeset as inText } from "./numbers";
+import { show, showInteger, typeset as inText } from "./numbers";
 
 export type Message = string | readonly [string, Readonly<Record<string, unknown>>];
 
@@ -16,7 +16,7 @@ const KINDS: Readonly<Record<string, (value: unknown) => string>> = {
   percent: (value) => `${show(100 * number(value), 3, "up")}%`,
   factor: (value) => (number(value) < MAX_LOG ? show(Math.exp(number(value)), 3, "up") : "more than 1e300"),
   estimate: (value) => show(number(value), 4),
-  count: (value) => showWhole(number(value)),
+  count: (value) => showInteger(number(value)),
   exact: (value) => String(value),
   message: (value) => (Array.isArray(value) && !isMessage(value) ? value.map((one) => sentence(one as Message)).join("; ") : sentence(value as Message)),
   text: (value) => String(value),

@@ -29,43 +29,43 @@ function plainDigits(text: string): string {
  * may have been meant to group digits. The library reads tables by the same grammar (terms/numerals.py), and both are held
  * to tests/vectors/numerals.json.
  */
-export function parseNumber(raw: string, options: { whole?: boolean } = {}): Parsed {
-  const whole = options.whole ?? false;
+export function parseNumber(raw: string, options: { integer?: boolean } = {}): Parsed {
+  const integer = options.integer ?? false;
   const given = raw.trim();
   if (given === "") return bad("needs a number");
   const parts = given.length > LONGEST ? [] : plainDigits(given).split("/");
-  const [above, below] = parts.map((part) => readPart(part, whole));
+  const [above, below] = parts.map((part) => readPart(part, integer));
   if (typeof above === "object") return above;
   if (typeof below === "object") return below;
   if (above === undefined || parts.length > 2 || below === 0 || Number.isNaN(above) || Number.isNaN(below)) return bad(`is not a number: “${given.slice(0, 40)}”`);
   const value = below === undefined ? above : above / below;
   if (!Number.isFinite(value)) return bad("is too large");
   if (value === 0 && /[1-9]/.test(parts[0]!.split(/[eE×x*·^]/)[0]!)) return bad("is too small");
-  if (whole && !Number.isInteger(value)) return bad("must be a whole number");
-  if (whole && !Number.isSafeInteger(value)) return bad("is too large");
+  if (integer && !Number.isInteger(value)) return bad("must be a whole number");
+  if (integer && !Number.isSafeInteger(value)) return bad("is too large");
   return { ok: true, value: value + 0 }; // no negative zero
 }
 
 /** A number without a fraction bar, NaN for none; what can be read in two ways is refused before anything is read. */
-function readPart(text: string, whole: boolean): number | Parsed {
+function readPart(text: string, integer: boolean): number | Parsed {
   const mark = GROUPS.exec(text)?.[1];
-  if (mark !== undefined && (mark === "," || whole || TYPED_GROUP.test(text))) return bad(twoWays(text, mark, whole));
+  if (mark !== undefined && (mark === "," || integer || TYPED_GROUP.test(text))) return bad(twoWays(text, mark, integer));
   if (text.includes(",")) return bad("must be written without a comma: a point begins the decimals, spaces group digits");
   const grouped = GROUPED.exec(text);
   const joined = grouped ? `${grouped[1]}${grouped[2]!.replace(new RegExp(GAP, "g"), "")}${grouped[3] ?? ""}` : text;
   const power = POWER.exec(joined);
   if (!PLAIN.test(joined)) return power ? Number(`${power[1] ?? "1"}e${power[2]}`) : NaN;
-  if (whole && joined.includes(".") && !/e/i.test(joined)) return bad("must be a whole number, written without a point");
+  if (integer && joined.includes(".") && !/e/i.test(joined)) return bad("must be a whole number, written without a point");
   return Number(joined);
 }
 
 /** The two readings of one mark, to choose from; several marks can only group digits. */
-function twoWays(text: string, mark: string, whole: boolean): string {
+function twoWays(text: string, mark: string, integer: boolean): string {
   const joined = text.replaceAll(mark, "");
   const rule = `must be written without “${mark}”, which can group digits or begin decimals: write ${joined}`;
   if (joined.length + 1 < text.length) return rule;
   const decimals = String(Number(text.replace(mark, ".")));
-  return whole && decimals.includes(".") ? rule : `${rule} or ${decimals}`;
+  return integer && decimals.includes(".") ? rule : `${rule} or ${decimals}`;
 }
 
 /** A power of ten that survives copying: 10⁻⁶. */
@@ -100,21 +100,21 @@ export function show(value: number | null | undefined, digits = 4, bound: Bound 
     const scale = power10(Number(exponent));
     return (short === "1" ? scale : short === "-1" ? `-${scale}` : `${short} × ${scale}`).replace("-", "−");
   }
-  const whole = Math.floor(Math.log10(size)) + 1;
-  const text = rounded.toFixed(Math.max(0, Math.min(12, digits - whole)));
+  const digitsBefore = Math.floor(Math.log10(size)) + 1;
+  const text = rounded.toFixed(Math.max(0, Math.min(12, digits - digitsBefore)));
   return group(text.includes(".") ? text.replace(/\.?0+$/, "") : text).replace("-", "−");
 }
 
 /** A whole number with every digit, in groups of three. */
-export const showWhole = (value: number): string => group(value.toFixed(0)).replace("-", "−");
+export const showInteger = (value: number): string => group(value.toFixed(0)).replace("-", "−");
 
 export function showPercent(value: number, digits = 3, bound: Bound = "near"): string {
   return `${show(value * 100, digits, bound)}%`;
 }
 
 function group(text: string): string {
-  const [whole, rest] = text.split(".") as [string, string | undefined];
-  const grouped = whole.replace(/^-/, "").length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, "\u202f") : whole;
+  const [integer, rest] = text.split(".") as [string, string | undefined];
+  const grouped = integer.replace(/^-/, "").length > 4 ? integer.replace(/\B(?=(\d{3})+$)/g, "\u202f") : integer;
   return rest === undefined ? grouped : `${grouped}.${rest}`;
 }
 

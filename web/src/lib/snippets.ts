@@ -20,12 +20,12 @@ export function elementSnippet(origin: string, name: string, specs: readonly Fie
   return `<script src="${origin}/embed/epsilog-embed.js"></script>\n<epsilog-${name}${attributes}></epsilog-${name}>`;
 }
 
-const word = (text: string): string => (/^[\w.,+=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+const quoteForShell = (text: string): string => (/^[\w.,+=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
 /** The command that writes the calculator as one file with the values that stand here. */
 export function fileSnippet(name: string, specs: readonly FieldSpec[], raw: Raw): string {
   const changed = specs.filter((spec) => spec.omitted !== undefined || (raw[spec.name] ?? spec.initial) !== spec.initial);
-  return ["epsilog embed", name, ...changed.map((spec) => word(`${spec.name}=${raw[spec.name]}`)), "> calculator.html"].join(" ");
+  return ["epsilog embed", name, ...changed.map((spec) => quoteForShell(`${spec.name}=${raw[spec.name]}`)), "> calculator.html"].join(" ");
 }
 
 // Runs on the page around the frame: believes only its own frames, and only a sensible number.

@@ -3,23 +3,23 @@ import { Card } from "../components/Card";
 import { Plot } from "../components/Plot";
 import type { Series } from "../components/Plot";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
-import { type Ready, useAnswer, useReady } from "../lib/answer";
+import { ErrorNotice } from "../components/ErrorNotice";
+import { type Ready, useQuery, useReady } from "../lib/use-query";
 import { get } from "../lib/api";
 import { dayAfter, forecast } from "../lib/forecast";
-import { type Budget, letter, type Money, words } from "../lib/money";
-import { show, showAmount, showWhole } from "../lib/numbers";
+import { type Budget, symbolOf, type Amounts, formatAmounts } from "../lib/amounts";
+import { show, showAmount, showInteger } from "../lib/numbers";
 
 interface Cycle {
   scope: string;
   key: string | null; // null: what was paid for the blocks of a partition
   time: string;
-  amount: Money;
-  cumulative: Money;
+  amount: Amounts;
+  cumulative: Amounts;
 }
 
 interface Spent {
-  caps: Money;
+  caps: Amounts;
   cycles: Cycle[];
 }
 
@@ -27,11 +27,11 @@ const CYCLES = 100;
 const LISTED = 25;
 const SPENDERS = 8;
 const DAY = 86_400_000;
-const main = (money: Money): string => Object.keys(money).find((name) => name !== "delta") ?? "delta";
+const main = (amounts: Amounts): string => Object.keys(amounts).find((name) => name !== "delta") ?? "delta";
 const minute = (time: string): string => time.slice(0, 16).replace("T", " ");
 const shares = (budget: Budget): { unit: string; cap: number; spent: number; reserved: number; left: number } => {
   const unit = main(budget.caps);
-  const of = (money: Money): number => Number(money[unit]);
+  const of = (amounts: Amounts): number => Number(amounts[unit]);
   return { unit, cap: of(budget.caps), spent: of(budget.spent), reserved: of(budget.reserved), left: of(budget.available) };
 };
 
@@ -48,7 +48,7 @@ export function Budgets({ budgets, entries, ready }: { budgets: Budget[]; entrie
               <button type="button" aria-pressed={each === picked} onClick={() => pick(each.scope)}>
                 <Name budget={each} />
                 <Bar budget={each} />
-                <span class="left">{each.partition === null ? <Left budget={each} /> : <Blocks budget={each} />}</span>
+                <span class="left">{each.partition === null ? <Available budget={each} /> : <Blocks budget={each} />}</span>
               </button>
             </li>
           ))}
@@ -57,7 +57,7 @@ export function Budgets({ budgets, entries, ready }: { budgets: Budget[]; entrie
           <span class="swatch spent" /> spent, for ever <span class="swatch promised" /> reserved
         </p>
       </Card>
-      <Picked key={picked.scope} budget={picked} entries={entries} ready={ready} />
+      <BudgetDetail key={picked.scope} budget={picked} entries={entries} ready={ready} />
     </>
   );
 }
@@ -72,12 +72,12 @@ function Name({ budget }: { budget: Budget }) {
   );
 }
 
-function Left({ budget }: { budget: Budget }) {
+function Available({ budget }: { budget: Budget }) {
   const { unit, cap, left } = shares(budget);
   return (
     <>
       <b>
-        {letter(unit)} {show(left, 4, "down")}
+        {symbolOf(unit)} {show(left, 4, "down")}
       </b>{" "}
       left of {show(cap, 4, "down")}
     </>
@@ -88,7 +88,7 @@ function Blocks({ budget }: { budget: Budget }) {
   const { unit, cap } = shares(budget);
   return (
     <>
-      {letter(unit)} {show(cap, 4, "down")} in each block
+      {symbolOf(unit)} {show(cap, 4, "down")} in each block
     </>
   );
 }
@@ -106,27 +106,27 @@ function Bar({ budget }: { budget: Budget }) {
   );
 }
 
-function Picked({ budget, entries, ready }: { budget: Budget; entries: number; ready: Ready }) {
+function BudgetDetail({ budget, entries, ready }: { budget: Budget; entries: number; ready: Ready }) {
   const { scope } = budget;
-  const found = useAnswer({ scope, entries }, ({ scope: each }, signal) => get<Spent>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
+  const found = useQuery({ scope, entries }, ({ scope: each }, signal) => get<Spent>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
   useReady("cycles", found, ready);
   const quantities = Object.keys(budget.caps);
-  const line = (name: string, money: Money): string[] => [name, ...quantities.map((each) => showAmount(money[each]!))];
+  const line = (name: string, amounts: Amounts): string[] => [name, ...quantities.map((each) => showAmount(amounts[each]!))];
   return (
     <Card title={<Name budget={budget} />}>
       <p class="headroom">
-        {budget.partition === null ? <Left budget={budget} /> : <Blocks budget={budget} />}
-        {budget.partition === null && shares(budget).reserved > 0 && `, with ${letter(shares(budget).unit)} ${show(shares(budget).reserved, 4, "up")} reserved`}.
+        {budget.partition === null ? <Available budget={budget} /> : <Blocks budget={budget} />}
+        {budget.partition === null && shares(budget).reserved > 0 && `, with ${symbolOf(shares(budget).unit)} ${show(shares(budget).reserved, 4, "up")} reserved`}.
         {budget.partition !== null && " What is charged in a block counts there alone; the budgets above have paid for one."}
       </p>
-      {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+      {found.problem && <ErrorNotice problem={found.problem} retry={found.retry} />}
       {found.answer && found.answer.cycles.length > 0 && <History budget={budget} cycles={found.answer.cycles} />}
       {found.answer && found.answer.cycles.length === 0 && <p class="empty">Nothing has been started under this budget.</p>}
       <details class="part exact">
         <summary>To the last digit, and why these sums hold</summary>
         <Table
           caption={`Balance of ${scope}`}
-          columns={[{ title: "amount" }, ...quantities.map((each) => ({ title: letter(each), number: true }))]}
+          columns={[{ title: "amount" }, ...quantities.map((each) => ({ title: symbolOf(each), number: true }))]}
           rows={[line("cap", budget.caps), ...(budget.partition === null ? [line("spent", budget.spent), line("reserved", budget.reserved), line("available", budget.available)] : [])]}
         />
         <p class="method">
@@ -140,12 +140,12 @@ function Picked({ budget, entries, ready }: { budget: Budget; entries: number; r
 }
 
 /** Whether a charge is in a block that was paid for above it. */
-const isPaidFor = (cycle: Cycle): boolean => cycle.key !== null && Object.values(cycle.amount).every((amount) => Number(amount) === 0);
+const isCoveredByPartition = (cycle: Cycle): boolean => cycle.key !== null && Object.values(cycle.amount).every((amount) => Number(amount) === 0);
 
 function History({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] }) {
   const { unit, cap, left, reserved } = shares(budget);
-  const sign = letter(unit);
-  const of = (money: Money): number => Number(money[unit]);
+  const sign = symbolOf(unit);
+  const of = (amounts: Amounts): number => Number(amounts[unit]);
   const before = of(cycles[0]!.cumulative) - of(cycles[0]!.amount);
   const total = of(cycles.at(-1)!.cumulative);
   const some = cycles.length === CYCLES ? `, the newest ${CYCLES}` : "";
@@ -163,7 +163,7 @@ function History({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] 
         caption={`Releases${some}, newest first`}
         prose
         columns={[{ title: "release" }, { title: "scope" }, { title: "started (UTC)", tight: true }, { title: "cost" }, { title: "cumulative" }]}
-        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, c.scope, minute(c.time), isPaidFor(c) ? "paid by its partition" : words(c.amount), words(c.cumulative)]).toReversed().slice(0, LISTED)}
+        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, c.scope, minute(c.time), isCoveredByPartition(c) ? "paid by its partition" : formatAmounts(c.amount), formatAmounts(c.cumulative)]).toReversed().slice(0, LISTED)}
       />
     </>
   );
@@ -173,24 +173,24 @@ function History({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] 
 function BurnDown({ unit, cap, left, cycles }: { unit: string; cap: number; left: number; cycles: readonly Cycle[] }) {
   const now = Date.now();
   const day = (time: string): number => Math.min(0, (Date.parse(time) - now) / DAY);
-  const of = (money: Money): number => Number(money[unit]);
+  const of = (amounts: Amounts): number => Number(amounts[unit]);
   const seen = forecast(cycles.map((c) => ({ day: day(c.time), amount: of(c.amount) })), left);
   const first = day(cycles[0]!.time);
   if (first > -1) return null; // all of it within a day
   const series: Series[] = [
     { name: "left", look: "step", ends: true, points: [[first, cap - of(cycles[0]!.cumulative) + of(cycles[0]!.amount)], ...cycles.map((c) => [day(c.time), cap - of(c.cumulative)] as const), [0, left]] },
   ];
-  const shown = seen && Math.min(seen.days, Math.max(90, -first));
-  if (seen && shown !== null && shown > 0) series.push({ name: "if it goes on so", look: "estimate", points: [[0, left], [shown, left * (1 - shown / seen.days)]] });
+  const days = seen && Math.min(seen.days, Math.max(90, -first));
+  if (seen && days !== null && days > 0) series.push({ name: "if it goes on so", look: "estimate", points: [[0, left], [days, left * (1 - days / seen.days)]] });
   return (
     <>
-      <Plot title={`${letter(unit)} that was left, under today's cap`} x={{ title: "days from now", tight: true }} y={{ title: letter(unit) }} series={series} />
+      <Plot title={`${symbolOf(unit)} that was left, under today's cap`} x={{ title: "days from now", tight: true }} y={{ title: symbolOf(unit) }} series={series} />
       <p class="method">
         {seen === null && "Too little was spent in the last 30 days to say how long it lasts."}
         {seen !== null &&
           (left <= 0
             ? "Nothing is left."
-            : `In the last ${showWhole(Math.round(seen.window))} days ${letter(unit)} ${show(seen.spent, 4, "up")} was spent. At that pace the budget is used up about ${dayAfter(now, seen.days)}: an estimate, and nothing that the ledger holds anybody to.`)}
+            : `In the last ${showInteger(Math.round(seen.window))} days ${symbolOf(unit)} ${show(seen.spent, 4, "up")} was spent. At that pace the budget is used up about ${dayAfter(now, seen.days)}: an estimate, and nothing that the ledger holds anybody to.`)}
       </p>
     </>
   );
@@ -205,8 +205,8 @@ function Spenders({ cycles, unit, some }: { cycles: readonly Cycle[]; unit: stri
   if (by.size < 2) return null;
   const ranked = [...by].sort(([, [, a]], [, [, b]]) => b - a);
   const others = ranked.splice(SPENDERS);
-  const sum = (part: 0 | 1): number => others.reduce((so, [, told]) => so + told[part], 0);
+  const sum = (part: 0 | 1): number => others.reduce((total, [, each]) => total + each[part], 0);
   if (others.length > 0) ranked.push([`${others.length} others`, [sum(0), sum(1)]]);
-  const rows = ranked.map(([scope, [releases, amount]]) => [scope, showWhole(releases), show(amount, 4, "up")]);
-  return <Table caption={`Who spent it${some && `, of${some.slice(1)} releases`}`} columns={[{ title: "scope" }, { title: "releases", number: true }, { title: letter(unit), number: true }]} rows={rows} />;
+  const rows = ranked.map(([scope, [releases, amount]]) => [scope, showInteger(releases), show(amount, 4, "up")]);
+  return <Table caption={`Who spent it${some && `, of${some.slice(1)} releases`}`} columns={[{ title: "scope" }, { title: "releases", number: true }, { title: symbolOf(unit), number: true }]} rows={rows} />;
 }

@@ -2,25 +2,25 @@
 
 import type { Ref } from "preact";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { Assumes } from "../components/Assumes";
+import { Assumptions } from "../components/Assumptions";
 import { Card } from "../components/Card";
 import { Copy } from "../components/Copy";
 import { Field } from "../components/Field";
 import { Plot } from "../components/Plot";
-import { Spoken } from "../components/Spoken";
+import { LiveRegion } from "../components/LiveRegion";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
+import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
-import { addressStore, toQuery } from "../lib/address";
-import { useAnswer } from "../lib/answer";
+import { urlStore, toQuery } from "../lib/url-state";
+import { useQuery } from "../lib/use-query";
 import { post } from "../lib/api";
-import { found } from "../lib/attack";
+import { maxTpr } from "../lib/tradeoff";
 import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
 import type { ComparisonResponse, CompareAsk, GaussianDPFitModel, Part, PointComparisonModel } from "../lib/openapi";
 import type { FieldError } from "../lib/types";
-import { type Release as Bounded, releaseOf } from "../lib/twin/releases";
+import { type Release as Bounded, releaseOf } from "../lib/browser-accountant/releases";
 
 const MECHANISMS = [
   ["gaussian", "Gaussian noise"],
@@ -45,17 +45,17 @@ type Side = (typeof SIDES)[number];
 
 const side = (name: Side, parameter: string, sampled: string): FieldSpec[] => [
   { name: `${name}_mechanism`, label: "Mechanism", kind: "choice", initial: "gaussian", choices: MECHANISMS },
-  { name: `${name}_parameter`, label: "Parameter", kind: "real", initial: parameter, least: 0 },
-  { name: `${name}_second`, label: "δ, or categories", kind: "real", initial: "", optional: true, least: 0 },
-  { name: `${name}_sampled`, label: "Sampled with chance", kind: "real", initial: sampled, optional: true, least: 0, most: 1, hint: "blank: all take part" },
-  { name: `${name}_count`, label: "Times", kind: "whole", initial: "1", least: 1 },
+  { name: `${name}_parameter`, label: "Parameter", kind: "real", initial: parameter, min: 0 },
+  { name: `${name}_second`, label: "δ, or categories", kind: "real", initial: "", optional: true, min: 0 },
+  { name: `${name}_sampled`, label: "Sampled with chance", kind: "real", initial: sampled, optional: true, min: 0, max: 1, hint: "blank: all take part" },
+  { name: `${name}_count`, label: "Times", kind: "integer", initial: "1", min: 1 },
 ];
 
 const SPECS: readonly FieldSpec[] = [
   ...side("first", "0.85", ""),
   ...side("second", "0.3", "0.001"),
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", above: 0, below: 1, hint: "at which ε is told" },
-  { name: "fpr", label: "False alarms", kind: "real", initial: "0.01", above: 0, below: 1, hint: "that the attacker allows, as a share" },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, hint: "at which ε is told" },
+  { name: "fpr", label: "False alarms", kind: "real", initial: "0.01", exclusiveMin: 0, exclusiveMax: 1, hint: "that the attacker allows, as a share" },
   {
     name: "relation",
     label: "Neighbouring relation",
@@ -75,7 +75,7 @@ function partOf(values: Values, name: Side): Part {
   return { mechanism, parameter: of("parameter"), second: PAIRED.includes(mechanism) ? of("second") : null, sampling_probability: (SAMPLED.includes(mechanism) ? of<number | null>("sampled") : null) ?? 1, count: of("count") };
 }
 
-function asked(values: Values): CompareAsk {
+function readCompareAsk(values: Values): CompareAsk {
   return {
     first: partOf(values, "first"),
     second: partOf(values, "second"),
@@ -93,13 +93,13 @@ const here = ({ field, message }: FieldError): FieldError => ({
 
 function Release({ form, name }: { form: Form; name: Side }) {
   const mechanism = form.raw[`${name}_mechanism`] ?? "";
-  const shown = { ...form, specs: form.specs.map((spec) => (spec.name === `${name}_parameter` ? { ...spec, hint: PARAMETERS[mechanism] ?? "" } : spec)) };
+  const labeled = { ...form, specs: form.specs.map((spec) => (spec.name === `${name}_parameter` ? { ...spec, hint: PARAMETERS[mechanism] ?? "" } : spec)) };
   return (
     <fieldset>
       <legend>The {name}</legend>
       <Field form={form} name={`${name}_mechanism`} />
       <div class="pair">
-        <Field form={shown} name={`${name}_parameter`} />
+        <Field form={labeled} name={`${name}_parameter`} />
         <Field form={form} name={`${name}_second`} when={PAIRED.includes(mechanism)} />
         <Field form={form} name={`${name}_sampled`} when={SAMPLED.includes(mechanism)} />
         <Field form={form} name={`${name}_count`} />
@@ -109,12 +109,12 @@ function Release({ form, name }: { form: Form; name: Side }) {
 }
 
 export function Compare() {
-  const store = useMemo(addressStore, []);
+  const store = useMemo(urlStore, []);
   const form = useForm(SPECS, store);
-  const ask = useMemo(() => form.values && asked(form.values), [form.values]);
-  const answered = useAnswer(ask, (body, signal) => post<ComparisonResponse>("account/compare", body, signal), { delay: 200, onProblem: (problem) => form.refuse(problem.errors.map(here)) });
+  const ask = useMemo(() => form.values && readCompareAsk(form.values), [form.values]);
+  const answered = useQuery(ask, (body, signal) => post<ComparisonResponse>("account/compare", body, signal), { delay: 200, onProblem: (problem) => form.refuse(problem.errors.map(here)) });
   const waits = answered.busy || (answered.answer !== null && answered.of !== ask);
-  const rough = useMemo(() => ask && drawn(ask), [ask]);
+  const rough = useMemo(() => ask && computeBounds(ask), [ask]);
   const text = useRef<HTMLDivElement>(null);
   const height = useRef(0); // of the longest verdict so far: so much place is kept for the next
   useLayoutEffect(() => {
@@ -143,11 +143,11 @@ export function Compare() {
             <p class="empty">Correct the marked fields, and the curves come back.</p>
           </Card>
         )}
-        {answered.problem && <Trouble problem={answered.problem} retry={answered.retry} />}
+        {answered.problem && <ErrorNotice problem={answered.problem} retry={answered.retry} />}
         {waits && rough && ask ? (
-          <Rough curves={rough} of={ask} height={height.current} />
+          <BrowserBounds curves={rough} of={ask} height={height.current} />
         ) : answered.answer && answered.of ? (
-          <Told answer={answered.answer} of={answered.of} text={text} height={height.current} />
+          <ComparisonResult answer={answered.answer} of={answered.of} text={text} height={height.current} />
         ) : (
           answered.busy && <p class="empty">Working out both curves; this may take some seconds…</p>
         )}
@@ -172,7 +172,7 @@ interface Curves {
 }
 
 /** What the browser says by itself; null where it has no bound for one of the two. */
-function drawn(ask: CompareAsk): Curves | null {
+function computeBounds(ask: CompareAsk): Curves | null {
   const [first, second] = SIDES.map((name) => releaseOf(ask[name], ask.relation ?? "add-or-remove-one"));
   if (!first || !second) return null;
   const [deltas, fprs] = [DELTAS, FPRS].map((all, i) => [...new Set([...all, i === 0 ? ask.delta : ask.fpr!])].sort((a, b) => a - b)) as [number[], number[]];
@@ -181,7 +181,7 @@ function drawn(ask: CompareAsk): Curves | null {
     const reach = Math.max(1e-3, Math.min(600, release.epsilon(1e-3)));
     const at = SHARES.map((share) => share * reach);
     const profile = release.deltas(at, 1e-8).map((delta, i) => ({ epsilon: at[i]!, delta }));
-    return fprs.map((fpr) => [fpr, found(profile, fpr)]);
+    return fprs.map((fpr) => [fpr, maxTpr(profile, fpr)]);
   };
   return { epsilons: { first: epsilons(first), second: epsilons(second) }, rates: { first: rates(first), second: rates(second) } };
 }
@@ -191,7 +191,7 @@ const better = (row: PointComparisonModel): string => (row.better === "open" ? "
 const at = (line: Line, where: number): number => line.find(([x]) => x === where)![1];
 
 /** Upper bounds alone do not say which of two curves is the higher: no word on that before the server's. */
-function Rough({ curves, of, height }: { curves: Curves; of: CompareAsk; height: number }) {
+function BrowserBounds({ curves, of, height }: { curves: Curves; of: CompareAsk; height: number }) {
   return (
     <>
       <Card>
@@ -250,12 +250,12 @@ function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: strin
   );
 }
 
-function Told({ answer, of, text, height }: { answer: ComparisonResponse; of: CompareAsk; text: Ref<HTMLDivElement>; height: number }) {
+function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResponse; of: CompareAsk; text: Ref<HTMLDivElement>; height: number }) {
   const [lead, ...rest] = answer.says;
-  const told = answer.deltas.find((row) => row.at === of.delta)!;
+  const atDelta = answer.deltas.find((row) => row.at === of.delta)!;
   const attack = answer.fprs.find((row) => row.at === of.fpr);
   const fits = { first: answer.first_fit, second: answer.second_fit };
-  const assumptions = [...new Set([...told.first.assumptions, ...told.second.assumptions].map(sentence))];
+  const assumptions = [...new Set([...atDelta.first.assumptions, ...atDelta.second.assumptions].map(sentence))];
   const both = (rows: readonly PointComparisonModel[]): Record<Side, Line> => ({ first: upper(rows, "first"), second: upper(rows, "second") });
   return (
     <>
@@ -271,8 +271,8 @@ function Told({ answer, of, text, height }: { answer: ComparisonResponse; of: Co
             <section key={name} aria-label={`The ${name}`}>
               <h3>The {name}</h3>
               <dl class="stats">
-                <Stat label={`ε at δ = ${show(of.delta)}`} note={told.better === name ? "the smaller" : undefined}>
-                  ≤ {show(Number(told[name].upper), 4, "up")}
+                <Stat label={`ε at δ = ${show(of.delta)}`} note={atDelta.better === name ? "the smaller" : undefined}>
+                  ≤ {show(Number(atDelta[name].upper), 4, "up")}
                 </Stat>
                 {attack && (
                   <Stat label={`Found at ${showPercent(of.fpr)} false alarms`} note={attack.better === name ? "the smaller" : undefined}>
@@ -286,7 +286,7 @@ function Told({ answer, of, text, height }: { answer: ComparisonResponse; of: Co
             </section>
           ))}
         </div>
-        <Spoken text={answer.says.map(sentence).join(" ")} />
+        <LiveRegion text={answer.says.map(sentence).join(" ")} />
       </Card>
       <Charts curves={{ epsilons: both(answer.deltas.toReversed()), rates: both(answer.fprs) }} by="certified at the dots" />
       <Card title="Which is weaker where">
@@ -302,7 +302,7 @@ function Told({ answer, of, text, height }: { answer: ComparisonResponse; of: Co
             ...answer.fprs.map((row) => [`found at ${showPercent(row.at)} false alarms`, ...SIDES.map((name) => `≤ ${show(100 * Number(row[name].upper), 3, "up")}%`), better(row)]),
           ]}
         />
-        <Assumes lines={assumptions} />
+        <Assumptions lines={assumptions} />
       </Card>
     </>
   );

@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
-import { Assumes } from "../components/Assumes";
+import { Assumptions } from "../components/Assumptions";
 import { Calculator } from "../components/Calculator";
 import { Card } from "../components/Card";
 import { Export } from "../components/Export";
@@ -7,48 +7,48 @@ import { Field } from "../components/Field";
 import { Formulas } from "../components/Formulas";
 import { IntervalBar } from "../components/IntervalBar";
 import { Notice } from "../components/Notice";
-import { Learn } from "../components/Learn";
+import { LearnLink } from "../components/LearnLink";
 import { Plot } from "../components/Plot";
-import { Refining } from "../components/Refining";
+import { ProvisionalNote } from "../components/ProvisionalNote";
 import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
-import { Trouble } from "../components/Trouble";
+import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
-import { Verdict } from "../components/Verdict";
-import { useAnswer, useSharpened } from "../lib/answer";
+import { Interpretation } from "../components/Interpretation";
+import { useQuery, useRefinedQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
-import { fieldOf } from "../lib/facts";
+import { makeField } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
-import { show, showPercent, showWhole } from "../lib/numbers";
-import { type EpsilonCurveResponse, FACTS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
-import { numberOrNull } from "../lib/read";
-import { twin } from "../lib/twin/engine";
+import { show, showPercent, showInteger } from "../lib/numbers";
+import { type EpsilonCurveResponse, PARAMETERS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
+import { numberOrNull } from "../lib/parse-values";
+import { browserEngine } from "../lib/browser-accountant/engine";
 import type { CurvePoint, FederatedAnswer, FederatedAsk, Interval } from "../lib/types";
 
-const { FederatedAsk: KNOWN, FederatedGoal: GOAL } = FACTS;
+const { FederatedAsk: KNOWN, FederatedGoal: GOAL } = PARAMETERS;
 
 export const FEDERATED: readonly FieldSpec[] = [
-  fieldOf(KNOWN.population, { explained: "learn/who-takes-part.html" }),
-  fieldOf(KNOWN.cohort_size, { explained: "glossary.html#term-cohort-size" }),
-  fieldOf(KNOWN.rounds, { explained: "glossary.html#term-rounds" }),
-  fieldOf(KNOWN.noise_multiplier, { explained: "glossary.html#term-noise-multiplier" }),
-  fieldOf(KNOWN.clip_norm, { explained: "learn/clipping.html" }),
-  fieldOf(KNOWN.delta, { label: "Failure probability", hint: `blank: ${KNOWN.delta.blank}`, explained: "learn/epsilon-and-delta.html" }),
-  fieldOf(KNOWN.delta_cap, { label: "Cap on δ", hint: `blank: ${KNOWN.delta_cap.blank}`, explained: "glossary.html#term-delta" }),
-  fieldOf(KNOWN.privacy_unit, { explained: "glossary.html#term-privacy-unit" }),
-  fieldOf(KNOWN.relation, { label: "Neighbouring relation", explained: "glossary.html#term-neighboring-relation" }),
-  fieldOf(KNOWN.sampling, { label: "Sampling scheme", explained: "glossary.html#term-poisson-sampling" }),
-  fieldOf(KNOWN.releases_per_period, { label: "Releases in a period", explained: "glossary.html#term-composition" }),
-  fieldOf(KNOWN.without_replacement, { explained: "learn/clipping.html" }),
-  fieldOf(KNOWN.rounds_per_release, { explained: "glossary.html#term-release" }),
-  fieldOf(KNOWN.adaptive_clip, { explained: "learn/clipping.html" }),
-  fieldOf(KNOWN.late_replies, { label: "Late or missing replies", explained: "learn/who-takes-part.html" }),
-  fieldOf(KNOWN.group, { label: "Records per person", explained: "how-to/protect-a-person.html" }),
-  fieldOf(KNOWN.trials, { label: "Best of several runs", offers: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"], explained: "how-to/tune.html" }),
-  fieldOf(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true, explained: "learn/epsilon-and-delta.html" }),
+  makeField(KNOWN.population, { helpPage: "learn/who-takes-part.html" }),
+  makeField(KNOWN.cohort_size, { helpPage: "glossary.html#term-cohort-size" }),
+  makeField(KNOWN.rounds, { helpPage: "glossary.html#term-rounds" }),
+  makeField(KNOWN.noise_multiplier, { helpPage: "glossary.html#term-noise-multiplier" }),
+  makeField(KNOWN.clip_norm, { helpPage: "learn/clipping.html" }),
+  makeField(KNOWN.delta, { label: "Failure probability", hint: `blank: ${KNOWN.delta.noneMeans}`, helpPage: "learn/epsilon-and-delta.html" }),
+  makeField(KNOWN.delta_cap, { label: "Cap on δ", hint: `blank: ${KNOWN.delta_cap.noneMeans}`, helpPage: "glossary.html#term-delta" }),
+  makeField(KNOWN.privacy_unit, { helpPage: "glossary.html#term-privacy-unit" }),
+  makeField(KNOWN.relation, { label: "Neighbouring relation", helpPage: "glossary.html#term-neighboring-relation" }),
+  makeField(KNOWN.sampling, { label: "Sampling scheme", helpPage: "glossary.html#term-poisson-sampling" }),
+  makeField(KNOWN.releases_per_period, { label: "Releases in a period", helpPage: "glossary.html#term-composition" }),
+  makeField(KNOWN.without_replacement, { helpPage: "learn/clipping.html" }),
+  makeField(KNOWN.rounds_per_release, { helpPage: "glossary.html#term-release" }),
+  makeField(KNOWN.adaptive_clip, { helpPage: "learn/clipping.html" }),
+  makeField(KNOWN.late_replies, { label: "Late or missing replies", helpPage: "learn/who-takes-part.html" }),
+  makeField(KNOWN.group, { label: "Records per person", helpPage: "how-to/protect-a-person.html" }),
+  makeField(KNOWN.trials, { label: "Best of several runs", suggestions: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"], helpPage: "how-to/tune.html" }),
+  makeField(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true, helpPage: "learn/epsilon-and-delta.html" }),
   PINS,
 ];
 
@@ -61,12 +61,12 @@ function rule(values: Values): Record<string, string> {
   return errors;
 }
 
-export function Federated({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
+export function FederatedCalculator({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(FEDERATED, store, rule);
   const ask = useMemo(() => (form.values === null ? null : readFederatedAsk(form.values)), [form.values]);
   const target = form.values === null ? null : numberOrNull(form.values, "epsilon");
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
-  const main = useSharpened(ask, engine.federated, twin.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
+  const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
   const right = Object.keys(form.errors).length === 0;
@@ -112,9 +112,9 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
     </>
   );
   return (
-    <Calculator label="Federated schedule" form={form} main={main} inputs={inputs} compact={compact} peek={answer && <>ε ≤ {show(answer.epsilon.upper, 4, "up")}</>} spoken={answer ? spoken(answer) : undefined}>
+    <Calculator label="Federated schedule" form={form} main={main} inputs={inputs} compact={compact} peek={answer && <>ε ≤ {show(answer.epsilon.upper, 4, "up")}</>} spoken={answer ? describeResult(answer) : undefined}>
       {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} />}
-      {answer && ask && engine.name === "server" && !compact && <Verdict name="federated" ask={settled} cap={target} unit={ask.privacy_unit} />}
+      {answer && ask && engine.name === "server" && !compact && <Interpretation name="federated" ask={settled} cap={target} unit={ask.privacy_unit} />}
       {answer && ask && <Rounds ask={settled} engine={engine} />}
       {answer && ask && (
         <Card title="The question turned round">
@@ -138,7 +138,7 @@ export function Federated({ engine, store, compact }: { engine: Engine; store: S
   );
 }
 
-const nameOf = (ask: FederatedAsk): string => `${ask.sampling.replaceAll("-", " ")}, σ ${show(ask.noise_multiplier)}, T ${showWhole(ask.rounds)}`;
+const nameOf = (ask: FederatedAsk): string => `${ask.sampling.replaceAll("-", " ")}, σ ${show(ask.noise_multiplier)}, T ${showInteger(ask.rounds)}`;
 
 const COMPARED: readonly (readonly [string, (answer: FederatedAnswer) => string])[] = [
   ["ε, certified", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
@@ -153,7 +153,7 @@ async function rounds(ask: FederatedAsk): Promise<void> {
   download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
 }
 
-function spoken(answer: FederatedAnswer): string {
+function describeResult(answer: FederatedAnswer): string {
   return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${sentence(answer.verdict)}`;
 }
 
@@ -177,7 +177,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
               <>a proven upper bound</>
             )}{" "}
             at δ = {show(answer.delta.value)}, per {ask.privacy_unit}, {ask.relation.replaceAll("-", " ")}
-            <Refining when={refining} />
+            <ProvisionalNote when={refining} />
           </p>
         </div>
         <IntervalBar lower={epsilon.lower} upper={epsilon.upper} estimate={formula.total} target={target} />
@@ -191,9 +191,9 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
         </p>
         <Notice grade={under ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
         <p class="method">{sentence(epsilon.method)}</p>
-        <Assumes lines={epsilon.assumptions} />
+        <Assumptions lines={epsilon.assumptions} />
       </Card>
-      <Further answer={answer} unit={ask.privacy_unit} />
+      <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
       <Card title="Two formulas, two numbers">
         <Formulas
           quoted={
@@ -211,7 +211,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
               </p>
               <p>
                 L, the privacy loss, is {LOSSES[ask.sampling]}; the larger of both orders of the neighbours counts. The expectation is worked out from above
-                {epsilon.lower !== null && epsilon.lower > 0 && " and from below"}, with every rounding on the safe side. <Learn page="two-formulas">Why they differ</Learn>
+                {epsilon.lower !== null && epsilon.lower > 0 && " and from below"}, with every rounding on the safe side. <LearnLink page="two-formulas">Why they differ</LearnLink>
               </p>
             </>
           }
@@ -221,8 +221,8 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
             {show(answer.sampling_probability)}
           </Stat>
           {ask.sampling === "balls-in-bins" && (
-            <Stat label="Rounds in an epoch" note={`N/m, rounded down; ${showWhole(Math.ceil(ask.rounds / Math.floor(ask.population / ask.cohort_size)))} epochs begun`}>
-              {showWhole(Math.floor(ask.population / ask.cohort_size))}
+            <Stat label="Rounds in an epoch" note={`N/m, rounded down; ${showInteger(Math.ceil(ask.rounds / Math.floor(ask.population / ask.cohort_size)))} epochs begun`}>
+              {showInteger(Math.floor(ask.population / ask.cohort_size))}
             </Stat>
           )}
           <Stat label="Noise on the sum σC" note="standard deviation">
@@ -231,7 +231,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
           <Stat label="If participation is known" note="no amplification by sampling">
             ε ≤ {show(answer.unamplified.upper, 4, "up")}
           </Stat>
-          <Stat label={`${showWhole(answer.releases_per_period)} ${answer.releases_per_period === 1 ? "release" : "releases"} together`} note="a period, on one population">
+          <Stat label={`${showInteger(answer.releases_per_period)} ${answer.releases_per_period === 1 ? "release" : "releases"} together`} note="a period, on one population">
             ε ≤ {show(answer.cumulative.upper, 4, "up")}
           </Stat>
         </dl>
@@ -244,16 +244,16 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
 }
 
 /** A person's price and a sweep's, where they were asked for: the server alone works them out. */
-function Further({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
+function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
   const { person, sweep } = answer;
   if (!person && !sweep) return null;
   const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "from above only");
-  const assumed = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])].map(sentence))].filter((line) => !answer.epsilon.assumptions.map(sentence).includes(line));
+  const assumptions = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])].map(sentence))].filter((line) => !answer.epsilon.assumptions.map(sentence).includes(line));
   return (
     <Card title="Several records, several runs">
       <dl class="stats">
         {person && (
-          <Stat label={`Who holds up to ${showWhole(answer.group ?? 1)} of these (${unit})`} note={`${sides(person)}; one alone: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
+          <Stat label={`Who holds up to ${showInteger(answer.group ?? 1)} of these (${unit})`} note={`${sides(person)}; one alone: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
             ε ≤ {show(person.upper, 4, "up")}
           </Stat>
         )}
@@ -263,12 +263,12 @@ function Further({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
           </Stat>
         )}
         {sweep && (
-          <Stat label={`${showWhole(sweep.count)} runs, all of them shown`} note={`one run: ε ≤ ${show(sweep.one.upper, 4, "up")}`}>
+          <Stat label={`${showInteger(sweep.count)} runs, all of them shown`} note={`one run: ε ≤ ${show(sweep.one.upper, 4, "up")}`}>
             {sweep.shown ? <>ε ≤ {show(sweep.shown.upper, 4, "up")}</> : "not priced"}
           </Stat>
         )}
       </dl>
-      <Assumes lines={assumed} />
+      <Assumptions lines={assumptions} />
     </Card>
   );
 }
@@ -298,7 +298,7 @@ function Terms({ root, linear, dominates }: { root: number; linear: number; domi
 }
 
 function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
-  const curve = useAnswer<FederatedAsk, CurvePoint[]>(ask, engine.curve, { delay: 150 });
+  const curve = useQuery<FederatedAsk, CurvePoint[]>(ask, engine.curve, { delay: 150 });
   const series = useMemo(() => {
     if (!curve.answer) return null;
     const of = (f: (p: CurvePoint) => number | null) =>
@@ -312,14 +312,14 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
       { name: "closed form (estimate)", look: "estimate" as const, points: of((p) => p.formula) },
     ];
   }, [curve.answer]);
-  const [shown, setShown] = useState<typeof series>(null);
-  if (series && series !== shown) setShown(series);
-  const drawn = series ?? shown;
+  const [latest, setLatest] = useState<typeof series>(null);
+  if (series && series !== latest) setLatest(series);
+  const visible = series ?? latest;
   return (
     <Card title="As the rounds go by">
-      {curve.problem && <Trouble problem={curve.problem} retry={curve.retry} />}
-      {drawn ? (
-        <Plot title="Epsilon after each number of rounds, worked out at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={drawn} band={drawn.length === 3 && !("stairs" in drawn[0]! && drawn[0].stairs) ? [0, 1] : null} />
+      {curve.problem && <ErrorNotice problem={curve.problem} retry={curve.retry} />}
+      {visible ? (
+        <Plot title="Epsilon after each number of rounds, worked out at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={visible} band={visible.length === 3 && !("stairs" in visible[0]! && visible[0].stairs) ? [0, 1] : null} />
       ) : (
         <p class="empty">{curve.busy || !ask ? "Drawing…" : ""}</p>
       )}
@@ -329,18 +329,18 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
 
 function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: number | null; engine: Engine }) {
   const goal = ask && target !== null ? { ask, target } : null;
-  const noise = useAnswer(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
-  const wholeEpochs = ask?.sampling === "balls-in-bins";
-  const rounds = useAnswer(goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
+  const noise = useQuery(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
+  const epochsOnly = ask?.sampling === "balls-in-bins";
+  const rounds = useQuery(goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
   const fresh = (found: { of: typeof goal }): boolean => found.of !== null && found.of.ask === ask && found.of.target === target;
   if (target === null) return <p class="empty">Give a target to see which noise and how many rounds meet it.</p>;
   return (
     <dl class="stats">
-      <Stat label={`Least noise for ε ≤ ${show(target)}`} note={ask ? `with ${showWhole(ask.rounds)} rounds` : ""}>
+      <Stat label={`Least noise for ε ≤ ${show(target)}`} note={ask ? `with ${showInteger(ask.rounds)} rounds` : ""}>
         {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null || !fresh(noise) ? "…" : <>σ = {show(noise.answer, 4, "up")}</>}
       </Stat>
-      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}${wholeEpochs ? ", in whole epochs" : ""}` : ""}>
-        {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showWhole(rounds.answer)}
+      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}${epochsOnly ? ", in whole epochs" : ""}` : ""}>
+        {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showInteger(rounds.answer)}
       </Stat>
     </dl>
   );

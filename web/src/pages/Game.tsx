@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Card as Panel } from "../components/Card";
 import { Copy } from "../components/Copy";
-import { fromQuery, toQuery } from "../lib/address";
+import { fromQuery, toQuery } from "../lib/url-state";
 import type { Mark, Name, Outcome, Shift, Waiting } from "../lib/game";
 import {
   active,
@@ -13,7 +13,7 @@ import {
   fits,
   GROUPS,
   LAPSE_COSTS,
-  marks,
+  listMarks,
   multiplierOf,
   NAMES,
   NARROWEST,
@@ -35,13 +35,13 @@ import {
   tick,
   WRONG_COSTS,
 } from "../lib/game";
-import { show, showWhole } from "../lib/numbers";
+import { show, showInteger } from "../lib/numbers";
 
 const BEST = "epsilog-desk-best";
 const STEP = 1.12; // one press of an arrow key
 const BALLS = 20;
 const SIGN: Record<Mark, string> = { useful: "●", useless: "✕", lapsed: "·", open: "○" };
-const WORD: Record<Mark, string> = { useful: "useful", useless: "of no use", lapsed: "left", open: "not yet" };
+const LABELS: Record<Mark, string> = { useful: "useful", useless: "of no use", lapsed: "left", open: "not yet" };
 const GLYPH: Record<Name, string> = {
   clinic: "M6 1h4v5h5v4h-5v5H6v-5H1V6h5z",
   school: "M8 1 15 5v1H1V5zM2 7h3v6H2zm4.5 0h3v6h-3zM11 7h3v6h-3zM1 14h14v1H1z",
@@ -51,10 +51,10 @@ const GLYPH: Record<Name, string> = {
 const odds = (nanos: number): string => `${show(oddsOf(nanos), 3, "up")} : 1`;
 const of20 = (part: number): string => `${Math.floor(BALLS * part + 1e-9)} of ${BALLS}`;
 
-const shelf = (words: boolean): string => (words ? `${BEST}-words` : BEST);
+const storageKey = (words: boolean): string => (words ? `${BEST}-words` : BEST);
 const best = (words: boolean): number => {
   try {
-    return Number(localStorage.getItem(shelf(words))) || 0;
+    return Number(localStorage.getItem(storageKey(words))) || 0;
   } catch {
     return 0;
   }
@@ -81,7 +81,7 @@ export function Game() {
     const mode = !Number.isFinite(next.clock);
     if (next.score <= best(mode)) return;
     try {
-      localStorage.setItem(shelf(mode), String(next.score));
+      localStorage.setItem(storageKey(mode), String(next.score));
     } catch {
       // a browser that keeps nothing still plays
     }
@@ -188,7 +188,7 @@ export function Game() {
       </div>
       <p class="method">
         {seed === today ? "Today’s shift, the same for everybody" : `Shift ${seed}`}: the address carries it. {words ? `${STEADY} requests, no clock.` : `${REQUESTS} requests in ${SECONDS} seconds.`}
-        {record > 0 && ` Your best, kept in this browser: ${showWhole(record)}.`}
+        {record > 0 && ` Your best, kept in this browser: ${showInteger(record)}.`}
       </p>
     </Panel>
   );
@@ -213,7 +213,7 @@ export function Game() {
             </>
           )}
           <p class="said" role="status">
-            {shift.over !== null ? `${shift.over} ${shift.score} points.` : paused ? "Paused." : shift.said}
+            {shift.over !== null ? `${shift.over} ${shift.score} points.` : paused ? "Paused." : shift.message}
           </p>
         </div>
       )}
@@ -240,8 +240,8 @@ function Glyph({ name }: { name: Name }) {
 }
 
 function Strip({ shift }: { shift: Shift }) {
-  const all = marks(shift);
-  const counts = (["useful", "useless", "lapsed"] as const).map((mark) => `${all.filter((each) => each === mark).length} ${WORD[mark]}`).join(", ");
+  const all = listMarks(shift);
+  const counts = (["useful", "useless", "lapsed"] as const).map((mark) => `${all.filter((each) => each === mark).length} ${LABELS[mark]}`).join(", ");
   return (
     <p class="strip" role="img" aria-label={`Of ${all.length} requests: ${counts}`}>
       {all.map((mark, i) => (
@@ -257,7 +257,7 @@ function Top({ shift, pause }: { shift: Shift; pause: () => void }) {
   return (
     <div class="desk-top">
       <p class="points">
-        <b>{showWhole(shift.score)}</b> <small>points</small>
+        <b>{showInteger(shift.score)}</b> <small>points</small>
       </p>
       <Strip shift={shift} />
       {Number.isFinite(shift.clock) && (
@@ -359,16 +359,16 @@ function Stage({ shift, paused, steerTo, fire }: Steering) {
       onPointerDown={(event) => event.pointerType !== "mouse" && point(event)}
       onPointerUp={shoot}
     >
-      {request && <Balls request={request} width={shift.width} mid={mid} half={half} bears={fits(shift, request, shift.width)} first={shift.answers.length === 0} />}
+      {request && <Balls request={request} width={shift.width} mid={mid} half={half} affordable={fits(shift, request, shift.width)} first={shift.answers.length === 0} />}
       <line class="axis" x1={mid - half} x2={mid + half} y1={LINE} y2={LINE} />
-      {last && <Drawn key={last.id} at={mid + half * Math.max(-1, Math.min(1, last.error / GROUPS[last.group].reach))} told={last.told} useful={last.useful} points={last.points} w={w} />}
+      {last && <ReleasedValue key={last.id} at={mid + half * Math.max(-1, Math.min(1, last.error / GROUPS[last.group].reach))} published={last.published} useful={last.useful} points={last.points} w={w} />}
     </svg>
   );
 }
 
 const EDGE = 14;
 
-function Balls({ request, width, mid, half, bears, first }: { request: Waiting; width: number; mid: number; half: number; bears: boolean; first: boolean }) {
+function Balls({ request, width, mid, half, affordable, first }: { request: Waiting; width: number; mid: number; half: number; affordable: boolean; first: boolean }) {
   const r = radius(2 * mid);
   const { reach } = GROUPS[request.group];
   const multiplier = multiplierOf(request, width);
@@ -390,7 +390,7 @@ function Balls({ request, width, mid, half, bears, first }: { request: Waiting; 
       <rect class="zone" x={left} width={right - left} y="34" height={LINE - 34} />
       <path class="goal" d={`M${left} 34V${LINE + 6}M${right} 34V${LINE + 6}`} />
       <text x={mid} y={LINE + 20} text-anchor="middle">
-        {right - mid > 34 ? right - mid > 80 && showWhole(request.truth) : `±${request.tolerance}`}
+        {right - mid > 34 ? right - mid > 80 && showInteger(request.truth) : `±${request.tolerance}`}
       </text>
       {right - mid > 34 && (
         <>
@@ -405,10 +405,10 @@ function Balls({ request, width, mid, half, bears, first }: { request: Waiting; 
       {places.map(({ x, level, useful }, i) => (
         <circle key={i} class={useful ? "ball useful" : "ball"} cx={x} cy={LINE - r - 1 - level * rise} r={r - 0.7} />
       ))}
-      <path class={bears ? "span" : "span over"} d={`M${from} 18v10M${from} 23H${to}M${to} 18v10`} />
-      <path class={bears ? "grip" : "grip over"} d={`M${from - 10} 23l8 -6v12zM${to + 10} 23l-8 -6v12z`} />
-      <text class={bears ? "told" : "told over"} x={mid} y="13" text-anchor="middle">
-        {bears ? `${of20(chanceOf(request, multiplier))} are of use` : "the budget cannot bear that"}
+      <path class={affordable ? "span" : "span over"} d={`M${from} 18v10M${from} 23H${to}M${to} 18v10`} />
+      <path class={affordable ? "grip" : "grip over"} d={`M${from - 10} 23l8 -6v12zM${to + 10} 23l-8 -6v12z`} />
+      <text class={affordable ? "told" : "told over"} x={mid} y="13" text-anchor="middle">
+        {affordable ? `${of20(chanceOf(request, multiplier))} are of use` : "the budget cannot bear that"}
       </text>
       {first && right - left > 130 && (
         <text x={mid} y="50" text-anchor="middle">
@@ -424,12 +424,12 @@ function Balls({ request, width, mid, half, bears, first }: { request: Waiting; 
   );
 }
 
-function Drawn({ at, told, useful, points, w }: { at: number; told: number; useful: boolean; points: number; w: number }) {
+function ReleasedValue({ at, published, useful, points, w }: { at: number; published: number; useful: boolean; points: number; w: number }) {
   return (
     <g class={useful ? "drawn good" : "drawn bad"}>
       <circle cx={at} cy={LINE} r={radius(w) + 2} />
       <text x={Math.max(60, Math.min(w - 60, at))} y="52" text-anchor="middle">
-        {showWhole(told)}: {useful ? `+${points}` : `−${-points}`}
+        {showInteger(published)}: {useful ? `+${points}` : `−${-points}`}
       </text>
     </g>
   );
@@ -449,7 +449,7 @@ function Gauges({ shift }: { shift: Shift }) {
           <li key={name} class={next > 0 ? "now" : undefined}>
             <span class="who">
               <Glyph name={name} />
-              {name}, {showWhole(GROUPS[name].people)} {GROUPS[name].whom}
+              {name}, {showInteger(GROUPS[name].people)} {GROUPS[name].whom}
             </span>
             <svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label={`${show(epsilonOf(have), 3, "up")} of ${show(GROUPS[name].cap, 3)} epsilon spent`}>
               <rect class="rail" width="100" height="10" />
@@ -471,7 +471,7 @@ function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => S
   if (request === null) return null;
   const multiplier = multiplierOf(request, shift.width);
   const charge = chargeOf(multiplier);
-  const bears = fits(shift, request, shift.width);
+  const affordable = fits(shift, request, shift.width);
   const part = chanceOf(request, multiplier);
   const left = capOf(request.group) - spent(shift, request.group);
   const noise = show(multiplier * request.most, 3);
@@ -497,13 +497,13 @@ function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => S
           max="0"
           step="0.05"
           value={Math.log(shift.width)}
-          aria-valuetext={`noise scale ${noise}: ${of20(part)} draws of use; costs epsilon ${show(epsilonOf(charge), 3, "up")} of ${show(epsilonOf(left), 3, "down")} left${bears ? "" : ", more than the budget can bear"}`}
+          aria-valuetext={`noise scale ${noise}: ${of20(part)} draws of use; costs epsilon ${show(epsilonOf(charge), 3, "up")} of ${show(epsilonOf(left), 3, "down")} left${affordable ? "" : ", more than the budget can bear"}`}
           onInput={(e) => act((old) => steer(old, Math.exp(Number(e.currentTarget.value))))}
         />
       </div>
       <p>
         Laplace noise of scale {noise}: <b>{of20(part)}</b> draws are of use; it costs ε = {show(epsilonOf(charge), 3, "up")} of the {show(epsilonOf(left), 3, "down")} left{" "}
-        {!bears && <span class="verdict-plain void">▲ more than the budget can bear</span>}
+        {!affordable && <span class="verdict-plain void">▲ more than the budget can bear</span>}
       </p>
       <div class="buttons">
         <button type="button" class="main" onClick={() => act(release)}>
@@ -522,7 +522,7 @@ function End({ here, shift, words, record }: { here: { current: HTMLElement | nu
   const line = (): string =>
     [
       `Release control ${shift.seed}${words ? " (in words)" : ""}: ${shift.score} points`,
-      marks(shift).map((mark) => SIGN[mark]).join(""),
+      listMarks(shift).map((mark) => SIGN[mark]).join(""),
       `Odds at most ${found.map((each) => `${odds(each.nanos)} (${each.group})`).join(", ")}`,
       location.origin + addressOf(shift.seed),
     ].join("\n");
@@ -530,10 +530,10 @@ function End({ here, shift, words, record }: { here: { current: HTMLElement | nu
     <section class="card" tabIndex={-1} ref={here} aria-label="What the shift did">
       <div class="headline">
         <p class="claim scored">
-          <b>{showWhole(shift.score)}</b> <span>points</span>
+          <b>{showInteger(shift.score)}</b> <span>points</span>
         </p>
         <p class="beside">
-          {shift.score > 0 && shift.score >= record ? "Your best so far." : record > 0 ? `Your best is ${showWhole(record)}.` : "The people in the data, at least, can be protected better."}
+          {shift.score > 0 && shift.score >= record ? "Your best so far." : record > 0 ? `Your best is ${showInteger(record)}.` : "The people in the data, at least, can be protected better."}
         </p>
       </div>
       <Strip shift={shift} />

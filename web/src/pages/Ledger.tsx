@@ -2,17 +2,17 @@ import { useCallback, useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
-import { type Ready, useAnswer, useReady } from "../lib/answer";
+import { ErrorNotice } from "../components/ErrorNotice";
+import { type Ready, useQuery, useReady } from "../lib/use-query";
 import { get, post } from "../lib/api";
-import { OVER, useJob } from "../lib/job";
-import { type Budget, type Money, words } from "../lib/money";
-import { showWhole } from "../lib/numbers";
+import { OVER, useJob } from "../lib/job-stream";
+import { type Budget, type Amounts, formatAmounts } from "../lib/amounts";
+import { showInteger } from "../lib/numbers";
 import { Problem } from "../lib/types";
-import { Acts } from "./Acts";
+import { LedgerActions } from "./LedgerActions";
 import { Budgets } from "./Budgets";
 
-interface Book {
+interface LedgerSummary {
   present: boolean;
   entries: number;
   head: string | null;
@@ -26,19 +26,19 @@ interface Entry {
   verb: string;
   scope: string;
   key: string | null;
-  amounts: Record<string, Money>;
+  amounts: Record<string, Amounts>;
   body: { round?: number };
 }
 
 const PAGE = 25;
 
 export function Ledger() {
-  const book = useAnswer("ledger", (path, signal) => get<Book>(path, signal), { delay: 0 });
+  const ledger = useQuery("ledger", (path, signal) => get<LedgerSummary>(path, signal), { delay: 0 });
   const [met, setMet] = useState<readonly string[]>([]);
   const ready = useCallback((part: string) => setMet((old) => (old.includes(part) ? old : [...old, part])), []);
-  const last = useRef<Book | null>(null); // what was typed below it stays when a further reading fails
-  if (book.answer) last.current = book.answer;
-  if (!last.current) return book.problem ? <Trouble problem={book.problem} retry={book.retry} /> : <p class="empty awaited">Reading…</p>;
+  const last = useRef<LedgerSummary | null>(null); // what was typed below it stays when a further reading fails
+  if (ledger.answer) last.current = ledger.answer;
+  if (!last.current) return ledger.problem ? <ErrorNotice problem={ledger.problem} retry={ledger.retry} /> : <p class="empty awaited">Reading…</p>;
   if (!last.current.present)
     return (
       <Card>
@@ -48,50 +48,50 @@ export function Ledger() {
       </Card>
     );
   const { budgets, entries } = last.current;
-  const shown = ["entries", ...(budgets.length > 0 ? ["cycles", "holder"] : [])].every((part) => met.includes(part)); // all at a time: nothing jumps
+  const complete = ["entries", ...(budgets.length > 0 ? ["cycles", "holder"] : [])].every((part) => met.includes(part)); // all at a time: nothing jumps
   return (
     <>
-    {!shown && <p class="empty awaited">Reading…</p>}
-    <div class={shown ? "stack" : "stack unread"}>
-      {book.problem && <Trouble problem={book.problem} retry={book.retry} />}
-      {book.answer && (budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} ready={ready} />)}
-      {budgets.length > 0 && <Acts budgets={budgets} done={book.retry} ready={ready} />}
-      {book.answer && <Chain book={book.answer} ready={ready} />}
+    {!complete && <p class="empty awaited">Reading…</p>}
+    <div class={complete ? "stack" : "stack unread"}>
+      {ledger.problem && <ErrorNotice problem={ledger.problem} retry={ledger.retry} />}
+      {ledger.answer && (budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} ready={ready} />)}
+      {budgets.length > 0 && <LedgerActions budgets={budgets} done={ledger.retry} ready={ready} />}
+      {ledger.answer && <Chain ledger={ledger.answer} ready={ready} />}
     </div>
     </>
   );
 }
 
-interface Fold {
+interface EntryGroup {
   newest: Entry;
   oldest: Entry;
   rounds: string; // which, where there are several entries
 }
 
 /** Entries, newest first, with those on the rounds of one charge that follow each other as one. */
-function folded(entries: readonly Entry[]): Fold[] {
-  const folds: Fold[] = [];
+function groupRounds(entries: readonly Entry[]): EntryGroup[] {
+  const groups: EntryGroup[] = [];
   for (const entry of entries) {
-    const last = folds.at(-1);
+    const last = groups.at(-1);
     if (last && entry.body.round !== undefined && last.oldest.body.round !== undefined && last.oldest.key === entry.key && last.oldest.scope === entry.scope) {
       const [from, to] = [Math.min(entry.body.round, last.oldest.body.round), Math.max(last.newest.body.round!, entry.body.round)];
       Object.assign(last, { oldest: entry, rounds: from === to ? `round ${from}` : `rounds ${from}–${to}` });
-    } else folds.push({ newest: entry, oldest: entry, rounds: "" });
+    } else groups.push({ newest: entry, oldest: entry, rounds: "" });
   }
-  return folds;
+  return groups;
 }
 
-function Chain({ book, ready }: { book: Book; ready: Ready }) {
+function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
   const [scope, setScope] = useState("");
   const [cursors, setCursors] = useState<number[]>([]); // where each older page began
   const query = new URLSearchParams({ limit: String(PAGE), ...(scope && { scope }), ...(cursors.length > 0 && { before: String(cursors.at(-1)) }) });
-  const page = useAnswer({ text: query.toString(), entries: book.entries }, ({ text }, signal) => get<{ entries: Entry[]; next: number | null }>(`ledger/entries?${text}`, signal), { delay: 0 });
+  const page = useQuery({ text: query.toString(), entries: ledger.entries }, ({ text }, signal) => get<{ entries: Entry[]; next: number | null }>(`ledger/entries?${text}`, signal), { delay: 0 });
   useReady("entries", page, ready);
   const next = page.answer?.next ?? null;
   return (
     <Card title="The chain of entries">
       <p>
-        {showWhole(book.entries)} {book.entries === 1 ? "entry" : "entries"}, each naming the hash of the one before. The head is <code>{book.head}</code>
+        {showInteger(ledger.entries)} {ledger.entries === 1 ? "entry" : "entries"}, each naming the hash of the one before. The head is <code>{ledger.head}</code>
       </p>
       <Verify />
       <div class="field">
@@ -105,14 +105,14 @@ function Chain({ book, ready }: { book: Book; ready: Ready }) {
           }}
         >
           <option value="">every scope</option>
-          {book.budgets.map((each) => (
+          {ledger.budgets.map((each) => (
             <option key={each.scope} value={each.scope}>
               {each.scope}
             </option>
           ))}
         </select>
       </div>
-      {page.problem && <Trouble problem={page.problem} retry={page.retry} />}
+      {page.problem && <ErrorNotice problem={page.problem} retry={page.retry} />}
       {!page.answer && !page.problem && <p class="empty">Reading…</p>}
       {page.answer && (
         <Table
@@ -120,13 +120,13 @@ function Chain({ book, ready }: { book: Book; ready: Ready }) {
           dense
           caption="Entries, newest first"
           columns={[{ title: "#", number: true }, { title: "time (UTC)", tight: true }, { title: "what", tight: true }, { title: "scope" }, { title: "key" }, { title: "amounts" }, { title: "hash", tight: true }]}
-          rows={folded(page.answer.entries).map(({ newest: e, oldest, rounds }) => [
-            e === oldest ? showWhole(e.index) : `${showWhole(oldest.index)}–${showWhole(e.index)}`,
+          rows={groupRounds(page.answer.entries).map(({ newest: e, oldest, rounds }) => [
+            e === oldest ? showInteger(e.index) : `${showInteger(oldest.index)}–${showInteger(e.index)}`,
             e.time.slice(0, 19).replace("T", " "),
             e === oldest ? e.verb.replace("-", " ") + (e.body.round === undefined ? "" : ` (${e.body.round})`) : rounds,
             e.scope,
             e.key ?? "",
-            Object.values(e.amounts).map(words).join("; "),
+            Object.values(e.amounts).map(formatAmounts).join("; "),
             <code title={e.hash}>{e.hash.slice(0, 10)}…</code>,
           ])}
         />
@@ -155,15 +155,15 @@ interface Check {
 /** Works the whole chain out again, in the server's background, and says how far it is. */
 function Verify() {
   const [id, setId] = useState<string | null>(null);
-  const [trouble, setTrouble] = useState<Problem | null>(null);
+  const [failure, setFailure] = useState<Problem | null>(null);
   const { seen, lost } = useJob<Check>(id && `ledger/verify/${id}`);
   const running = id !== null && !lost && (seen === null || !OVER.includes(seen.state));
   const begin = async (): Promise<void> => {
-    setTrouble(null);
+    setFailure(null);
     try {
       setId((await post<{ id: string }>("ledger/verify", {})).id);
     } catch (error) {
-      setTrouble(error instanceof Problem ? error : new Problem("An error of ours", String(error)));
+      setFailure(error instanceof Problem ? error : new Problem("An error of ours", String(error)));
     }
   };
   return (
@@ -173,7 +173,7 @@ function Verify() {
           Verify the ledger
         </button>
         {running && (
-          <button type="button" class="quiet" onClick={() => void post(`ledger/verify/${id}/cancel`, {}).catch(setTrouble)}>
+          <button type="button" class="quiet" onClick={() => void post(`ledger/verify/${id}/cancel`, {}).catch(setFailure)}>
             Cancel
           </button>
         )}
@@ -182,21 +182,21 @@ function Verify() {
         <>
           <progress aria-label="Entries checked" max={seen.of} value={seen.checked} />
           <p class="method">
-            {showWhole(seen.checked)} of {showWhole(seen.of)} entries hold so far
+            {showInteger(seen.checked)} of {showInteger(seen.of)} entries hold so far
           </p>
         </>
       )}
       <div role="status">
         {seen?.sound && (
           <Notice grade="good">
-            All {showWhole(seen.checked)} entries hold; balances worked out again agree. Head <code>{seen.head}</code>. Keep it elsewhere: a later cut then shows.
+            All {showInteger(seen.checked)} entries hold; balances worked out again agree. Head <code>{seen.head}</code>. Keep it elsewhere: a later cut then shows.
           </Notice>
         )}
         {seen?.sound === false && <Notice grade="void">The ledger does not hold: {seen.says}</Notice>}
         {seen?.state === "cancelled" && <p class="empty">Ended early; this says nothing about the entries that were not reached.</p>}
         {seen?.state === "failed" && <Notice grade="void">{seen.says}</Notice>}
       </div>
-      {(trouble ?? lost) && <Trouble problem={(trouble ?? lost)!} />}
+      {(failure ?? lost) && <ErrorNotice problem={(failure ?? lost)!} />}
     </>
   );
 }

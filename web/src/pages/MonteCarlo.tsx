@@ -2,17 +2,17 @@ import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Download } from "../components/Download";
 import { Field } from "../components/Field";
-import { Narrowing } from "../components/Narrowing";
+import { ConvergencePlot } from "../components/ConvergencePlot";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
+import { ErrorNotice } from "../components/ErrorNotice";
 import { type Message, sentence, typeset } from "../lib/messages";
-import { addressStore } from "../lib/address";
+import { urlStore } from "../lib/url-state";
 import { get, post } from "../lib/api";
 import type { FieldSpec, Values } from "../lib/form";
 import { useForm } from "../lib/form";
-import { OVER, useJob } from "../lib/job";
-import { show, showWhole } from "../lib/numbers";
+import { OVER, useJob } from "../lib/job-stream";
+import { show, showInteger } from "../lib/numbers";
 import { Problem } from "../lib/types";
 
 const PARTICIPATIONS = [
@@ -29,14 +29,14 @@ const STRATEGIES = [
 const SPECS: readonly FieldSpec[] = [
   { name: "participation", label: "Who takes part", kind: "choice", initial: "balls-in-bins", choices: PARTICIPATIONS },
   { name: "strategy", label: "Noise", kind: "choice", initial: "independent", choices: STRATEGIES },
-  { name: "bins", label: "Rounds in an epoch", symbol: "b", kind: "whole", initial: "16", least: 1, most: 1024, hint: "bins, slots, least distance" },
-  { name: "epochs", label: "Epochs", kind: "whole", initial: "1", least: 1, most: 100 },
-  { name: "probability", label: "Chance to join", symbol: "p", kind: "real", initial: "0.5", above: 0, most: 1, hint: "when allowed" },
-  { name: "bands", label: "Bands of C", kind: "whole", initial: "8", least: 1, most: 512, hint: "entries in a column" },
-  { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1", above: 0, most: 1000, hint: "of Z; columns of C have norm 1" },
-  { name: "epsilon", label: "At", symbol: "ε", kind: "real", initial: "1", least: 0, most: 100 },
-  { name: "failure", label: "Chance to be wrong", kind: "real", initial: "1e-6", above: 0, below: 1 },
-  { name: "samples", label: "Draws each way", kind: "whole", initial: "1000000", least: 1000, most: 50_000_000 },
+  { name: "bins", label: "Rounds in an epoch", symbol: "b", kind: "integer", initial: "16", min: 1, max: 1024, hint: "bins, slots, least distance" },
+  { name: "epochs", label: "Epochs", kind: "integer", initial: "1", min: 1, max: 100 },
+  { name: "probability", label: "Chance to join", symbol: "p", kind: "real", initial: "0.5", exclusiveMin: 0, max: 1, hint: "when allowed" },
+  { name: "bands", label: "Bands of C", kind: "integer", initial: "8", min: 1, max: 512, hint: "entries in a column" },
+  { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1", exclusiveMin: 0, max: 1000, hint: "of Z; columns of C have norm 1" },
+  { name: "epsilon", label: "At", symbol: "ε", kind: "real", initial: "1", min: 0, max: 100 },
+  { name: "failure", label: "Chance to be wrong", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
+  { name: "samples", label: "Draws each way", kind: "integer", initial: "1000000", min: 1000, max: 50_000_000 },
 ];
 
 function rule(values: Values): Record<string, string> {
@@ -71,11 +71,11 @@ interface Snapshot {
 const TITLES = { running: "Drawing", paused: "Paused", done: "Certified", failed: "Refused", cancelled: "Cancelled" };
 
 export function MonteCarlo() {
-  const store = useMemo(addressStore, []);
+  const store = useMemo(urlStore, []);
   const form = useForm(SPECS, store, rule);
   const [id, setId] = useState<string | null>(null);
   const [known, setKnown] = useState<(Snapshot & { id: string })[]>([]);
-  const [trouble, setTrouble] = useState<Problem | null>(null);
+  const [failure, setFailure] = useState<Problem | null>(null);
   const { seen, lost } = useJob<Snapshot>(id && `certificates/${id}`);
 
   const look = useCallback(async (): Promise<void> => {
@@ -93,13 +93,13 @@ export function MonteCarlo() {
   }, [known]);
 
   const act = async (work: () => Promise<unknown>): Promise<void> => {
-    setTrouble(null);
+    setFailure(null);
     try {
       await work();
     } catch (error) {
       const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
       form.refuse(problem.errors);
-      setTrouble(problem);
+      setFailure(problem);
     }
   };
   const begin = (): void => {
@@ -143,21 +143,21 @@ export function MonteCarlo() {
           Settle on the question, draw once, and keep what comes: asking again until an interval looks good voids its confidence. A certificate that
           is paused, or cut off with the server, goes on with the entropy that it began with.
         </p>
-        {(trouble ?? lost) && <Trouble problem={(trouble ?? lost)!} />}
+        {(failure ?? lost) && <ErrorNotice problem={(failure ?? lost)!} />}
       </Card>
       {seen && id && <Certificate id={id} seen={seen} running={running} steer={steer} />}
-      <Known known={known} shown={id} open={setId} />
+      <CertificateList known={known} shown={id} open={setId} />
     </div>
   );
 }
 
-function named(ask: Snapshot["ask"]): string {
+function describeRequest(ask: Snapshot["ask"]): string {
   const correlated = ask.strategy === "independent" ? "independent noise" : `${ask.strategy} noise, ${ask.bands} bands`;
   const chance = ask.participation === "balls-in-bins" ? "" : `, p = ${show(Number(ask.probability))}`;
   return `${PARTICIPATIONS.find(([name]) => name === ask.participation)?.[1].split(":")[0]}, b = ${ask.bins}, ${ask.epochs} ${ask.epochs === 1 ? "epoch" : "epochs"}${chance}, ${correlated}, σ = ${show(Number(ask.noise_multiplier))}, ε = ${show(Number(ask.epsilon))}`;
 }
 
-interface Shown {
+interface CertificateProps {
   id: string;
   seen: Snapshot;
   running: boolean;
@@ -166,13 +166,13 @@ interface Shown {
 
 const SOURCES: Record<string, string> = { entropy: "128 bits from the operating system", nonce: "a public nonce", chosen: "a seed chosen by hand: a simulation" };
 
-function Certificate({ id, seen, running, steer }: Shown) {
+function Certificate({ id, seen, running, steer }: CertificateProps) {
   const drawn = Object.values(seen.directions).reduce((sum, way) => sum + way.draws, 0);
   const failure = Number(seen.ask.failure);
   const ways = Object.entries(seen.directions).sort(([, a], [, b]) => b.upper - a.upper);
   return (
     <Card title={TITLES[seen.state]}>
-      <p class="method">{named(seen.ask)}</p>
+      <p class="method">{describeRequest(seen.ask)}</p>
       {seen.says && <Notice grade="void">{seen.says}</Notice>}
       <div role="status">
         {seen.interval && (
@@ -187,7 +187,7 @@ function Certificate({ id, seen, running, steer }: Shown) {
           </div>
         )}
       </div>
-      {ways.length > 0 && <Narrowing of={seen.of} ways={ways} exact={seen.exact} final={seen.interval ?? null} />}
+      {ways.length > 0 && <ConvergencePlot of={seen.of} ways={ways} exact={seen.exact} final={seen.interval ?? null} />}
       {ways.length > 0 && (
         <p>
           The band holds at all of its draws at once, but for a chance of {show(failure)}: one may look as often as one likes. It is there to be
@@ -195,7 +195,7 @@ function Certificate({ id, seen, running, steer }: Shown) {
           whose number of draws was settled beforehand and which is wrong with the same chance of its own.
         </p>
       )}
-      <Birth seen={seen} drawn={drawn} failure={failure} />
+      <Provenance seen={seen} drawn={drawn} failure={failure} />
       {seen.interval && <p class="method">Believed with it: {typeset(sentence(seen.interval.assumptions.at(-1) ?? ""))}.</p>}
       <div class="buttons">
         {seen.state === "paused" && (
@@ -224,9 +224,9 @@ function Certificate({ id, seen, running, steer }: Shown) {
 }
 
 /** How the number came about, in the order in which it did; each step is told once it has happened. */
-function Birth({ seen, drawn, failure }: { seen: Snapshot; drawn: number; failure: number }) {
+function Provenance({ seen, drawn, failure }: { seen: Snapshot; drawn: number; failure: number }) {
   const steps: [done: boolean, title: string, says: string][] = [
-    [true, "Settled", `${showWhole(seen.of)} draws each way, δ at ε = ${show(Number(seen.ask.epsilon))}, a chance of ${show(failure)} to be wrong`],
+    [true, "Settled", `${showInteger(seen.of)} draws each way, δ at ε = ${show(Number(seen.ask.epsilon))}, a chance of ${show(failure)} to be wrong`],
     [
       seen.born !== null,
       "Seeded",
@@ -234,7 +234,7 @@ function Birth({ seen, drawn, failure }: { seen: Snapshot; drawn: number; failur
         ? "entropy from the operating system goes into the journal before the first draw"
         : `${SOURCES[seen.born.provenance] ?? seen.born.provenance}, in the journal before the first draw, for the plan ${seen.born.plan.slice(0, 12)}…`,
     ],
-    [drawn >= 2 * seen.of, "Drawn", `${showWhole(drawn)} of ${showWhole(2 * seen.of)}; every count goes into the journal`],
+    [drawn >= 2 * seen.of, "Drawn", `${showInteger(drawn)} of ${showInteger(2 * seen.of)}; every count goes into the journal`],
     [seen.state === "done", "Claimed", seen.state === "done" ? "this certificate has this one outcome, however often it was stopped" : "only then: one certificate, one outcome, however often it is stopped"],
   ];
   return (
@@ -249,7 +249,7 @@ function Birth({ seen, drawn, failure }: { seen: Snapshot; drawn: number; failur
   );
 }
 
-function Known({ known, shown, open }: { known: (Snapshot & { id: string })[]; shown: string | null; open: (id: string) => void }) {
+function CertificateList({ known, shown, open }: { known: (Snapshot & { id: string })[]; shown: string | null; open: (id: string) => void }) {
   const others = known.filter((each) => each.id !== shown && each.state !== "cancelled");
   if (others.length === 0) return null;
   return (
@@ -259,10 +259,10 @@ function Known({ known, shown, open }: { known: (Snapshot & { id: string })[]; s
         caption="Begun and finished, newest first"
         columns={[{ title: "of what" }, { title: "state", tight: true }, { title: "δ at most", number: true }, { title: "look" }]}
         rows={others.map((each) => [
-          named(each.ask),
+          describeRequest(each.ask),
           each.state,
           each.interval ? show(each.interval.upper, 4, "up") : "–",
-          <button type="button" class="quiet" aria-label={`Open ${named(each.ask)}`} onClick={() => open(each.id)}>
+          <button type="button" class="quiet" aria-label={`Open ${describeRequest(each.ask)}`} onClick={() => open(each.id)}>
             Open
           </button>,
         ])}

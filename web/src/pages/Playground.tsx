@@ -1,29 +1,29 @@
 import { useMemo } from "preact/hooks";
-import { Assumes } from "../components/Assumes";
+import { Assumptions } from "../components/Assumptions";
 import { Card } from "../components/Card";
 import { Copy } from "../components/Copy";
 import { Field } from "../components/Field";
 import { IntervalBar } from "../components/IntervalBar";
 import { Plot } from "../components/Plot";
-import { Spoken } from "../components/Spoken";
+import { LiveRegion } from "../components/LiveRegion";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
-import { Verdict } from "../components/Verdict";
-import { Why } from "../components/Why";
+import { ErrorNotice } from "../components/ErrorNotice";
+import { Interpretation } from "../components/Interpretation";
+import { FieldHelpLink } from "../components/FieldHelpLink";
 import { sentence } from "../lib/messages";
-import { addressStore, toQuery } from "../lib/address";
-import { useAnswer } from "../lib/answer";
+import { urlStore, toQuery } from "../lib/url-state";
+import { useQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
 import type { MixAnswer, Part, ProfileResponse } from "../lib/openapi";
-import { numberOrNull } from "../lib/read";
+import { numberOrNull } from "../lib/parse-values";
 
-const KIND = { explained: "glossary.html#term-mechanism" };
-const NOISE = { explained: "glossary.html#term-noise-multiplier" };
-const STATED = { explained: "glossary.html#term-zcdp" }; // with the other kinds of promise
+const KIND = { helpPage: "glossary.html#term-mechanism" };
+const NOISE = { helpPage: "glossary.html#term-noise-multiplier" };
+const STATED = { helpPage: "glossary.html#term-zcdp" }; // with the other guarantees
 const MECHANISMS = [
   ["gaussian", "Gaussian", "Noise multiplier\u00a0σ", NOISE],
   ["laplace", "Laplace", "Noise multiplier\u00a0b/Δ", NOISE],
@@ -36,30 +36,30 @@ const MECHANISMS = [
 
 const SPECS: readonly FieldSpec[] = [
   // lines of mechanism:parameter:second:sampling probability:count, joined by "|"
-  { name: "mix", label: "Mix", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", most: 1e6 },
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", above: 0, below: 1, explained: "learn/epsilon-and-delta.html" },
+  { name: "mix", label: "Mix", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", max: 1e6 },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, helpPage: "learn/epsilon-and-delta.html" },
   {
     name: "relation",
     label: "Relation",
     kind: "choice",
     initial: "add-or-remove-one",
     choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
-    explained: "glossary.html#term-neighboring-relation",
+    helpPage: "glossary.html#term-neighboring-relation",
   },
-  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", least: 0, most: 1, hint: "false alarms that the attacker allows", explained: "glossary.html#term-tpr-at-a-fpr" },
-  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ", explained: "glossary.html#term-cap" },
+  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", min: 0, max: 1, hint: "false alarms that the attacker allows", helpPage: "glossary.html#term-tpr-at-a-fpr" },
+  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
 ];
 
 const COLUMNS: readonly FieldSpec[] = [
-  { name: "parameter", label: "Parameter", kind: "real", initial: "1", least: 0 },
-  { name: "second", label: "Second", kind: "real", initial: "", optional: true, least: 0 },
-  { name: "sampling_probability", label: "Sampled with chance", kind: "real", initial: "", optional: true, least: 0, most: 1, explained: "glossary.html#term-amplification" },
-  { name: "count", label: "Times", kind: "whole", initial: "1", least: 1, explained: "glossary.html#term-composition" },
+  { name: "parameter", label: "Parameter", kind: "real", initial: "1", min: 0 },
+  { name: "second", label: "Second", kind: "real", initial: "", optional: true, min: 0 },
+  { name: "sampling_probability", label: "Sampled with chance", kind: "real", initial: "", optional: true, min: 0, max: 1, helpPage: "glossary.html#term-amplification" },
+  { name: "count", label: "Times", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-composition" },
 ];
 
-const joined = (cells: readonly string[]): string => cells.map((cell) => cell.replace(/[%:|]/g, encodeURIComponent)).join(":");
+const encodeLine = (cells: readonly string[]): string => cells.map((cell) => cell.replace(/[%:|]/g, encodeURIComponent)).join(":");
 
-function unjoined(cell: string): string {
+function decodeCell(cell: string): string {
   try {
     return decodeURIComponent(cell);
   } catch {
@@ -74,7 +74,7 @@ const matters = (name: string, mechanism: string | undefined): boolean =>
     : name !== "sampling_probability" || mechanism === "gaussian" || mechanism === "laplace";
 
 function parseLine(line: string): { cells: string[]; part: Part | null; errors: string[] } {
-  const cells = line.split(":").map(unjoined);
+  const cells = line.split(":").map(decodeCell);
   while (cells.length < 5) cells.push("");
   const errors = COLUMNS.map((spec, i) => {
     const parsed = parseField(spec, cells[i + 1]!);
@@ -88,7 +88,7 @@ function parseLine(line: string): { cells: string[]; part: Part | null; errors: 
 }
 
 export function Playground() {
-  const store = useMemo(addressStore, []);
+  const store = useMemo(urlStore, []);
   const form = useForm(SPECS, store);
   const lines = (form.raw.mix ?? "").split("|").map(parseLine);
   const parts = lines.map((line) => line.part);
@@ -98,12 +98,12 @@ export function Playground() {
     const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
     return { parts, delta: read("delta"), relation: form.raw.relation, fpr: read("fpr") };
   }, [form.raw, others]);
-  const account = useAnswer(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
-  const curves = useAnswer(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
+  const account = useQuery(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
+  const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const write = (cells: string[][], committed: boolean): void => {
-    form.set("mix", cells.map(joined).join("|"));
+    form.set("mix", cells.map(encodeLine).join("|"));
     if (committed) form.commit();
   };
   const cells = lines.map((line) => line.cells);
@@ -129,7 +129,7 @@ export function Playground() {
                     </option>
                   ))}
                 </select>
-                <Why page={KIND.explained} label="Mechanism" />
+                <FieldHelpLink page={KIND.helpPage} label="Mechanism" />
               </div>
               {COLUMNS.map((spec, j) => {
                 const mechanism = line.cells[0];
@@ -141,7 +141,7 @@ export function Playground() {
                     : spec.name === "second"
                       ? mechanism === "approximate" ? "δ" : "Categories"
                       : spec.label;
-                const explained = spec.name === "parameter" ? MECHANISMS.find(([name]) => name === mechanism)?.[3].explained : spec.explained;
+                const helpPage = spec.name === "parameter" ? MECHANISMS.find(([name]) => name === mechanism)?.[3].helpPage : spec.helpPage;
                 const id = `${spec.name}-${i}`;
                 return (
                   <div key={spec.name} class={error ? "field wrong" : "field"}>
@@ -157,7 +157,7 @@ export function Playground() {
                       onInput={(e) => edit(i, j + 1, e.currentTarget.value)}
                       onChange={form.commit}
                     />
-                    {explained && <Why page={explained} label={label} />}
+                    {helpPage && <FieldHelpLink page={helpPage} label={label} />}
                     <span id={`${id}-error`} class="error" role="alert">
                       {error && `${label} ${error}`}
                     </span>
@@ -191,7 +191,7 @@ export function Playground() {
             <p class="empty">Correct the marked fields, and the numbers come back.</p>
           </Card>
         )}
-        {account.problem && <Trouble problem={account.problem} retry={account.retry} />}
+        {account.problem && <ErrorNotice problem={account.problem} retry={account.retry} />}
         {answer && (
           <>
             <Card>
@@ -206,7 +206,7 @@ export function Playground() {
                 </p>
               </div>
               <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} />
-              <Assumes lines={answer.epsilon.assumptions} />
+              <Assumptions lines={answer.epsilon.assumptions} />
               <Table
                 caption="What each release contributes; parts do not add up, because composition is not a sum"
                 columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "mix without it, ε ≤", number: true }, { title: "the difference", number: true }]}
@@ -217,10 +217,10 @@ export function Playground() {
                   show(Math.max(0, answer.epsilon.upper - part.without.upper), 3),
                 ])}
               />
-              <Spoken text={`Epsilon is at most ${show(answer.epsilon.upper, 4, "up")}`} />
+              <LiveRegion text={`Epsilon is at most ${show(answer.epsilon.upper, 4, "up")}`} />
             </Card>
-            {curves.problem && <Trouble problem={curves.problem} retry={curves.retry} />}
-            <Verdict name="account" ask={account.busy ? null : ask} cap={cap} unit="person" />
+            {curves.problem && <ErrorNotice problem={curves.problem} retry={curves.retry} />}
+            <Interpretation name="account" ask={account.busy ? null : ask} cap={cap} unit="person" />
             {curves.answer ? <Curves found={curves.answer} /> : !curves.problem && <p class="empty">Drawing the curves…</p>}
           </>
         )}

@@ -4,43 +4,43 @@ import { Card } from "../components/Card";
 import { Export } from "../components/Export";
 import { Field } from "../components/Field";
 import { Formulas } from "../components/Formulas";
-import { Learn } from "../components/Learn";
+import { LearnLink } from "../components/LearnLink";
 import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
-import { Refining } from "../components/Refining";
+import { ProvisionalNote } from "../components/ProvisionalNote";
 import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
+import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
-import { Verdict } from "../components/Verdict";
-import { useAnswer, useSharpened } from "../lib/answer";
+import { Interpretation } from "../components/Interpretation";
+import { useQuery, useRefinedQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
-import { fieldOf } from "../lib/facts";
+import { makeField } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
-import { show, showPercent, showWhole } from "../lib/numbers";
-import { type CrossoverAnswer, type CrossoverRow, FACTS, readQueriesAsk } from "../lib/openapi";
-import { numberOrNull } from "../lib/read";
-import { twin } from "../lib/twin/engine";
+import { show, showPercent, showInteger } from "../lib/numbers";
+import { type CrossoverAnswer, type CrossoverRow, PARAMETERS, readQueriesAsk } from "../lib/openapi";
+import { numberOrNull } from "../lib/parse-values";
+import { browserEngine } from "../lib/browser-accountant/engine";
 import type { Interval, Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
 import { Sensitivity } from "./Sensitivity";
 
-const KNOWN = FACTS.QueriesAsk;
+const KNOWN = PARAMETERS.QueriesAsk;
 
 export const QUERIES: readonly FieldSpec[] = [
-  fieldOf(KNOWN.epsilon, { label: "Total budget", explained: "learn/epsilon-and-delta.html" }),
-  fieldOf(KNOWN.queries, { label: "Queries planned", hint: "", explained: "glossary.html#term-composition" }),
-  fieldOf(KNOWN.sensitivity, { explained: "glossary.html#term-sensitivity" }),
-  fieldOf(KNOWN.mechanism, { label: "Noise", hint: "", initial: "gaussian", omitted: KNOWN.mechanism.initial, explained: "learn/laplace-and-gaussian.html" }),
-  fieldOf(KNOWN.delta, { label: "Failure probability", initial: "1e-6", omitted: KNOWN.delta.initial, hint: "Gaussian needs it; Laplace saves noise with it", explained: "glossary.html#term-delta" }),
-  fieldOf(KNOWN.population, { hint: "fills or checks δ", explained: "glossary.html#term-delta" }),
-  fieldOf(KNOWN.queries_used, { label: "Answered so far", initial: "40", explained: "pitfalls.html#a-repetition-that-is-not-counted" }),
-  fieldOf(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
-  fieldOf(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even", explained: "how-to/plan-queries.html" }),
-  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, above: 0, hint: "for one person, at the same δ", explained: "glossary.html#term-cap" },
+  makeField(KNOWN.epsilon, { label: "Total budget", helpPage: "learn/epsilon-and-delta.html" }),
+  makeField(KNOWN.queries, { label: "Queries planned", hint: "", helpPage: "glossary.html#term-composition" }),
+  makeField(KNOWN.sensitivity, { helpPage: "glossary.html#term-sensitivity" }),
+  makeField(KNOWN.mechanism, { label: "Noise", hint: "", initial: "gaussian", omitted: KNOWN.mechanism.initial, helpPage: "learn/laplace-and-gaussian.html" }),
+  makeField(KNOWN.delta, { label: "Failure probability", initial: "1e-6", omitted: KNOWN.delta.initial, hint: "Gaussian needs it; Laplace saves noise with it", helpPage: "glossary.html#term-delta" }),
+  makeField(KNOWN.population, { hint: "fills or checks δ", helpPage: "glossary.html#term-delta" }),
+  makeField(KNOWN.queries_used, { label: "Answered so far", initial: "40", helpPage: "pitfalls.html#a-repetition-that-is-not-counted" }),
+  makeField(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
+  makeField(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even", helpPage: "how-to/plan-queries.html" }),
+  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
   PINS,
 ];
 
@@ -59,11 +59,11 @@ function rule(values: Values): Record<string, string> {
   return errors;
 }
 
-export function Queries({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
+export function QueriesCalculator({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(QUERIES, store, rule);
   const ask = useMemo(() => (form.values === null ? null : readQueriesAsk(form.values)), [form.values]);
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
-  const main = useSharpened(ask, engine.queries, twin.queries, { onProblem });
+  const main = useRefinedQuery(ask, engine.queries, browserEngine.queries, { onProblem });
   const { answer } = main;
   const answered = useRef(false); // what stands below the first answer comes with it, and stays
   if (answer || Object.keys(form.errors).length > 0) answered.current = true;
@@ -99,9 +99,9 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
     </>
   );
   return (
-    <Calculator label="Query budget" form={form} main={main} inputs={inputs} compact={compact} peek={peek} spoken={answer ? spoken(answer) : undefined}>
+    <Calculator label="Query budget" form={form} main={main} inputs={inputs} compact={compact} peek={peek} spoken={answer ? describeResult(answer) : undefined}>
       {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
-      {answer && ask && engine.name === "server" && !compact && <Verdict name="queries" ask={main.settled ? ask : null} cap={cap} unit="person" />}
+      {answer && ask && engine.name === "server" && !compact && <Interpretation name="queries" ask={main.settled ? ask : null} cap={cap} unit="person" />}
       {answer && <Shape answer={answer} />}
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
       {answer && !compact && <Scenarios form={form} examples={EXAMPLES} read={readQueriesAsk} ask={engine.queries} name={nameOf} rows={COMPARED} />}
@@ -111,8 +111,8 @@ export function Queries({ engine, store, compact }: { engine: Engine; store: Sto
   );
 }
 
-const spoken = (answer: QueriesAnswer): string =>
-  `Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Consumed at most ${show(answer.consumed.optimal.upper, 4, "up")}; ${showWhole(answer.queries_left)} more queries fit.`;
+const describeResult = (answer: QueriesAnswer): string =>
+  `Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Consumed at most ${show(answer.consumed.optimal.upper, 4, "up")}; ${showInteger(answer.queries_left)} more queries fit.`;
 
 function split(answer: QueriesAnswer): void {
   const rows = answer.shares.map((s) => [s.count, s.weight, s.epsilon, s.classic.scale, s.exact.scale, s.optimal.scale, s.optimal.error_95]);
@@ -142,7 +142,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
             ) : (
               <>the same as the classic formula: for pure ε the plain split is optimal</>
             )}
-            <Refining when={refining} />
+            <ProvisionalNote when={refining} />
           </p>
         </div>
         {answer.delta === null && answer.queries > 1 && (
@@ -161,18 +161,18 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
           <Stat label="Each query's share" note={even ? "even split of ε" : "first of a weighted split of ε"}>
             {show(first.epsilon)}
           </Stat>
-          <Stat label="Consumed" note={`${showWhole(answer.queries_used)} of ${showWhole(answer.queries)} queries, with this noise`}>
+          <Stat label="Consumed" note={`${showInteger(answer.queries_used)} of ${showInteger(answer.queries)} queries, with this noise`}>
             {consumed > 0 && "≤ "}
             {show(consumed, 4, "up")}
           </Stat>
-          <Stat label="Remaining" note={answer.compatible ? `${showWhole(answer.queries_left)} more of these queries fit` : "incompatible plan"}>
+          <Stat label="Remaining" note={answer.compatible ? `${showInteger(answer.queries_left)} more of these queries fit` : "incompatible plan"}>
             {show(answer.remaining, 4, "down")}
           </Stat>
           <Stat label="95% error" note={answer.relative_error_95 === null ? "give a typical answer to compare" : `${showPercent(answer.relative_error_95)} of a typical answer`}>
             ±{show(first.optimal.error_95, 4, "up")}
           </Stat>
         </dl>
-        {!answer.compatible && <Notice grade="void">More was asked than planned: {showWhole(answer.queries_used)} of {showWhole(answer.queries)} queries. This plan does not hold what was done; a new plan with a larger budget must cover it.</Notice>}
+        {!answer.compatible && <Notice grade="void">More was asked than planned: {showInteger(answer.queries_used)} of {showInteger(answer.queries)} queries. This plan does not hold what was done; a new plan with a larger budget must cover it.</Notice>}
         {answer.delta_sentence && <Notice grade={answer.delta_grade ?? "info"}>{typeset(answer.delta_sentence)}</Notice>}
         {answer.findings.filter((found) => found.code !== "queries/too-many").map((found) => (
           <Notice key={found.code} grade={found.verdict === "failed" ? "void" : "weak"}>
@@ -181,7 +181,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
         ))}
       </Card>
       <Card title="Two formulas, two numbers">
-        <Formulas quoted={<Quoted answer={answer} />} proven={<Proven answer={answer} />} />
+        <Formulas quoted={<ClassicFormula answer={answer} />} proven={<ExactFormula answer={answer} />} />
       </Card>
       <Card title="Three ways to set the noise">
         <Table
@@ -195,7 +195,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
 }
 
 /** The textbook's way: the budget is split, and each query pays for itself. */
-function Quoted({ answer }: { answer: QueriesAnswer }) {
+function ClassicFormula({ answer }: { answer: QueriesAnswer }) {
   const { classic } = answer.shares[0]!;
   return answer.mechanism === "laplace" ? (
     <p class="formula">
@@ -212,7 +212,7 @@ function Quoted({ answer }: { answer: QueriesAnswer }) {
 }
 
 /** What is worked out instead, in words. */
-function Proven({ answer }: { answer: QueriesAnswer }) {
+function ExactFormula({ answer }: { answer: QueriesAnswer }) {
   const { optimal } = answer.shares[0]!;
   const number = <b>{show(optimal.scale, 4, "up")}</b>;
   return (
@@ -229,7 +229,7 @@ function Proven({ answer }: { answer: QueriesAnswer }) {
         </p>
       )}
       <p>
-        All answers are one release: only the total counts, and δ is spent once. <Learn page="laplace-and-gaussian">Which noise, and why</Learn>
+        All answers are one release: only the total counts, and δ is spent once. <LearnLink page="laplace-and-gaussian">Which noise, and why</LearnLink>
       </p>
     </>
   );
@@ -272,10 +272,10 @@ function Shape({ answer }: { answer: QueriesAnswer }) {
   );
 }
 
-const MOST_COMPARED = 1_000_000;
+const MAX_COMPARED = 1_000_000;
 
 /** Laplace beside Gaussian noise: what each promises, how far it strays, and when which; 95% and 99.9% of a known law. */
-function compared(here: CrossoverRow, found: CrossoverAnswer, { sensitivity }: QueriesAsk, delta: number): string[][] {
+function compareMechanisms(here: CrossoverRow, found: CrossoverAnswer, { sensitivity }: QueriesAsk, delta: number): string[][] {
   const error = (unit: number): string => `±${show(unit * sensitivity, 4, "up")}`;
   const [laplace, gaussian] = [Math.log(1000) / Math.log(20), 3.290527 / 1.959964]; // of 99.9% over 95%
   const at = `δ = ${show(delta)}`;
@@ -284,31 +284,31 @@ function compared(here: CrossoverRow, found: CrossoverAnswer, { sensitivity }: Q
     ["sensitivity in", "L1: sums over all answers", "L2: grows with their root"],
     ["95% of answers within", `${error(here.laplace_pure)} pure, ${error(here.laplace_optimal)} composed`, error(here.gaussian_optimal)],
     ["99.9% within (the tail)", `${error(laplace * here.laplace_pure)} pure, ${error(laplace * here.laplace_optimal)} composed`, error(gaussian * here.gaussian_optimal)],
-    ["take it", `for fewer than ${showWhole(found.against_pure)} queries, or where no δ is allowed`, `from ${showWhole(found.against_pure)} queries on`],
+    ["take it", `for fewer than ${showInteger(found.against_pure)} queries, or where no δ is allowed`, `from ${showInteger(found.against_pure)} queries on`],
   ];
 }
 
 function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) {
   const delta = answer.delta?.value ?? 1e-6;
-  const queries = Math.min(ask.queries, MOST_COMPARED);
-  const found = useAnswer({ epsilon: ask.epsilon, delta, queries }, (body, signal) => post<CrossoverAnswer>("queries/crossover", body, signal), { delay: 250 });
+  const queries = Math.min(ask.queries, MAX_COMPARED);
+  const found = useQuery({ epsilon: ask.epsilon, delta, queries }, (body, signal) => post<CrossoverAnswer>("queries/crossover", body, signal), { delay: 250 });
   const here = found.answer?.rows.find((row) => row.queries === found.of!.queries);
   return (
     <Card title="Laplace or Gaussian?">
-      {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+      {found.problem && <ErrorNotice problem={found.problem} retry={found.retry} />}
       {!found.answer && !found.problem && <p class="empty">Working it out…</p>}
       {found.answer && (
         <>
           <p>
-            At δ = {show(found.of!.delta)}, from <b>{showWhole(found.answer.against_pure)} queries</b> on Gaussian noise has the smaller 95% error than
+            At δ = {show(found.of!.delta)}, from <b>{showInteger(found.answer.against_pure)} queries</b> on Gaussian noise has the smaller 95% error than
             plain Laplace
-            {found.answer.against_optimal !== null && <>, and by {showWhole(found.answer.against_optimal)} queries than Laplace composed tightly as well</>}.
+            {found.answer.against_optimal !== null && <>, and by {showInteger(found.answer.against_optimal)} queries than Laplace composed tightly as well</>}.
           </p>
           {here && (
             <Table
-              caption={`One of ${showWhole(here.queries)} answers, at ε = ${show(ask.epsilon)} and sensitivity Δ = ${show(ask.sensitivity)}`}
+              caption={`One of ${showInteger(here.queries)} answers, at ε = ${show(ask.epsilon)} and sensitivity Δ = ${show(ask.sensitivity)}`}
               columns={[{ title: "what" }, { title: "Laplace" }, { title: "Gaussian" }]}
-              rows={compared(here, found.answer, ask, found.of!.delta)}
+              rows={compareMechanisms(here, found.answer, ask, found.of!.delta)}
             />
           )}
           <Plot
@@ -327,7 +327,7 @@ function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) 
   );
 }
 
-const nameOf = (ask: QueriesAsk): string => `${ask.mechanism === "laplace" ? "Laplace" : "Gaussian"}, ε ${show(ask.epsilon)}, Q ${showWhole(ask.queries)}, Δ ${show(ask.sensitivity)}`;
+const nameOf = (ask: QueriesAsk): string => `${ask.mechanism === "laplace" ? "Laplace" : "Gaussian"}, ε ${show(ask.epsilon)}, Q ${showInteger(ask.queries)}, Δ ${show(ask.sensitivity)}`;
 
 const COMPARED: readonly (readonly [string, (answer: QueriesAnswer) => string])[] = [
   ["noise, composed", (answer) => show(answer.shares[0]!.optimal.scale, 4, "up")],

@@ -4,11 +4,11 @@ import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
+import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
-import { useAnswer } from "../lib/answer";
+import { useQuery } from "../lib/use-query";
 import { get } from "../lib/api";
-import { show, showWhole } from "../lib/numbers";
+import { show, showInteger } from "../lib/numbers";
 
 interface Line {
   name: string;
@@ -56,8 +56,8 @@ export function Runs() {
 }
 
 function List() {
-  const list = useAnswer("runs", (path, signal) => get<{ present: boolean; runs: Line[] }>(path, signal), { delay: 0 });
-  if (list.problem) return <Trouble problem={list.problem} retry={list.retry} />;
+  const list = useQuery("runs", (path, signal) => get<{ present: boolean; runs: Line[] }>(path, signal), { delay: 0 });
+  if (list.problem) return <ErrorNotice problem={list.problem} retry={list.retry} />;
   if (!list.answer) return <p class="empty awaited">Reading…</p>;
   if (list.answer.runs.length === 0)
     return (
@@ -78,7 +78,7 @@ function List() {
           <a href={`/runs/${run.name}`}>{run.programme}</a>,
           run.period,
           run.simulation ? <span class="simulated">simulation</span> : "real data",
-          showWhole(run.rounds),
+          showInteger(run.rounds),
           show(run.epsilon, 4, "up"),
           show(run.delta),
           <span class={`verdict ${grade(run.verdict)}`}>{run.verdict}</span>,
@@ -89,8 +89,8 @@ function List() {
 }
 
 function Run({ name }: { name: string }) {
-  const found = useAnswer(name, (each, signal) => get<Report>(`runs/${encodeURIComponent(each)}`, signal), { delay: 0 });
-  if (found.problem) return <Trouble problem={found.problem} retry={found.retry} />;
+  const found = useQuery(name, (each, signal) => get<Report>(`runs/${encodeURIComponent(each)}`, signal), { delay: 0 });
+  if (found.problem) return <ErrorNotice problem={found.problem} retry={found.retry} />;
   if (!found.answer) return <p class="empty awaited">Reading…</p>;
   const report = found.answer;
   const { scheme } = report.mechanism;
@@ -134,7 +134,7 @@ function Run({ name }: { name: string }) {
             .filter(([, value]) => value !== null)
             .map(([key, value]) => (
               <Stat key={key} label={words(key)}>
-                {typeof value !== "number" ? String(value).replaceAll("-", " ") : Number.isInteger(value) ? showWhole(value) : show(value, 6)}
+                {typeof value !== "number" ? String(value).replaceAll("-", " ") : Number.isInteger(value) ? showInteger(value) : show(value, 6)}
               </Stat>
             ))}
         </dl>

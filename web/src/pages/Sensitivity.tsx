@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { Field } from "../components/Field";
-import { Trouble } from "../components/Trouble";
-import { useAnswer } from "../lib/answer";
+import { ErrorNotice } from "../components/ErrorNotice";
+import { useQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
@@ -10,15 +10,15 @@ import { show } from "../lib/numbers";
 import type { SensitivityAnswer } from "../lib/openapi";
 
 const SPECS: readonly FieldSpec[] = [
-  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared number"]], explained: "glossary.html#term-sensitivity" },
-  { name: "contributions", label: "Rows per unit, at most", kind: "whole", initial: "1", least: 1, explained: "glossary.html#term-privacy-unit" },
+  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared number"]], helpPage: "glossary.html#term-sensitivity" },
+  { name: "contributions", label: "Rows per unit, at most", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-privacy-unit" },
   { name: "low", label: "Values clipped from", kind: "real", initial: "0" },
   { name: "high", label: "to", kind: "real", initial: "100" },
-  { name: "size", label: "Declared number of rows", kind: "whole", initial: "", optional: true, least: 1 },
-  { name: "relation", label: "Relation", kind: "choice", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]], explained: "glossary.html#term-neighboring-relation" },
+  { name: "size", label: "Declared number of rows", kind: "integer", initial: "", optional: true, min: 1 },
+  { name: "relation", label: "Relation", kind: "choice", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]], helpPage: "glossary.html#term-neighboring-relation" },
 ];
 
-const memory = (): Store => {
+const makeMemoryStore = (): Store => {
   let kept: Raw = {};
   return { read: () => kept, write: (raw) => void (kept = raw), watch: () => () => {} };
 };
@@ -32,10 +32,10 @@ function rule(values: Values): Record<string, string> {
 
 /** Helps to find the sensitivity of counts, bounded sums and means, and puts it into the form. */
 export function Sensitivity({ use }: { use: (value: number) => void }) {
-  const store = useMemo(memory, []);
+  const store = useMemo(makeMemoryStore, []);
   const form = useForm(SPECS, store, rule);
   const ask = form.values;
-  const found = useAnswer(ask, (body, signal) => post<SensitivityAnswer>("sensitivity", body, signal), { onProblem: (problem) => form.refuse(problem.errors) });
+  const found = useQuery(ask, (body, signal) => post<SensitivityAnswer>("sensitivity", body, signal), { onProblem: (problem) => form.refuse(problem.errors) });
   const kind = form.raw.query;
   return (
     <details>
@@ -48,7 +48,7 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
         <Field form={form} name="size" when={kind === "mean"} />
         <Field form={form} name="relation" />
       </div>
-      {found.problem && <Trouble problem={found.problem} retry={found.retry} />}
+      {found.problem && <ErrorNotice problem={found.problem} retry={found.retry} />}
       {found.answer && (
         <p>
           <b>Δ = {show(found.answer.value, 6, "up")}</b>: {typeset(found.answer.reason)}{" "}

@@ -1,5 +1,5 @@
 import { Copy } from "../components/Copy";
-import { toQuery } from "../lib/address";
+import { toQuery } from "../lib/url-state";
 import type { FieldSpec, Raw } from "../lib/form";
 import { elementSnippet, fileSnippet, frameSnippet } from "../lib/snippets";
 

@@ -2,20 +2,20 @@ import { useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
-import { Trouble } from "../components/Trouble";
+import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
 import { post } from "../lib/api";
-import { showWhole } from "../lib/numbers";
+import { showInteger } from "../lib/numbers";
 import type { ReportVerificationModel } from "../lib/openapi";
 import { Problem } from "../lib/types";
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (verdict: string) => GRADES[verdict] ?? "weak";
-const LONGEST = 4 * 1024 * 1024; // characters of a report or a bundle, as the server takes them
+const MAX_CHARACTERS = 4 * 1024 * 1024; // characters of a report or a bundle, as the server takes them
 
 const KINDS = { report: "report", record: "record of a calculator", bundle: "bundle of the ledger", signature: "signature of the report", checkpoint: "kept checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
-type Given = Partial<Record<Kind, { name: string; text: string }>>;
+type RawValues = Partial<Record<Kind, { name: string; text: string }>>;
 type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: ReportVerificationModel } | { at: "refused"; problem: Problem };
 
 /** What a text is, by how it begins: as `epsilog verify` tells files apart. */
@@ -28,7 +28,7 @@ export function kindOf(text: string): Kind {
 }
 
 async function read(file: File): Promise<string> {
-  if (file.size > LONGEST) throw new Problem(`${file.name} is too long for a page`, "`epsilog verify` takes files of any length.");
+  if (file.size > MAX_CHARACTERS) throw new Problem(`${file.name} is too long for a page`, "`epsilog verify` takes files of any length.");
   const text = await file.text();
   if (text.includes("PRIVATE KEY")) throw new Problem("This is a private key", "It was not sent anywhere. What verifies is its public line.");
   return text;
@@ -36,13 +36,13 @@ async function read(file: File): Promise<string> {
 
 /** What somebody was given: dropped here, read by the server beside this page, and kept nowhere. */
 export function Verify() {
-  const [given, setGiven] = useState<Given>({});
+  const [given, setGiven] = useState<RawValues>({});
   const [state, setState] = useState<State>({ at: "empty" });
   const [over, setOver] = useState(false);
   const latest = useRef(0);
-  const check = async (now: Given): Promise<void> => {
-    const turn = ++latest.current;
-    const settle = (found: State) => turn === latest.current && setState(found); // what was asked later is shown
+  const check = async (now: RawValues): Promise<void> => {
+    const request = ++latest.current;
+    const settle = (found: State) => request === latest.current && setState(found); // what was asked later is shown
     setGiven(now);
     if (!now.report && !now.bundle && !now.record) return void settle({ at: "empty" });
     settle({ at: "asked" });
@@ -66,7 +66,7 @@ export function Verify() {
     }
     await check(now);
   };
-  const without = (kind: Kind): Given => Object.fromEntries(Object.entries(given).filter(([other]) => other !== kind));
+  const without = (kind: Kind): RawValues => Object.fromEntries(Object.entries(given).filter(([other]) => other !== kind));
   const names = (Object.keys(KINDS) as Kind[]).flatMap((kind) => {
     const file = given[kind];
     return file ? [{ kind, name: file.name }] : [];
@@ -119,15 +119,15 @@ export function Verify() {
       <div aria-live="polite">
         {state.at === "empty" && names.length > 0 && <p class="empty">There is nothing to check yet: drop the report or the bundle that this belongs to.</p>}
         {state.at === "asked" && <p class="empty">Working {names.map((one) => one.name).join(" and ")} out again…</p>}
-        {state.at === "refused" && <Trouble problem={state.problem} />}
-        {state.at === "answered" && <Found given={given} answer={state.answer} />}
+        {state.at === "refused" && <ErrorNotice problem={state.problem} />}
+        {state.at === "answered" && <VerificationResult given={given} answer={state.answer} />}
       </div>
     </div>
   );
 }
 
 /** What may be relied on, in a sentence. */
-function summary(given: Given, verdict: string): string {
+function summary(given: RawValues, verdict: string): string {
   if (given.record) {
     if (verdict === "failed") return "Do not rely on this record.";
     return `The record is as it was stamped, and its answer comes out again.${verdict === "passed" ? "" : " The files that it names were not compared: their hashes are below."}`;
@@ -138,7 +138,7 @@ function summary(given: Given, verdict: string): string {
   return bound ? "The report agrees with its evidence and with the ledger that paid for the run." : "The report agrees with the evidence that it carries.";
 }
 
-function Found({ given, answer }: { given: Given; answer: ReportVerificationModel }) {
+function VerificationResult({ given, answer }: { given: RawValues; answer: ReportVerificationModel }) {
   const differing = answer.parts.flatMap((part) => part.differing);
   const copied = answer.parts.reduce((sum, part) => sum + part.copied, 0);
   const fields = answer.parts.reduce((sum, part) => sum + part.fields, 0);
@@ -149,8 +149,8 @@ function Found({ given, answer }: { given: Given; answer: ReportVerificationMode
         {answer.stands && <p>{typeset(answer.stands)}</p>}
         {given.report && (
           <p class="beside">
-            {showWhole(fields - differing.length)} of {showWhole(fields)} values are what the evidence amounts to.{" "}
-            {showWhole(copied)} of them are copied from the owner’s or the ledger’s word, which proves nothing of them.
+            {showInteger(fields - differing.length)} of {showInteger(fields)} values are what the evidence amounts to.{" "}
+            {showInteger(copied)} of them are copied from the owner’s or the ledger’s word, which proves nothing of them.
           </p>
         )}
       </Card>
@@ -161,8 +161,8 @@ function Found({ given, answer }: { given: Given; answer: ReportVerificationMode
           columns={[{ title: "part" }, { title: "values", number: true }, { title: "verdict" }]}
           rows={answer.parts.map((part) => [
             part.part.replaceAll("_", " "),
-            showWhole(part.fields),
-            part.differing.length === 0 ? <span class={part.copied === 0 ? "verdict good" : "verdict"}>{part.copied === 0 ? "worked out again" : part.copied >= part.fields ? "copied" : `worked out again; ${showWhole(part.copied)} copied`}</span> : <span class="verdict void">{showWhole(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
+            showInteger(part.fields),
+            part.differing.length === 0 ? <span class={part.copied === 0 ? "verdict good" : "verdict"}>{part.copied === 0 ? "worked out again" : part.copied >= part.fields ? "copied" : `worked out again; ${showInteger(part.copied)} copied`}</span> : <span class="verdict void">{showInteger(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
           ])}
         />
         {differing.length > 0 && (

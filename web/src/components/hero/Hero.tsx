@@ -1,19 +1,19 @@
 // The front page's picture: drag noise, rounds or cohort, and see what an attacker may learn of one person at most.
 
 import { useMemo } from "preact/hooks";
-import { addressStore, toQuery } from "../../lib/address";
-import { useAnswer } from "../../lib/answer";
+import { urlStore, toQuery } from "../../lib/url-state";
+import { useQuery } from "../../lib/use-query";
 import { post, server } from "../../lib/api";
-import { apart, found, quantile, RATES } from "../../lib/attack";
+import { gaussianDistance, maxTpr, quantile, RATES } from "../../lib/tradeoff";
 import { type FieldSpec, useForm } from "../../lib/form";
 import { typeset } from "../../lib/messages";
-import { power10, show, showPercent, showWhole } from "../../lib/numbers";
+import { power10, show, showPercent, showInteger } from "../../lib/numbers";
 import { type ProfileResponse, readFederatedAsk, type InterpretationResponse } from "../../lib/openapi";
-import { flFormula } from "../../lib/twin/closed";
-import { deltasOf, epsilonOf, type Schedule } from "../../lib/twin/sampled";
+import { federatedClosedForm } from "../../lib/browser-accountant/closed";
+import { deltasOf, epsilonOf, type Schedule } from "../../lib/browser-accountant/sampled";
 import { IntervalBar } from "../IntervalBar";
 import { Slider, stops } from "../Slider";
-import { Spoken } from "../Spoken";
+import { LiveRegion } from "../LiveRegion";
 import { Bells } from "./Bells";
 import { Tradeoff } from "./Tradeoff";
 
@@ -24,35 +24,35 @@ const THRESHOLD = quantile(1 - FPR);
 const SHARES = [0, 0.05, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15]; // of the epsilon at one in a thousand
 
 const SPECS: readonly FieldSpec[] = [
-  { name: "noise_multiplier", label: "Noise", symbol: "σ", kind: "real", initial: "1", least: 0.03, most: 1e6 },
-  { name: "rounds", label: "Rounds", symbol: "T", kind: "whole", initial: "1000", least: 1, most: 1e7 },
-  { name: "cohort_size", label: "Cohort", symbol: "m", kind: "whole", initial: "500", least: 1, most: POPULATION },
+  { name: "noise_multiplier", label: "Noise", symbol: "σ", kind: "real", initial: "1", min: 0.03, max: 1e6 },
+  { name: "rounds", label: "Rounds", symbol: "T", kind: "integer", initial: "1000", min: 1, max: 1e7 },
+  { name: "cohort_size", label: "Cohort", symbol: "m", kind: "integer", initial: "500", min: 1, max: POPULATION },
 ];
 const NOISE = stops(0.3, 30, false);
 const ROUNDS = stops(1, 100_000, true);
 const COHORT = stops(5, POPULATION, true);
 
 /** What the browser says by itself, while a hand moves. */
-function quick(sigma: number, rounds: number, cohort: number) {
+function computeQuickResult(sigma: number, rounds: number, cohort: number) {
   const schedule = { sigma, rounds, q: cohort / POPULATION };
-  const [epsilon, often] = [epsilonOf(schedule, DELTA), epsilonOf(schedule, 1e-3)];
-  const reach = Math.max(1e-3, Math.min(600, often));
+  const [epsilon, epsilonAtThousandth] = [epsilonOf(schedule, DELTA), epsilonOf(schedule, 1e-3)];
+  const reach = Math.max(1e-3, Math.min(600, epsilonAtThousandth));
   const epsilons = SHARES.map((share) => share * reach);
   const deltas = deltasOf(schedule, epsilons, 1e-6);
   const profile = epsilons.map((epsilon, i) => ({ epsilon, delta: deltas[i]! }));
   return {
     epsilon,
-    moved: pointwise(schedule, epsilon, Math.max(0, epsilon - often) / Math.log(1e-3 / DELTA)),
-    formula: flFormula(schedule.q, sigma, rounds, DELTA).total,
-    curve: RATES.map((fpr) => [fpr, found(profile, fpr)] as const),
-    tpr: found(profile, FPR),
+    moved: boundLogOddsFactor(schedule, epsilon, Math.max(0, epsilon - epsilonAtThousandth) / Math.log(1e-3 / DELTA)),
+    formula: federatedClosedForm(schedule.q, sigma, rounds, DELTA).total,
+    curve: RATES.map((fpr) => [fpr, maxTpr(profile, fpr)] as const),
+    tpr: maxTpr(profile, FPR),
   };
 }
 
-const MUCH = Math.log(1e6); // odds of a million to one: a promise in name only
+const MAX_SHOWN_ODDS = Math.log(1e6); // odds of a million to one: no protection in practice
 
 /** By how much, in logarithms, outcomes move the odds, but for outcomes of chance DELTA: docs/accounting/odds.md. */
-function pointwise(schedule: Schedule, epsilon: number, slope: number): number {
+function boundLogOddsFactor(schedule: Schedule, epsilon: number, slope: number): number {
   if (!Number.isFinite(epsilon)) return Infinity;
   const step = Math.min(3, Math.max(0.02, Math.log1p(slope)));
   const oneWay = (-DELTA * Math.expm1(-step)) / (1 + Math.exp(-step)); // both ways together are DELTA
@@ -60,35 +60,35 @@ function pointwise(schedule: Schedule, epsilon: number, slope: number): number {
 }
 
 export function Hero() {
-  const store = useMemo(addressStore, []);
+  const store = useMemo(urlStore, []);
   const form = useForm(SPECS, store);
   const values = form.values as { noise_multiplier: number; rounds: number; cohort_size: number } | null;
-  const drawn = useMemo(() => values && quick(values.noise_multiplier, values.rounds, values.cohort_size), [values]);
+  const quick = useMemo(() => values && computeQuickResult(values.noise_multiplier, values.rounds, values.cohort_size), [values]);
   const ask = useMemo(() => values && readFederatedAsk({ ...values, population: POPULATION, delta: DELTA, delta_cap: null }), [values]);
-  const answer = useAnswer(ask, server.federated, { delay: 200 });
+  const answer = useQuery(ask, server.federated, { delay: 200 });
   const settled = answer.answer && !answer.busy && answer.of === ask ? answer.answer : null;
   const mix = settled && {
     parts: [{ mechanism: "gaussian", parameter: settled.noise_multiplier, sampling_probability: settled.sampling_probability, count: settled.rounds }],
     delta: DELTA,
     fpr: FPR,
   };
-  const verdict = useAnswer(settled && { ...ask, cap: null }, (body, signal) => post<InterpretationResponse>("federated/verdict", body, signal), { delay: 0 });
-  const reading = useAnswer(mix, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 0 });
-  if (!drawn || !values) return <Frame form={form} />;
+  const verdict = useQuery(settled && { ...ask, cap: null }, (body, signal) => post<InterpretationResponse>("federated/verdict", body, signal), { delay: 0 });
+  const reading = useQuery(mix, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 0 });
+  if (!quick || !values) return <Frame form={form} />;
 
-  const upper = settled?.epsilon.upper ?? drawn.epsilon;
+  const upper = settled?.epsilon.upper ?? quick.epsilon;
   const lower = settled?.epsilon.lower ?? null;
-  const tpr = Math.min(drawn.tpr, settled && reading.answer ? reading.answer.tpr : 1);
-  const mu = apart(FPR, tpr);
+  const tpr = Math.min(quick.tpr, settled && reading.answer ? reading.answer.tpr : 1);
+  const mu = gaussianDistance(FPR, tpr);
   const share = `${show(100 * tpr, 3, "up")}%`;
-  const under = drawn.formula < (lower ?? 0);
+  const under = quick.formula < (lower ?? 0);
   const source = settled
     ? `certified: the true ε at δ = 10⁻⁶ lies between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
     : answer.problem
       ? `at most, at δ = ${power10(-6)}, by this browser alone (${answer.problem.title.toLowerCase()})`
       : `at most, at δ = ${power10(-6)}, by this browser; the server’s certified number is on its way`;
-  const told = settled ? verdict.answer : null;
-  const moved = Math.min(drawn.moved, told?.moved ?? Infinity);
+  const interpretation = settled ? verdict.answer : null;
+  const moved = Math.min(quick.moved, interpretation?.moved ?? Infinity);
   return (
     <Frame form={form}>
       <div class="reads">
@@ -97,29 +97,29 @@ export function Hero() {
           <b>{show(upper, 4, "up")}</b>
         </p>
         <p class="beside">{source}</p>
-        <IntervalBar lower={lower} upper={upper} estimate={drawn.formula} />
+        <IntervalBar lower={lower} upper={upper} estimate={quick.formula} />
         <p class="key">
-          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> the formula that people quote: {show(drawn.formula)}
+          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> the formula that people quote: {show(quick.formula)}
           {under && ", below the truth"}
         </p>
       </div>
       <div class="seen">
         <Bells mu={mu} threshold={THRESHOLD} fpr="1%" tpr={share} />
-        <Tradeoff points={drawn.curve} at={[FPR, tpr]} says={`at 1%: ${share}`} />
+        <Tradeoff points={quick.curve} at={[FPR, tpr]} says={`at 1%: ${share}`} />
       </div>
       <div class="means">
         <p>
           <b>What it means for one person.</b> Odds that you took part, as somebody sees them who has every model: <b>1 : 1</b> before,{" "}
-          {moved > MUCH ? <b>more than a million : 1</b> : <b>at most {show(Math.exp(moved), 3, "up")} : 1</b>} after
-          {moved > MUCH ? ". So large an ε promises next to nothing." : <>, but for outcomes with a chance of δ = {power10(-6)} in all. That is a bound: most attackers learn less.</>}
+          {moved > MAX_SHOWN_ODDS ? <b>more than a million : 1</b> : <b>at most {show(Math.exp(moved), 3, "up")} : 1</b>} after
+          {moved > MAX_SHOWN_ODDS ? ". So large an ε promises next to nothing." : <>, but for outcomes with a chance of δ = {power10(-6)} in all. That is a bound: most attackers learn less.</>}
         </p>
-        <p class="method told">{told ? typeset(told.odds) : answer.problem || verdict.problem ? "" : "The library’s own sentence is on its way."}</p>
+        <p class="method told">{interpretation ? typeset(interpretation.odds) : answer.problem || verdict.problem ? "" : "The library’s own sentence is on its way."}</p>
         <p class="method">
           Drawn: two bells {show(mu, 3, "up")} standard deviations apart, as hard to tell apart at 1% false alarms as this run with you and without you,
           at worst. The curve is the bound itself, of any attack.
         </p>
       </div>
-      <Spoken text={`Epsilon is at most ${show(upper, 4, "up")}. At one false alarm in a hundred, at most ${share} of those who took part are found.`} />
+      <LiveRegion text={`Epsilon is at most ${show(upper, 4, "up")}. At one false alarm in a hundred, at most ${share} of those who took part are found.`} />
     </Frame>
   );
 }
@@ -136,7 +136,7 @@ function Frame({ form, children }: { form: ReturnType<typeof useForm>; children?
           each one publishes a model
         </Slider>
         <Slider form={form} name="cohort_size" at={COHORT}>
-          {`of ${showWhole(POPULATION)} people take part, drawn by lot: ${form.values ? showPercent(cohort) : "–"}`}
+          {`of ${showInteger(POPULATION)} people take part, quick by lot: ${form.values ? showPercent(cohort) : "–"}`}
         </Slider>
       </form>
       {children ?? <p class="empty">Correct the marked number, and the picture comes back.</p>}

@@ -1,4 +1,4 @@
-// The attacker's curve: the share found over the share of false alarms, of which nobody gets more.
+// The trade-off curve: an upper bound on the TPR of any attack, by FPR.
 
 const [WIDE, HIGH, LEFT, RIGHT, BASE, TOP] = [400, 236, 62, 10, 186, 10];
 
@@ -14,7 +14,7 @@ export function Tradeoff({ points, at, says }: Props) {
   const line = points.map(([a, b], i) => `${i === 0 ? "M" : "L"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
   const middle = points.find(([a]) => a >= 0.42)!;
   const high = at[1] > 0.8; // words under the point instead of beside the curve
-  const word = { x: x(at[0]) + 11, y: high ? y(at[1]) + 22 : Math.min(y(at[1]) - 30, y(found(points, 0.22)) - 16) };
+  const label = { x: x(at[0]) + 11, y: high ? y(at[1]) + 22 : Math.min(y(at[1]) - 30, y(tprAt(points, 0.22)) - 16) };
   return (
     <svg viewBox={`0 0 ${WIDE} ${HIGH}`} aria-hidden="true">
       {[0, 0.5, 1].map((tick) => (
@@ -32,7 +32,7 @@ export function Tradeoff({ points, at, says }: Props) {
         false alarms
       </text>
       <text class="axis" transform={`translate(14 ${(TOP + BASE) / 2}) rotate(-90)`} text-anchor="middle">
-        found
+        tprAt
       </text>
       <path class="shade" d={`${line}L${x(1)} ${y(0)}L${x(0)} ${y(0)}Z`} />
       <path class="line reference" d={`M${x(0)} ${y(0)}L${x(1)} ${y(1)}`} />
@@ -45,13 +45,13 @@ export function Tradeoff({ points, at, says }: Props) {
           no attack gets above
         </text>
       )}
-      {!high && <path class="leader" d={`M${word.x + 2} ${word.y + 5}L${x(at[0]) + 1} ${y(at[1]) - 5}`} />}
+      {!high && <path class="leader" d={`M${label.x + 2} ${label.y + 5}L${x(at[0]) + 1} ${y(at[1]) - 5}`} />}
       <circle class="dot" cx={x(at[0])} cy={y(at[1])} r="4.5" />
-      <text class="name" x={word.x} y={word.y}>
+      <text class="name" x={label.x} y={label.y}>
         {says}
       </text>
     </svg>
   );
 }
 
-const found = (points: readonly (readonly [number, number])[], share: number): number => points.find(([a]) => a >= share)![1];
+const tprAt = (points: readonly (readonly [number, number])[], share: number): number => points.find(([a]) => a >= share)![1];

@@ -1,0 +1,127 @@
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Answer } from "../lib/use-query";
+import { useQuery } from "../lib/use-query";
+import { post } from "../lib/api";
+import { sentence, typeset } from "../lib/messages";
+import { show, showPercent, showInteger } from "../lib/numbers";
+import type { RiskMetricsResponse, InterpretationResponse } from "../lib/openapi";
+import { Table } from "./Table";
+import { ErrorNotice } from "./ErrorNotice";
+
+/**
+ * What the claim means for one person, in the library's own sentences: those of a report. Only settled questions are asked,
+ * and what is dear (attacks, copies) after what is not.
+ */
+export function Interpretation(props: {
+  name: "federated" | "queries" | "account";
+  ask: object | null; // null until the bound has settled
+  cap: number | null; // the policy's, on epsilon
+  unit: string;
+}) {
+  const { name, ask, cap } = props;
+  const interpretation = useQuery(ask && { ...ask, cap }, (body, signal) => post<InterpretationResponse>(`${name}/verdict`, body, signal), { delay: 250 });
+  const risk = useQuery(interpretation.answer && !interpretation.busy ? ask : null, (body, signal) => post<RiskMetricsResponse>(`${name}/risk`, body, signal), { delay: 400 });
+  const card = useRef<HTMLElement>(null);
+  const height = useRef(0); // of what was told last: its place is kept while there is nothing to tell
+  const complete = interpretation.answer !== null && risk.answer !== null;
+  useLayoutEffect(() => {
+    if (complete && card.current) height.current = card.current.offsetHeight;
+  });
+  return (
+    <section ref={card} class="card meaning" style={complete || height.current === 0 ? undefined : { minHeight: `${height.current}px` }} aria-labelledby="meaning" aria-busy={interpretation.busy || risk.busy}>
+      <h2 id="meaning">What it means for one person</h2>
+      {interpretation.problem && <ErrorNotice problem={interpretation.problem} retry={interpretation.retry} />}
+      {interpretation.answer ? <InterpretationBody answer={interpretation.answer} risk={risk} unit={props.unit} /> : !interpretation.problem && <p class="empty">Working it out…</p>}
+    </section>
+  );
+}
+
+function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResponse; risk: Answer<object, RiskMetricsResponse>; unit: string }) {
+  return (
+    <>
+      <p class="lead">{typeset(answer.statement)}</p>
+      <div class="belief">
+        {answer.posteriors.map((each) => (
+          <PosteriorBar key={each.prior} {...each} />
+        ))}
+      </div>
+      <p>{typeset(answer.odds)}</p>
+      <h3>What an attack can find</h3>
+      <RiskSection risk={risk} fallback="Asking for the best attack…">
+        {(found) => (
+          <>
+            <Table caption="What it means" columns={[{ title: "reading" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), figure])} />
+            <p class="method">{typeset(found.of_attacks)}</p>
+          </>
+        )}
+      </RiskSection>
+      <h3>More of it</h3>
+      <div class="sides">
+        <div>
+          <Table
+            caption={`Such releases together, at δ = ${show(answer.delta)}`}
+            columns={[{ title: "releases" }, { title: "ε at most", number: true }]}
+            rows={answer.releases.map(({ count, epsilon }) => [showInteger(count), epsilon === null ? "no bound proven" : show(epsilon, 4, "up")])}
+          />
+          <p class="method">{typeset(answer.of_releases)}</p>
+        </div>
+        <RiskSection risk={risk} fallback="Working out what copies cost…">
+          {(found) => (
+            <>
+              <Table
+                caption={`What copies cost: copies of one ${unit}, or held by one person`}
+                columns={[{ title: "copies" }, { title: "ε at most", number: true }, { title: "at least", number: true }]}
+                rows={found.copies}
+              />
+              <p class="method">{typeset(found.of_copies)}</p>
+            </>
+          )}
+        </RiskSection>
+      </div>
+      <h3>What δ is the chance of</h3>
+      {answer.worst.map((line) => (
+        <p key={sentence(line)}>{typeset(line)}</p>
+      ))}
+      <h3>Room under the policy</h3>
+      <p>{typeset(answer.headroom)}</p>
+      <h3>What must hold for all of this</h3>
+      <ul class="limits">
+        {[...answer.assumptions, ...answer.limits].map((line) => (
+          <li key={sentence(line)}>{typeset(line)}</li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function RiskSection({ risk, fallback, children }: { risk: Answer<object, RiskMetricsResponse>; fallback: string; children: (found: RiskMetricsResponse) => ComponentChildren }) {
+  const place = useRef<HTMLDivElement>(null);
+  const height = useRef(0); // of what was told last: what stands below keeps its place until there is more to tell
+  useLayoutEffect(() => {
+    if (risk.answer && place.current) height.current = place.current.offsetHeight;
+  });
+  const awaited = !risk.answer && !risk.problem;
+  return (
+    <div ref={place} class={awaited ? "awaited" : undefined} style={awaited && height.current > 0 ? { minHeight: `${height.current}px` } : undefined}>
+      {risk.problem ? <ErrorNotice problem={risk.problem} retry={risk.retry} /> : risk.answer ? children(risk.answer) : <p class="empty">{fallback}</p>}
+    </div>
+  );
+}
+
+/** A chance before, and what it becomes at most: two bars on one scale, with the figures beside them. */
+function PosteriorBar({ prior, posterior }: InterpretationResponse["posteriors"][number]) {
+  return (
+    <p>
+      <span class="before">{showPercent(prior)}</span>
+      <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+        <rect class="rail" width="100" height="10" />
+        <rect class="after" width={100 * posterior} height="10" />
+        <rect class="prior" width={100 * prior} height="10" />
+      </svg>
+      <b>
+        <span class="hidden">become </span>≤ {showPercent(posterior, 3, "up")}
+      </b>
+    </p>
+  );
+}

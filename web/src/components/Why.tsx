@@ -1,8 +1,0 @@
-/** A quiet way from a field to the page of the docs that explains it; the server has them, an embed has not and hides it. */
-export function Why({ page, label }: { page: string; label: string }) {
-  return (
-    <a class="why" href={`/docs/${page}`} target="_blank" rel="noopener" title="What is this?">
-      <span class="hidden">What is this, {label}</span>?
-    </a>
-  );
-}

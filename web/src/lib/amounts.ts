@@ -1,0 +1,29 @@
+// Amounts of the ledger: exact decimal strings by quantity.
+
+import { showAmount } from "./numbers";
+
+export type Amounts = Record<string, string>;
+
+const SYMBOLS: Record<string, string> = { epsilon: "ε", delta: "δ", rho: "ρ", mu_squared: "μ²" };
+
+export const symbolOf = (name: string): string => SYMBOLS[name] ?? name.replace(/^rdp_(.+)$/, "D($1)"); // a Renyi divergence at its order
+
+export const formatAmounts = (amounts: Amounts): string => Object.entries(amounts).map(([name, amount]) => `${symbolOf(name)} ${showAmount(amount)}`).join(", ");
+
+/** Whether a scope is another scope or below it; null is the whole ledger. */
+export const isWithin = (above: string | null, scope: string): boolean => above === null || `${scope}/`.startsWith(`${above}/`);
+
+export interface Budget {
+  scope: string;
+  kind: string;
+  relation: string;
+  privacy_unit: string | null;
+  simulation: boolean;
+  theorem: string;
+  caps: Amounts;
+  reserved: Amounts;
+  spent: Amounts;
+  available: Amounts;
+  promise: Amounts | null;
+  partition: number | null; // index of the entry that declared the partition; charges then count in its blocks alone
+}

@@ -1,0 +1,55 @@
+// Work that goes on in the server, watched through server-sent events; they carry no token, so where one is needed the
+// page asks every second instead.
+
+import { useEffect, useState } from "preact/hooks";
+import { get } from "./api";
+import { hasToken } from "./token";
+import { Problem } from "./types";
+
+const LOOK = 1000; // ms between two questions
+
+export const OVER = ["done", "failed", "cancelled"];
+
+/** The latest snapshot of the job at `path`; null while there is none. */
+export function useJob<S extends { state: string }>(path: string | null): { seen: S | null; lost: Problem | null } {
+  const [found, setFound] = useState<{ path: string | null; seen: S | null; lost: Problem | null }>({ path, seen: null, lost: null });
+  useEffect(() => {
+    if (path === null) return;
+    if (hasToken())
+      return poll<S>(
+        path,
+        (seen) => setFound({ path, seen, lost: null }),
+        (lost) => setFound((old) => ({ path, seen: old.path === path ? old.seen : null, lost })),
+      );
+    const source = new EventSource(`/api/v1/${path}/events`);
+    source.onmessage = (event: MessageEvent<string>) => {
+      const seen = JSON.parse(event.data) as S;
+      setFound({ path, seen, lost: null });
+      if (OVER.includes(seen.state)) source.close();
+    };
+    source.onerror = () => {
+      // while the browser tries again by itself, nothing is lost yet
+      if (source.readyState !== EventSource.CLOSED) return;
+      const lost = new Problem("The server does not answer", "Is it still running?");
+      setFound((old) => ({ path, seen: old.path === path ? old.seen : null, lost }));
+    };
+    return () => source.close();
+  }, [path]);
+  return found.path === path ? found : { seen: null, lost: null };
+}
+
+/** Asks how a job stands until it is over; returns what ends the asking. */
+function poll<S extends { state: string }>(path: string, tell: (seen: S) => void, lose: (lost: Problem) => void): () => void {
+  const ended = new AbortController();
+  const look = async (): Promise<void> => {
+    try {
+      const seen = await get<S>(path, ended.signal);
+      tell(seen);
+      if (!OVER.includes(seen.state)) setTimeout(() => void (ended.signal.aborted || look()), LOOK);
+    } catch (error) {
+      if (!ended.signal.aborted) lose(error instanceof Problem ? error : new Problem("An error of ours", String(error)));
+    }
+  };
+  void look();
+  return () => ended.abort();
+}

@@ -1,0 +1,58 @@
+// Every input lives in the address, under a version, so that reload, back and a shared link give the same numbers.
+
+import type { Raw, Store } from "./form";
+
+export const VERSION = "1";
+const SETTLE = 250; // ms of quiet before the address follows the typing
+
+export function toQuery(raw: Raw): string {
+  const query = new URLSearchParams({ v: VERSION });
+  for (const [name, text] of Object.entries(raw)) query.set(name, text);
+  return query.toString();
+}
+
+/** Reads a query string; one of another version is not understood, and says so. */
+export function fromQuery(search: string): { raw: Raw; foreign: string | null } {
+  const query = new URLSearchParams(search);
+  const version = query.get("v");
+  if (version !== null && version !== VERSION) return { raw: {}, foreign: version };
+  query.delete("v");
+  return { raw: Object.fromEntries(query), foreign: null };
+}
+
+export function urlStore(): Store {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let committed = location.search;
+  const here = location.pathname;
+  return {
+    read: () => fromQuery(location.search).raw,
+    write(raw, commit) {
+      clearTimeout(timer);
+      const search = `?${toQuery({ ...fromQuery(location.search).raw, ...raw })}`; // a page may have several forms
+      const put = (): void => {
+        if (location.pathname !== here) return;
+        if (commit && search !== committed) {
+          // the entry left behind keeps what it was committed with, so that "back" undoes one change
+          history.replaceState(null, "", here + committed);
+          history.pushState(null, "", here + search);
+          committed = search;
+        } else if (!commit) history.replaceState(null, "", here + search);
+      };
+      if (commit) put();
+      else timer = setTimeout(put, SETTLE);
+    },
+    watch(changed) {
+      const listen = (): void => {
+        clearTimeout(timer);
+        if (location.pathname !== here) return;
+        committed = location.search;
+        changed();
+      };
+      addEventListener("popstate", listen);
+      return () => {
+        clearTimeout(timer);
+        removeEventListener("popstate", listen);
+      };
+    },
+  };
+}
