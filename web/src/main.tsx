@@ -10,7 +10,7 @@ import { server } from "./lib/api";
 import { Problem } from "./lib/types";
 import { Home } from "./pages/Home";
 
-/** A calculator that asks the server and lives in the address; on other pages and in frames it is given other ones. */
+/** Return a calculator page that uses the server and keeps its inputs in the URL. */
 const calculator = (Page: typeof import("./pages/Federated").FederatedCalculator): ComponentType => () => <Page engine={server} store={useMemo(urlStore, [])} />;
 
 interface PageEntry {
@@ -22,13 +22,13 @@ interface PageEntry {
 
 const PAGES: readonly PageEntry[] = [
   { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => calculator((await import("./pages/Federated")).FederatedCalculator) },
-  { path: "/queries", name: "Queries", lead: "How much noise do so many answers need?", load: async () => calculator((await import("./pages/Queries")).QueriesCalculator) },
-  { path: "/playground", name: "Playground", lead: "What does a mix of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
-  { path: "/compare", name: "Compare", lead: "Is the smaller epsilon the better promise?", load: async () => (await import("./pages/Compare")).Compare },
+  { path: "/queries", name: "Queries", lead: "How much noise do these queries need?", load: async () => calculator((await import("./pages/Queries")).QueriesCalculator) },
+  { path: "/playground", name: "Playground", lead: "What does a composition of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
+  { path: "/compare", name: "Compare", lead: "Does the smaller epsilon protect better?", load: async () => (await import("./pages/Compare")).Compare },
   { path: "/montecarlo", name: "Monte Carlo", lead: "Certify by sampling", load: async () => (await import("./pages/MonteCarlo")).MonteCarlo },
-  { path: "/ledger", name: "Ledger", lead: "What was promised, reserved and spent", load: async () => (await import("./pages/Ledger")).Ledger },
-  { path: "/runs", name: "Runs", lead: "Plan against what was observed", load: async () => (await import("./pages/Runs")).Runs },
-  { path: "/verify", name: "Verify", lead: "Does this report hold?", load: async () => (await import("./pages/Verify")).Verify },
+  { path: "/ledger", name: "Ledger", lead: "Caps, reservations and spending", load: async () => (await import("./pages/Ledger")).Ledger },
+  { path: "/runs", name: "Runs", lead: "Compare the plan with the records", load: async () => (await import("./pages/Runs")).Runs },
+  { path: "/verify", name: "Verify", lead: "Verify a report", load: async () => (await import("./pages/Verify")).Verify },
   { path: "/game", name: "Game", lead: "Release control", load: async () => (await import("./pages/Game")).Game },
 ];
 
@@ -57,13 +57,13 @@ function usePath(): string {
   return path;
 }
 
-/** A browser keeps a failed import for as long as the page lives, so trying again means opening the page anew. */
+/** Browsers cache a failed import until the page is reloaded, so a retry reloads the page. */
 function Unreachable() {
   const again = async (): Promise<void> => {
     const found = await fetch(location.href, { cache: "no-store" }).catch(() => null);
     if (found?.ok) location.reload();
   };
-  return <ErrorNotice problem={new Problem("The server does not answer", "This page could not be fetched. Is `epsilog serve` still running?")} retry={again} />;
+  return <ErrorNotice problem={new Problem("The server does not answer", "This page could not be loaded. Check that `epsilog serve` is running.")} retry={again} />;
 }
 
 function App() {
@@ -83,7 +83,7 @@ function App() {
   return (
     <>
       <a class="skip" href="#main">
-        Skip to the page
+        Skip to content
       </a>
       <header class="top">
         <a class="brand" href="/">
@@ -99,20 +99,20 @@ function App() {
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
-        {foreign !== null && <Notice grade="weak">This link was made by version {foreign.slice(0, 10)} of these pages; its values are not read.</Notice>}
+        {foreign !== null && <Notice grade="weak">This link is from version {foreign.slice(0, 10)} of these pages; its values are ignored.</Notice>}
         {entry ? (
           <>
             <h1>{entry.lead}</h1>
-            {loaded?.path === entry.path ? <loaded.Page key={path} /> : failed === entry ? <Unreachable /> : <p class="empty">Opening…</p>}
+            {loaded?.path === entry.path ? <loaded.Page key={path} /> : failed === entry ? <Unreachable /> : <p class="empty">Loading…</p>}
             {loaded?.path === entry.path && <WorkflowNav at={entry.path} />}
           </>
         ) : path === "/" ? (
           <Home />
         ) : (
           <>
-            <h1>There is no such page</h1>
+            <h1>Page not found</h1>
             <p>
-              <a href="/">Begin at the front</a>, or take one of the pages above.
+              Go to the <a href="/">home page</a> or select a page above.
             </p>
           </>
         )}

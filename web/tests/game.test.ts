@@ -12,7 +12,7 @@ import {
   fits,
   GROUPS,
   LAPSE_COSTS,
-  listMarks,
+  listStatuses,
   multiplierOf,
   NAMES,
   NARROWEST,
@@ -132,7 +132,7 @@ test("in words there is no clock, releases pass the time, and anybody can be tur
   expect([away.score, away.lapsed, away.queue.length]).toEqual([-LAPSE_COSTS, [0], PLACES]);
   while (shift.over === null) shift = shift.answers.length % 3 === 2 || !fits(shift, active(shift)!, right(active(shift)!)) ? decline(shift) : answered(shift);
   expect(shift.answers.length + shift.lapsed.length).toBe(STEADY);
-  expect(listMarks(shift)).not.toContain("open");
+  expect(listStatuses(shift)).not.toContain("open");
   expect(decline(shift)).toBe(shift);
 });
 
@@ -209,7 +209,7 @@ test("requests are limited, however fast they are answered, and the clock ends t
     expect(shift.score).toBeLessThanOrEqual(deal(seed).reduce((sum, each) => sum + each.worth, 0));
   }
   const idle = play("idle", (shift) => shift);
-  expect(idle.over).toBe("The desk closes.");
+  expect(idle.over).toBe("The shift is over.");
   expect(idle.score).toBe(-LAPSE_COSTS * idle.lapsed.length);
   expect(tick(idle, 1)).toBe(idle);
 });

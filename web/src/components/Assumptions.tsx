@@ -1,6 +1,6 @@
 import { type Message, sentence } from "../lib/messages";
 
-/** What must be true of the run for the number above to hold. */
+/** The assumptions of the bound above. */
 export function Assumptions({ lines }: { lines: readonly Message[] }) {
-  return lines.length === 0 ? null : <p class="method">It holds if {lines.map(sentence).join("; ")}.</p>;
+  return lines.length === 0 ? null : <p class="method">Assumptions: {lines.map(sentence).join("; ")}.</p>;
 }

@@ -7,14 +7,14 @@ import { StickyResult } from "./StickyResult";
 import { LiveRegion } from "./LiveRegion";
 import { ErrorNotice } from "./ErrorNotice";
 
-/** What every calculator is: a form that stays in sight, and results that are never shown beside inputs they are not of. */
+/** A calculator: a form that stays in view, and results that always match its inputs. */
 export function Calculator(props: {
   label: string;
   form: Form;
   main: { busy: boolean; problem: Problem | null; retry(): void };
   inputs: ComponentChildren; // the fieldsets
-  peek?: ComponentChildren; // the result in a few words, for a phone
-  spoken?: string; // the result in a sentence, once there is one
+  peek?: ComponentChildren; // a short result, for phones
+  spoken?: string; // the result as a sentence, for screen readers
   compact?: boolean;
   children: ComponentChildren; // the results
 }) {
@@ -29,7 +29,7 @@ export function Calculator(props: {
       <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
         {form.values === null && (
           <Card>
-            <p class="empty">Correct the marked fields, and the numbers come back.</p>
+            <p class="empty">Correct the marked fields to update the results.</p>
           </Card>
         )}
         {main.problem && <ErrorNotice problem={main.problem} retry={main.retry} />}

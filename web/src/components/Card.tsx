@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** `screen` cards are left out in print. */
+/** A section with a title; `screen` cards are not printed. */
 export function Card({ title, children, screen }: { title?: ComponentChildren; children: ComponentChildren; screen?: boolean }) {
   return (
     <section class={screen ? "card screen" : "card"}>

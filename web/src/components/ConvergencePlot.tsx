@@ -1,4 +1,4 @@
-// The interval of a simulated delta as it closes: a band over the draws, its guess within, the certificate at its end.
+// The running confidence interval of a simulated delta over the draws, its estimate, and the final certificate.
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { show, showInteger } from "../lib/numbers";
@@ -6,21 +6,21 @@ import type { Look, Seen } from "../pages/MonteCarlo";
 import { Table } from "./Table";
 
 interface Props {
-  of: number; // draws that were settled, each way
-  ways: readonly (readonly [name: string, seen: Seen])[]; // the worse one first
+  of: number; // planned draws per direction
+  ways: readonly (readonly [name: string, seen: Seen])[]; // the larger delta first
   exact: number | null;
   final: { lower: number; upper: number } | null;
 }
 
 const H = 300;
 const [TOP, BOTTOM] = [16, 44];
-const LETTER = 7; // pixels, at most about
-const PART = 0.02; // of the distance that a band keeps to where it would leave the drawing
+const LETTER = 7; // approximate maximum width of a letter, in pixels
+const PART = 0.02; // smallest margin above and below, in ln delta
 
 export function ConvergencePlot({ of, ways, exact, final }: Props) {
   const id = useId();
   const figure = useRef<HTMLElement>(null);
-  const [width, setWidth] = useState(640); // the drawing is as wide as its place, so that text keeps its size
+  const [width, setWidth] = useState(640); // the drawing has the width of its container, so text keeps its size
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => setWidth(Math.max(260, Math.round(entry!.contentRect.width))));
     watch.observe(figure.current!);
@@ -29,7 +29,7 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
   const [[name, worse], ...rest] = ways as [readonly [string, Seen], ...(readonly [string, Seen])[]];
   const trail = worse.trail;
   const first = trail[0]!;
-  // the worse direction decides; the other is drawn where it comes near
+  // the larger delta counts; the other direction is drawn where it comes close
   const [low, high] = range([first.upper, first.lower > 0 ? first.lower : first.estimate / 10, final?.upper, exact ?? undefined]);
   const near = rest.filter(([, seen]) => seen.upper > low);
   const wide = width > 520;
@@ -37,8 +37,8 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
   const left = 24 + LETTER * Math.max(...ticks.map((tick) => show(tick, 3).length));
   const lineLabels = [
     { delta: (final ?? worse).upper, says: `δ ≤ ${show((final ?? worse).upper, 4, "up")}${final ? "" : " so far"}`, look: "claim" },
-    { delta: worse.estimate, says: "best guess", look: "estimate" },
-    ...(exact === null ? [] : [{ delta: exact, says: "without draws", look: "estimate" }]),
+    { delta: worse.estimate, says: "estimate", look: "estimate" },
+    ...(exact === null ? [] : [{ delta: exact, says: "exact value", look: "estimate" }]),
   ];
   const right = width - (wide ? 22 + LETTER * Math.max(...lineLabels.map(({ says }) => says.length)) : 14);
   const from = Math.log(first.draws * 0.92);
@@ -47,11 +47,11 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
   const shape = (looks: readonly Look[]): string => `M${looks.map((each) => `${x(each.draws)} ${y(each.upper)}`).join("L")}L${looks.toReversed().map((each) => `${x(each.draws)} ${y(each.lower)}`).join("L")}Z`;
   const edge = (looks: readonly Look[], of_: (look: Look) => number): string => `M${looks.map((each) => `${x(each.draws)} ${y(of_(each))}`).join("L")}`;
   const labels = spreadLabels(lineLabels.map((each) => ({ ...each, at: y(each.delta) })), 15);
-  const words = `Of direction ${name}: after ${showInteger(first.draws)} draws δ was between ${show(first.lower, 4, "down")} and ${show(first.upper, 4, "up")}, after ${showInteger(worse.draws)} between ${show(worse.lower, 4, "down")} and ${show(worse.upper, 4, "up")}.${final ? ` The certificate: between ${show(final.lower, 4, "down")} and ${show(final.upper, 4, "up")}.` : ""}`;
+  const words = `Direction ${name}: after ${showInteger(first.draws)} draws δ was between ${show(first.lower, 4, "down")} and ${show(first.upper, 4, "up")}, after ${showInteger(worse.draws)} between ${show(worse.lower, 4, "down")} and ${show(worse.upper, 4, "up")}.${final ? ` The certificate: between ${show(final.lower, 4, "down")} and ${show(final.upper, 4, "up")}.` : ""}`;
   return (
     <figure class="plot narrowing" ref={figure}>
       <figcaption id={`${id}-title`}>
-        The interval for δ as it closes around its best guess{rest.length > 0 ? `, in the worse direction (${name})` : ` (direction ${name} first)`}
+        Confidence interval for δ{rest.length > 0 ? ` in the direction with the larger δ (${name})` : ` (direction ${name})`}
       </figcaption>
       <svg viewBox={`0 0 ${width} ${H}`} role="img" aria-labelledby={`${id}-title`} aria-describedby={`${id}-words`}>
         {ticks.map((tick) => (
@@ -68,7 +68,7 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
           </text>
         ))}
         <text class="axis" x={(left + right) / 2} y={H - 6} text-anchor="middle">
-          draws in that direction
+          draws in this direction
         </text>
         <text class="axis" x={12} y={TOP + 4}>
           δ
@@ -93,7 +93,7 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
       </svg>
       {!wide && (
         <p class="legend" aria-hidden="true">
-          {[["", "δ at most"], ["guess", "best guess"], ...(exact === null ? [] : [["estimate", "without draws"]])].map(([look, says]) => (
+          {[["", "δ at most"], ["guess", "estimate"], ...(exact === null ? [] : [["estimate", "exact value"]])].map(([look, says]) => (
             <span key={says}>
               <svg viewBox="0 0 26 8">
                 <path class={`line ${look}`} d="M1 4H25" />
@@ -105,15 +105,15 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
       )}
       <p id={`${id}-words`} class="reading">
         {words}
-        {near.length === 0 && rest.map(([way, seen]) => ` Direction ${way} is far below: at most ${show(seen.upper, 4, "up")}.`)}
+        {near.length === 0 && rest.map(([way, seen]) => ` Direction ${way} has a much smaller δ: at most ${show(seen.upper, 4, "up")}.`)}
       </p>
       <details>
-        <summary>The same as a table</summary>
+        <summary>Show as a table</summary>
         {ways.map(([way, seen]) => (
           <Table
             key={way}
-            caption={`Direction ${way}: what the draws so far allow`}
-            columns={["draws", "hits", "δ at least", "best guess", "δ at most"].map((title) => ({ title, number: true }))}
+            caption={`Direction ${way}: bounds by number of draws`}
+            columns={["draws", "hits", "δ at least", "estimate", "δ at most"].map((title) => ({ title, number: true }))}
             rows={seen.trail.map((look) => [showInteger(look.draws), showInteger(look.hits), show(look.lower, 4, "down"), show(look.estimate), show(look.upper, 4, "up")])}
           />
         ))}
@@ -122,7 +122,7 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
   );
 }
 
-/** From the least to the most of what is to be seen, with a margin. */
+/** Return the range of the positive finite values, with a margin. */
 function range(values: readonly (number | undefined)[]): [low: number, high: number] {
   const some = values.filter((each): each is number => each !== undefined && Number.isFinite(each) && each > 0);
   const [least, most] = [Math.min(...some), Math.max(...some)];
@@ -130,7 +130,7 @@ function range(values: readonly (number | undefined)[]): [low: number, high: num
   return [least * Math.exp(-margin), most * Math.exp(margin)];
 }
 
-/** Some five round numbers between two; powers of ten where there are enough. */
+/** Return about five round numbers in a range; powers of ten if there are enough. */
 function roundNumbers(low: number, high: number): number[] {
   if (high / low > 1000) return Array.from({ length: Math.floor(Math.log10(high)) - Math.ceil(Math.log10(low)) + 1 }, (_, i) => Number(`1e${Math.ceil(Math.log10(low)) + i}`)).filter((_, i, all) => i % Math.ceil(all.length / 6) === 0);
   const rough = (high - low) / 5;

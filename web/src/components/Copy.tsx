@@ -1,22 +1,22 @@
 import { useState } from "preact/hooks";
 
-/** Copies text and says that it did. */
+/** A button that copies text and confirms it. */
 export function Copy({ label, text }: { label: string; text: () => string }) {
-  const [said, setSaid] = useState("");
+  const [status, setStatus] = useState("");
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(text());
-      setSaid("Copied");
+      setStatus("Copied");
     } catch {
       prompt("Copy this text", text());
     }
-    setTimeout(() => setSaid(""), 2000);
+    setTimeout(() => setStatus(""), 2000);
   };
   return (
     <button type="button" onClick={copy}>
-      {said || label}
+      {status || label}
       <span class="hidden" role="status">
-        {said}
+        {status}
       </span>
     </button>
   );

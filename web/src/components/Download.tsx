@@ -6,7 +6,7 @@ import { hasToken } from "../lib/token";
 import { Problem } from "../lib/types";
 import { ErrorNotice } from "./ErrorNotice";
 
-/** A link to something that the server keeps; where it wants a token, which no link can carry, the page fetches it. */
+/** A link to a file on the server. A link cannot carry a token, so the page fetches the file when it has one. */
 export function Download({ path, name, kind, children }: { path: string; name: string; kind: string; children: ComponentChildren }) {
   const [failure, setFailure] = useState<Problem | null>(null);
   const fetchFile = (event: Event): void => {

@@ -15,7 +15,7 @@ export function ErrorNotice({ problem, retry }: { problem: Problem; retry?: () =
         <b>{problem.title}.</b> {problem.message !== problem.title && problem.message}{" "}
         {retry && RETRYABLE.has(problem.status) && (
           <button type="button" class="quiet" onClick={retry}>
-            Ask again
+            Retry
           </button>
         )}
       </span>
@@ -23,7 +23,7 @@ export function ErrorNotice({ problem, retry }: { problem: Problem; retry?: () =
   );
 }
 
-/** Asks for a token, which this page's memory alone keeps. */
+/** Ask for a token, which stays in this page's memory only. */
 function TokenForm({ problem, retry }: { problem: Problem; retry?: (() => void) | undefined }) {
   const [text, setText] = useState("");
   const [given, setGiven] = useState(false);
@@ -46,12 +46,12 @@ function TokenForm({ problem, retry }: { problem: Problem; retry?: (() => void) 
       </span>
       <form onSubmit={submit}>
         <p>
-          <b>This needs a token.</b>{" "}
+          <b>A token is required.</b>{" "}
           {given
-            ? "It is kept; ask again."
+            ? "Token set. Retry the action."
             : wrong
-            ? "The server does not know the one you gave, or it has run out."
-            : "Whoever keeps the ledger makes one for you. It is kept in this page’s memory alone, until you leave or reload it."}
+            ? "The server rejected this token: it is unknown or has expired."
+            : "Ask the owner of the ledger for one. It stays in this page’s memory until you leave or reload the page."}
         </p>
         <div class="buttons">
           <input
@@ -64,7 +64,7 @@ function TokenForm({ problem, retry }: { problem: Problem; retry?: (() => void) 
             onInput={(event) => setText(event.currentTarget.value)}
           />
           <button type="submit" class="quiet" disabled={text.trim() === ""}>
-            Use it
+            Use token
           </button>
         </div>
       </form>

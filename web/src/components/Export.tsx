@@ -13,16 +13,16 @@ import { Copy } from "./Copy";
 import { ExportSnippets } from "./ExportSnippets";
 import { ErrorNotice } from "./ErrorNotice";
 
-const PAGE_ONLY = ["pins", "cap"]; // what an embed has no place for
+const PAGE_ONLY = ["pins", "cap"]; // fields that an embedded calculator does not have
 
-/** A calculation to take along: as a stamped record, as a table, on paper, as a link, on another page. */
+/** Export a calculation as a stamped record, a table, a printout, a link or an embedded page. */
 export function Export(props: {
   name: "federated" | "queries";
-  ask: object | null; // null while there is no answer: nothing to take along, but what was typed here stays
-  cap: number | null; // the policy's, on epsilon
+  ask: object | null; // null while there is no result to export; typed owner fields are kept
+  cap: number | null; // the policy's cap on epsilon
   specs: readonly FieldSpec[];
   raw: Raw;
-  table: string; // what the CSV holds
+  table: string; // the name of the CSV table
   csv: () => void;
 }) {
   const { name, raw } = props;
@@ -33,16 +33,16 @@ export function Export(props: {
     setStamp(null);
     setProblem(null);
     const ask = { ...props.ask, ...ownerFields, delta_reason: ownerFields.delta_reason?.trim() ? ownerFields.delta_reason : null };
-    const stamped = await post<StampedCalculationModel>(`${name}/record`, ask).catch((error: unknown) => setProblem(error instanceof Problem ? error : new Problem("No record was made", String(error))));
+    const stamped = await post<StampedCalculationModel>(`${name}/record`, ask).catch((error: unknown) => setProblem(error instanceof Problem ? error : new Problem("The record was not created", String(error))));
     if (!stamped) return;
     setStamp(stamped.sha256);
     download(`epsilog-${name}.json`, "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));
   };
   return (
-    <Card screen title="Take it with you">
+    <Card screen title="Export">
       <div class="buttons">
         <button type="button" onClick={record} disabled={props.ask === null || !isComplete(ownerFields)}>
-          JSON record, stamped
+          Stamped JSON record
         </button>
         <button type="button" onClick={props.csv} disabled={props.ask === null}>
           CSV of {props.table}
@@ -54,7 +54,7 @@ export function Export(props: {
       </div>
       {stamp && props.ask && (
         <p class="stamp">
-          SHA-256 of the record: <code>{stamp}</code>. The Verify page and <code>epsilog verify</code> check it.
+          SHA-256 of the record: <code>{stamp}</code>. Check it on the Verify page or with <code>epsilog verify</code>.
         </p>
       )}
       {problem && <ErrorNotice problem={problem} />}
@@ -70,14 +70,14 @@ interface OwnerFieldsProps {
   set: (values: OwnerFieldValues) => void;
 }
 
-/** What few say; fetched when it is opened. */
+/** Optional owner fields of the record; loaded when opened. */
 function OwnerFieldsSection(props: OwnerFieldsProps) {
   const [Part, setPart] = useState<{ of: ComponentType<OwnerFieldsProps> } | null>(null);
   const load = (): void => void import("./OwnerFields").then((found) => setPart({ of: found.OwnerFields }), () => setPart(null));
   return (
     <details class="owned" onToggle={(e) => e.currentTarget.open && Part === null && load()}>
-      <summary>Say more in the record: a reason for δ, files by their hash</summary>
-      {Part ? <Part.of {...props} /> : <p class="empty">Opening…</p>}
+      <summary>Add to the record: a reason for δ, file hashes</summary>
+      {Part ? <Part.of {...props} /> : <p class="empty">Loading…</p>}
     </details>
   );
 }

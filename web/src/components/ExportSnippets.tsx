@@ -8,32 +8,32 @@ import { Notice } from "./Notice";
 import { ErrorNotice } from "./ErrorNotice";
 import { typeset } from "../lib/messages";
 
-/** The same calculation as Python, as a command, as a programme file, in the playground and as a charge: asked for when opened. */
+/** The same calculation as Python, a command, a run config, a playground link and a charge; fetched when opened. */
 export function ExportSnippets({ name, ask, cap }: { name: "federated" | "queries"; ask: object; cap: number | null }) {
   const [open, setOpen] = useState(false);
   return (
     <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>Use it elsewhere: Python, command, programme, ledger, playground</summary>
-      {open && <Words name={name} ask={{ ...ask, cap }} />}
+      <summary>Use it elsewhere: Python, command line, run config, ledger, playground</summary>
+      {open && <SnippetList name={name} ask={{ ...ask, cap }} />}
     </details>
   );
 }
 
-function Words({ name, ask }: { name: string; ask: object }) {
+function SnippetList({ name, ask }: { name: string; ask: object }) {
   const found = useQuery(ask, (body, signal) => post<SnippetsResponse>(`${name}/elsewhere`, body, signal), { delay: 150 });
-  const who = useQuery("holder", (path, signal) => get<{ acts: string[] }>(path, signal), { delay: 0 });
+  const holder = useQuery("holder", (path, signal) => get<{ acts: string[] }>(path, signal), { delay: 0 });
   if (found.problem) return <ErrorNotice problem={found.problem} retry={found.retry} />;
-  if (!found.answer) return <p class="empty">Writing it…</p>;
+  if (!found.answer) return <p class="empty">Loading…</p>;
   const { python, command, programme, no_programme, playground, charge } = found.answer;
   return (
     <div class="elsewhere" aria-busy={found.busy}>
       <p>
-        <b>As Python</b> it gives the same number.
+        <b>In Python</b>, with the same result:
       </p>
       <pre tabIndex={0}>{python}</pre>
       <Copy label="Copy Python" text={() => python} />
       <p>
-        <b>As a command</b>, too.
+        <b>On the command line</b>:
       </p>
       <pre tabIndex={0}>{command}</pre>
       <Copy label="Copy the command line" text={() => command} />
@@ -42,12 +42,12 @@ function Words({ name, ask }: { name: string; ask: object }) {
       ) : (
         <>
           <p>
-            <b>As a programme file</b> it is read and priced by <code>epsilog run --check calculated.toml</code>; with data and model it is run.
+            <b>As a run config</b>: <code>epsilog run --check calculated.toml</code> checks it and computes its cost. Add data and a model to run it.
           </p>
           {no_programme !== null && <Notice grade="weak">{typeset(no_programme)}</Notice>}
           <pre tabIndex={0}>{programme}</pre>
           <div class="buttons">
-            <Copy label="Copy programme" text={() => programme} />
+            <Copy label="Copy run config" text={() => programme} />
             <button type="button" onClick={() => download("calculated.toml", "application/toml", programme)}>
               Save calculated.toml
             </button>
@@ -60,13 +60,13 @@ function Words({ name, ask }: { name: string; ask: object }) {
             Open in the playground
           </a>
         )}
-        {who.answer?.acts.includes("spend") && (
+        {holder.answer?.acts.includes("spend") && (
           <a class="button" href={charge}>
-            Book this in the ledger
+            Charge this to the ledger
           </a>
         )}
       </div>
-      {who.answer && !who.answer.acts.includes("spend") && <p class="method">To book it takes a token that may spend.</p>}
+      {holder.answer && !holder.answer.acts.includes("spend") && <p class="method">Charging it requires a token with permission to spend.</p>}
     </div>
   );
 }

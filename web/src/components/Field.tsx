@@ -3,8 +3,8 @@ import type { FieldSpec, Form } from "../lib/form";
 import { FieldHelpLink } from "./FieldHelpLink";
 
 /**
- * One input with its label, hint and error; the error is announced and tied to the input. A field that is left out now
- * (`when`) is shown all the same once it is wrong, and stays: what has to be corrected can be.
+ * One input with its label, hint and error; the error is announced and linked to the input. A hidden field (`when` is
+ * false) appears once it has an error, and then stays, so that users can correct it.
  */
 export function Field({ form, name, when = true }: { form: Form; name: string; when?: boolean }) {
   const id = useId();
@@ -73,7 +73,7 @@ export function Field({ form, name, when = true }: { form: Form; name: string; w
   );
 }
 
-/** Beside the label for the eye; after the input for who goes through by keys. */
+/** Next to the label on screen; after the input in keyboard order. */
 const Help = ({ spec }: { spec: FieldSpec }) => (spec.helpPage ? <FieldHelpLink page={spec.helpPage} label={spec.label} /> : null);
 
 function FieldLabel({ id, spec }: { id: string; spec: FieldSpec }) {

@@ -1,4 +1,4 @@
-/** A quiet way from a field to the page of the docs that explains it; the server has them, an embed has not and hides it. */
+/** A link from a field to the page of the docs that explains it; embedded calculators hide it. */
 export function FieldHelpLink({ page, label }: { page: string; label: string }) {
   return (
     <a class="why" href={`/docs/${page}`} target="_blank" rel="noopener" title="What is this?">

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import type { Answer } from "../lib/use-query";
+import type { QueryState } from "../lib/use-query";
 import { useQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import { sentence, typeset } from "../lib/messages";
@@ -10,20 +10,20 @@ import { Table } from "./Table";
 import { ErrorNotice } from "./ErrorNotice";
 
 /**
- * What the claim means for one person, in the library's own sentences: those of a report. Only settled questions are asked,
- * and what is dear (attacks, copies) after what is not.
+ * The meaning of the claim for one person, in the sentences of a report. Requests wait for the certified bound; the
+ * expensive ones (attacks, copies) come last.
  */
 export function Interpretation(props: {
   name: "federated" | "queries" | "account";
-  ask: object | null; // null until the bound has settled
-  cap: number | null; // the policy's, on epsilon
+  ask: object | null; // null until the bound is certified
+  cap: number | null; // the policy's cap on epsilon
   unit: string;
 }) {
   const { name, ask, cap } = props;
   const interpretation = useQuery(ask && { ...ask, cap }, (body, signal) => post<InterpretationResponse>(`${name}/verdict`, body, signal), { delay: 250 });
   const risk = useQuery(interpretation.answer && !interpretation.busy ? ask : null, (body, signal) => post<RiskMetricsResponse>(`${name}/risk`, body, signal), { delay: 400 });
   const card = useRef<HTMLElement>(null);
-  const height = useRef(0); // of what was told last: its place is kept while there is nothing to tell
+  const height = useRef(0); // of the last result: kept while the next one loads
   const complete = interpretation.answer !== null && risk.answer !== null;
   useLayoutEffect(() => {
     if (complete && card.current) height.current = card.current.offsetHeight;
@@ -32,12 +32,12 @@ export function Interpretation(props: {
     <section ref={card} class="card meaning" style={complete || height.current === 0 ? undefined : { minHeight: `${height.current}px` }} aria-labelledby="meaning" aria-busy={interpretation.busy || risk.busy}>
       <h2 id="meaning">What it means for one person</h2>
       {interpretation.problem && <ErrorNotice problem={interpretation.problem} retry={interpretation.retry} />}
-      {interpretation.answer ? <InterpretationBody answer={interpretation.answer} risk={risk} unit={props.unit} /> : !interpretation.problem && <p class="empty">Working it out…</p>}
+      {interpretation.answer ? <InterpretationBody answer={interpretation.answer} risk={risk} unit={props.unit} /> : !interpretation.problem && <p class="empty">Computing…</p>}
     </section>
   );
 }
 
-function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResponse; risk: Answer<object, RiskMetricsResponse>; unit: string }) {
+function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResponse; risk: QueryState<object, RiskMetricsResponse>; unit: string }) {
   return (
     <>
       <p class="lead">{typeset(answer.statement)}</p>
@@ -47,30 +47,30 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
         ))}
       </div>
       <p>{typeset(answer.odds)}</p>
-      <h3>What an attack can find</h3>
-      <RiskSection risk={risk} fallback="Asking for the best attack…">
+      <h3>What an attack can achieve</h3>
+      <RiskSection risk={risk} fallback="Computing attack bounds…">
         {(found) => (
           <>
-            <Table caption="What it means" columns={[{ title: "reading" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), figure])} />
+            <Table caption="Attack bounds" columns={[{ title: "quantity" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), figure])} />
             <p class="method">{typeset(found.of_attacks)}</p>
           </>
         )}
       </RiskSection>
-      <h3>More of it</h3>
+      <h3>Repeated releases and copies</h3>
       <div class="sides">
         <div>
           <Table
-            caption={`Such releases together, at δ = ${show(answer.delta)}`}
+            caption={`Several such releases, at δ = ${show(answer.delta)}`}
             columns={[{ title: "releases" }, { title: "ε at most", number: true }]}
-            rows={answer.releases.map(({ count, epsilon }) => [showInteger(count), epsilon === null ? "no bound proven" : show(epsilon, 4, "up")])}
+            rows={answer.releases.map(({ count, epsilon }) => [showInteger(count), epsilon === null ? "no proven bound" : show(epsilon, 4, "up")])}
           />
           <p class="method">{typeset(answer.of_releases)}</p>
         </div>
-        <RiskSection risk={risk} fallback="Working out what copies cost…">
+        <RiskSection risk={risk} fallback="Computing the cost of copies…">
           {(found) => (
             <>
               <Table
-                caption={`What copies cost: copies of one ${unit}, or held by one person`}
+                caption={`Copies of one ${unit}, or several held by one person`}
                 columns={[{ title: "copies" }, { title: "ε at most", number: true }, { title: "at least", number: true }]}
                 rows={found.copies}
               />
@@ -79,13 +79,13 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
           )}
         </RiskSection>
       </div>
-      <h3>What δ is the chance of</h3>
+      <h3>The meaning of δ</h3>
       {answer.worst.map((line) => (
         <p key={sentence(line)}>{typeset(line)}</p>
       ))}
-      <h3>Room under the policy</h3>
+      <h3>Headroom under the policy</h3>
       <p>{typeset(answer.headroom)}</p>
-      <h3>What must hold for all of this</h3>
+      <h3>Assumptions and limits</h3>
       <ul class="limits">
         {[...answer.assumptions, ...answer.limits].map((line) => (
           <li key={sentence(line)}>{typeset(line)}</li>
@@ -95,9 +95,9 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
   );
 }
 
-function RiskSection({ risk, fallback, children }: { risk: Answer<object, RiskMetricsResponse>; fallback: string; children: (found: RiskMetricsResponse) => ComponentChildren }) {
+function RiskSection({ risk, fallback, children }: { risk: QueryState<object, RiskMetricsResponse>; fallback: string; children: (found: RiskMetricsResponse) => ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
-  const height = useRef(0); // of what was told last: what stands below keeps its place until there is more to tell
+  const height = useRef(0); // of the last result: kept while the next one loads
   useLayoutEffect(() => {
     if (risk.answer && place.current) height.current = place.current.offsetHeight;
   });
@@ -109,7 +109,7 @@ function RiskSection({ risk, fallback, children }: { risk: Answer<object, RiskMe
   );
 }
 
-/** A chance before, and what it becomes at most: two bars on one scale, with the figures beside them. */
+/** A prior probability and the bound on its posterior, as bars with figures. */
 function PosteriorBar({ prior, posterior }: InterpretationResponse["posteriors"][number]) {
   return (
     <p>

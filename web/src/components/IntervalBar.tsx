@@ -7,7 +7,7 @@ interface Props {
   target?: number | null;
 }
 
-/** A number as it is known: the certified band, and where the closed form stands against it. */
+/** The certified interval as a band, with the closed form as a tick. */
 export function IntervalBar({ lower, upper, estimate, target }: Props) {
   const ends = [upper, estimate ?? 0, target ?? 0].filter(Number.isFinite);
   const top = roundTo(Math.max(...ends, 1e-12) * 1.12, 2, "up");
@@ -16,7 +16,7 @@ export function IntervalBar({ lower, upper, estimate, target }: Props) {
   const from = at(lower ?? 0);
   const words = [
     lower === null ? `at most ${show(upper, 4, "up")}` : `between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`,
-    estimate === undefined ? "" : `; the closed form says ${show(estimate)}`,
+    estimate === undefined ? "" : `; the closed form is ${show(estimate)}`,
   ].join("");
   return (
     <div class="ruler">

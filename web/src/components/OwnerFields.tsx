@@ -10,10 +10,10 @@ const FILE_KINDS = [
   ["model", "model version"],
   ["data", "data-set descriptor"],
   ["playbook", "playbook"],
-  ["other", "another file"],
+  ["other", "other file"],
 ] as const;
 
-/** What the owner says in the record: why this delta, and which files the calculation belongs to, by hash alone. */
+/** The owner's part of the record: the reason for delta, and the files that the calculation belongs to, by hash. */
 export function OwnerFields({ values, set }: { values: OwnerFieldValues; set: (values: OwnerFieldValues) => void }) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const errorId = useId();
@@ -33,8 +33,8 @@ export function OwnerFields({ values, set }: { values: OwnerFieldValues; set: (v
   return (
     <>
       <TextArea
-        label="Why this δ"
-        hint="in your words; kept in the record as it stands, and never read as a number"
+        label="Reason for δ"
+        hint="free text; stored in the record unchanged"
         rows={2}
         most={1000}
         value={values.delta_reason ?? ""}
@@ -49,15 +49,15 @@ export function OwnerFields({ values, set }: { values: OwnerFieldValues; set: (v
         }}
       >
         <label>
-          Drop files that this belongs to, or choose them{" "}
+          Drop the files that this calculation belongs to, or choose them{" "}
           <input type="file" multiple onChange={(e) => void add(e.currentTarget.files)} />
         </label>
-        <small>Their SHA-256 is worked out in this browser. No file is sent, and no path is kept: only the name, as you leave it.</small>
+        <small>This browser computes their SHA-256. It sends no file and stores no path, only the name shown here.</small>
       </div>
       {problem && <ErrorNotice problem={problem} />}
       {values.references.map((one, i) => (
         <div class="reference" key={i} role="group" aria-label={`Reference ${i + 1}`}>
-          <select aria-label="What it is" value={one.what} onInput={(e) => change(i, { what: FILE_KINDS.find(([kind]) => kind === e.currentTarget.value)?.[0] ?? "other" })}>
+          <select aria-label="Type of file" value={one.what} onInput={(e) => change(i, { what: FILE_KINDS.find(([kind]) => kind === e.currentTarget.value)?.[0] ?? "other" })}>
             {FILE_KINDS.map(([kind, label]) => (
               <option key={kind} value={kind} selected={kind === one.what}>
                 {label}
@@ -66,18 +66,18 @@ export function OwnerFields({ values, set }: { values: OwnerFieldValues; set: (v
           </select>
           <input type="text" aria-label="Name" maxLength={120} value={one.name} aria-invalid={one.name.trim() ? undefined : "true"} aria-describedby={errorId} onInput={(e) => change(i, { name: e.currentTarget.value })} />
           <input type="text" class="hash" aria-label="SHA-256, 64 hex digits" maxLength={64} spellcheck={false} value={one.sha256} aria-invalid={isSha256(one.sha256) ? undefined : "true"} aria-describedby={errorId} onInput={(e) => change(i, { sha256: e.currentTarget.value })} />
-          <button type="button" class="quiet" aria-label={`Leave out ${one.name || "this reference"}`} onClick={() => set({ ...values, references: values.references.filter((_, j) => j !== i) })}>
-            leave out
+          <button type="button" class="quiet" aria-label={`Remove ${one.name || "this reference"}`} onClick={() => set({ ...values, references: values.references.filter((_, j) => j !== i) })}>
+            remove
           </button>
         </div>
       ))}
       {values.references.length < 20 && (
         <button type="button" class="quiet" onClick={() => set({ ...values, references: [...values.references, { what: "other", name: "", sha256: "" }] })}>
-          Type a name and a hash
+          Enter a name and a hash
         </button>
       )}
       <p id={errorId} class="error" role="alert">
-        {!isComplete(values) && "Each reference needs a name, and a SHA-256 of 64 hex digits."}
+        {!isComplete(values) && "Each reference needs a name and a SHA-256 of 64 hex digits."}
       </p>
     </>
   );

@@ -1,5 +1,5 @@
-// A line chart in SVG: themed by CSS, sharp in print, readable by pointer and by keyboard, with a table as its twin.
-// Lines say what they are at their ends; where that leaves too little room for the lines, a legend does.
+// A line chart in SVG: styled by CSS, readable by pointer and keyboard, and also available as a table.
+// Lines are labeled at their ends, or in a legend if the labels would take too much width.
 
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { show } from "../lib/numbers";
@@ -10,15 +10,15 @@ export interface Series {
   label?: string; // a shorter name, for the end of the line
   look: "claim" | "lower" | "second" | "estimate" | "other" | "step" | "bar" | "cap" | "reference";
   points: readonly (readonly [x: number, y: number])[];
-  stairs?: boolean; // each value holds since the point before, as a rising bound does
-  ends?: boolean; // a step that does not hold beyond its last point
+  stairs?: boolean; // each value holds from the previous point on, as for an increasing bound
+  ends?: boolean; // the line ends at its last point
 }
 
 export interface Axis {
   title: string;
   log?: boolean;
-  tight?: boolean; // need not start at 0
-  whole?: boolean; // counts: no ticks between
+  tight?: boolean; // may start above 0
+  whole?: boolean; // integer ticks only
 }
 
 interface Props {
@@ -32,14 +32,14 @@ interface Props {
 
 const TOP = 12;
 const BOTTOM = 40;
-const LETTER = 7.4; // pixels, at most about, of a letter of a label
-const LINE = 14; // between two labels
+const LETTER = 7.4; // approximate maximum width of a letter, in pixels
+const LINE = 14; // smallest distance of two labels, in pixels
 
 export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   const id = useId();
   const svg = useRef<SVGSVGElement>(null);
   const figure = useRef<HTMLElement>(null);
-  const [width, setWidth] = useState(640); // the drawing is as wide as its place, so that text keeps its size
+  const [width, setWidth] = useState(640); // the drawing has the width of its container, so text keeps its size
   useEffect(() => {
     if (!figure.current) return;
     const watch = new ResizeObserver(([entry]) => setWidth(Math.max(260, Math.round(entry!.contentRect.width))));
@@ -53,7 +53,7 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
   );
   const all = finite.flatMap((s) => s.points);
   const xs = useMemo(() => [...new Set(series.flatMap((s) => s.points.map(([a]) => a)))].sort((a, b) => a - b), [series]);
-  if (all.length === 0) return <p class="empty">There is nothing finite to draw.</p>;
+  if (all.length === 0) return <p class="empty">No finite values to plot.</p>;
   const sy = scale(all.map(([, b]) => b), y, height - BOTTOM, TOP);
   const named = finite.filter((s) => s.points.length > 0).map((s) => ({ ...s, says: s.label ?? s.name }));
   const reach = 14 + LETTER * Math.max(...named.map((s) => s.says.length));
@@ -173,10 +173,10 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
         </p>
       )}
       <p id={`${id}-read`} class="reading" aria-live="polite">
-        {chosen === null ? "Point at the chart, or use its arrow keys, to read it." : read(chosen)}
+        {chosen === null ? "Point at the chart or use the arrow keys to read values." : read(chosen)}
       </p>
       <details>
-        <summary>The same as a table</summary>
+        <summary>Show as a table</summary>
         <Table
           caption={title}
           columns={[{ title: x.title, number: true }, ...series.map((s) => ({ title: s.name, number: true }))]}
@@ -214,7 +214,7 @@ function scale(values: readonly number[], axis: Axis, from: number, to: number, 
   return { ticks, at: (v: number) => from + ((place(v) - low) / (high - low)) * (to - from) };
 }
 
-/** The next tick above, so that no line touches the top. */
+/** Return the next tick above, so that no line touches the top. */
 function roundUp(high: number, low: number): number {
   const ticks = linearTicks(low, high, 4);
   const step = ticks.length > 1 ? ticks[1]! - ticks[0]! : Math.abs(high);
@@ -228,10 +228,10 @@ function linearTicks(low: number, high: number, wanted = 5): number[] {
   const step = [1, 2, 5, 10].map((m) => m * unit).find((s) => s >= rough)!;
   const count = Math.floor((high - low) / step + 1e-9);
   const ticks = Array.from({ length: count + 1 }, (_, i) => Number(((Math.ceil(low / step - 1e-9) + i) * step).toPrecision(12)));
-  return ticks.filter((tick) => tick <= high + 1e-9 * step); // rounding up at the low end may lead past the high one
+  return ticks.filter((tick) => tick <= high + 1e-9 * step); // rounding up at the low end can pass the high end
 }
 
-/** Powers of ten, with their doubles and fivefolds where there are few; a narrow range gets even steps. */
+/** Return powers of ten, with multiples of two and five if there are few; even steps for a narrow range. */
 function logTicks(low: number, high: number, wanted: number): number[] {
   const every = Math.max(1, Math.ceil((Math.floor(high) - Math.ceil(low)) / (wanted + 2)));
   const inside = (steps: readonly number[]): number[] => {

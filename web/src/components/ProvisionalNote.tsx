@@ -1,4 +1,4 @@
-/** Said beside a bound that the browser worked out while the server's is on its way. */
+/** A note next to the browser's bound until the server's arrives. */
 export function ProvisionalNote({ when }: { when: boolean }) {
-  return when ? <em class="refining">a quick bound, being refined…</em> : null;
+  return when ? <em class="refining">preliminary bound, being refined…</em> : null;
 }

@@ -6,12 +6,12 @@ import { Table } from "./Table";
 import { ErrorNotice } from "./ErrorNotice";
 
 export const PINS: FieldSpec = { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, max: 1e6 };
-const NONE = "-"; // all were taken away; a blank shows the examples
+const NONE = "-"; // all scenarios removed; a blank shows the examples
 const MOST = 4;
 
 /**
- * Scenarios side by side: what differs between them, and what comes of it. Each is a query string; they are joined by "|", so
- * that a link carries them. Nobody begins with an empty table: two that differ are there until something is pinned.
+ * Compare scenarios side by side: their differing inputs, and their results. Each is a query string; they are joined by
+ * "|", so that a link carries them. Two examples are shown until a scenario is pinned.
  */
 export function Scenarios<Q, A>(props: {
   form: Form;
@@ -39,14 +39,14 @@ export function Scenarios<Q, A>(props: {
   const letters = good.map((_, i) => String.fromCharCode(65 + i));
   const differ = form.specs.filter((spec) => spec.name !== "pins" && new Set(good.map(({ pin }) => pin[spec.name] ?? "")).size > 1);
   return (
-    <Card title="Scenarios side by side" screen>
-      {given && <p class="method">Two to begin with; pin your own beside them.</p>}
+    <Card title="Compare scenarios" screen>
+      {given && <p class="method">Two examples; pin your own to compare.</p>}
       {answers.problem && <ErrorNotice problem={answers.problem} retry={answers.retry} />}
       {good.length > 0 && (
         <div class="scenarios">
           <Table
-            caption="What differs, and what comes of it"
-            columns={[{ title: "what" }, ...good.map(({ ask }, i) => ({ title: `${letters[i]}: ${props.name(ask)}`, number: true }))]}
+            caption="Differing inputs and results"
+            columns={[{ title: "quantity" }, ...good.map(({ ask }, i) => ({ title: `${letters[i]}: ${props.name(ask)}`, number: true }))]}
             rows={[
               ...differ.map((spec) => [spec.label, ...good.map(({ pin }) => formatValue(spec, pin[spec.name] ?? ""))]),
               ...props.rows.map(([title, show]) => [<b>{title}</b>, ...good.map((_, i) => (answers.answer?.[i] ? <b>{show(answers.answer[i])}</b> : "…"))]),
@@ -65,7 +65,7 @@ export function Scenarios<Q, A>(props: {
         ))}
         {pins.length > 0 && (
           <button type="button" class="quiet" onClick={() => write(pins.slice(0, -1))}>
-            Take the last away
+            Remove the last
           </button>
         )}
       </div>

@@ -3,14 +3,14 @@ import type { Form } from "../lib/form";
 import { parseField } from "../lib/form";
 import { show } from "../lib/numbers";
 
-/** The numbers that a slider stops at: even on a logarithmic scale, with two digits. */
+/** Return the stops of a slider: evenly spaced on a logarithmic scale, with two digits. */
 export function stops(low: number, high: number, integer: boolean): number[] {
   const count = Math.ceil(Math.log(high / low) / Math.log(1.03));
   const all = Array.from({ length: count + 1 }, (_, i) => low * (high / low) ** (i / count));
   return [...new Set(all.map((value) => (integer ? Math.round(Number(value.toPrecision(2))) : Number(value.toPrecision(2)))))];
 }
 
-/** A number to drag, on a logarithmic scale, and to type: one value, two handles on it. */
+/** A number with a text field and a logarithmic slider. */
 export function Slider({ form, name, at, children }: { form: Form; name: string; at: readonly number[]; children?: string }) {
   const id = useId();
   const spec = form.specs.find((each) => each.name === name)!;
@@ -41,7 +41,7 @@ export function Slider({ form, name, at, children }: { form: Form; name: string;
         min="0"
         max={at.length - 1}
         value={near}
-        aria-label={`${spec.label}, to drag`}
+        aria-label={`${spec.label} slider`}
         aria-valuetext={value === null ? "not a number" : show(value)}
         onInput={(e) => form.set(name, String(at[Number(e.currentTarget.value)]))}
         onChange={form.commit}

@@ -3,10 +3,10 @@ import type { ComponentChildren } from "preact";
 export interface Column {
   title: string;
   number?: boolean;
-  tight?: boolean; // never broken into lines
+  tight?: boolean; // no line breaks
 }
 
-/** `prose` tables fold into blocks on a phone; others scroll sideways. */
+/** A table with a caption; `prose` tables become blocks on phones, others scroll sideways. */
 export function Table(props: {
   caption: string;
   columns: readonly Column[];

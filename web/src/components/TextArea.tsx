@@ -1,6 +1,6 @@
 import { useId } from "preact/hooks";
 
-/** A text of several lines. */
+/** A multi-line text field. */
 export function TextArea(props: { label: string; hint: string; value: string; rows: number; most?: number; set: (text: string) => void }) {
   const id = useId();
   return (

@@ -1,13 +1,13 @@
-// One story on four pages: what is planned is booked, what is booked is run, what was run is reported. Same names everywhere.
+// The workflow over four pages: plan, budget, run, report.
 
 const STEPS = [
-  { path: "/federated", name: "Plan", says: "what it costs, before anything runs" },
-  { path: "/ledger", name: "Budget", says: "what was promised, reserved and spent" },
-  { path: "/runs", name: "Run", says: "the plan against what was observed" },
-  { path: "/verify", name: "Report", says: "what somebody else can work out again" },
+  { path: "/federated", name: "Plan", says: "compute the cost before the run" },
+  { path: "/ledger", name: "Budget", says: "caps, reserved and spent amounts" },
+  { path: "/runs", name: "Run", says: "compare the plan with the records" },
+  { path: "/verify", name: "Report", says: "recompute every figure" },
 ] as const;
 
-/** Where this page stands in the story, with the way back and the way on. */
+/** The step of this page, with links to the previous and next steps. */
 export function WorkflowNav({ at }: { at: string }) {
   const here = STEPS.findIndex((step) => step.path === (at === "/queries" ? "/federated" : at));
   if (here < 0) return null;

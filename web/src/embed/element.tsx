@@ -1,4 +1,4 @@
-// <epsilog-federated population="50000" ...> and <epsilog-queries ...>: calculators that compute in the reader's browser
+// <epsilog-federated population="50000" ...> and <epsilog-queries ...>: calculators that run in the reader's browser
 // with the browser accountant. Values come from attributes; nothing is fetched or stored.
 
 import { render } from "preact";

@@ -1,4 +1,4 @@
-// The page that other sites may frame: the calculator alone, asking this server.
+// The page that other sites may frame: one calculator, computed by this server.
 
 import { render } from "preact";
 import "../app.css";
@@ -24,7 +24,7 @@ render(
   document.getElementById("app")!,
 );
 
-// The page around the frame may give it the height it needs. Any page may frame this one, so any may hear the number.
+// Send the height to the embedding page. Any page may frame this one, so the message holds nothing else.
 if (parent !== window) {
   const place = document.querySelector(".framed")!;
   const sendHeight = (): void => {

@@ -1,11 +1,11 @@
-// Sliders in a notebook: the twin's bound while a slider moves, the kernel's certified interval once it rests.
+// Sliders in a notebook: the browser's bound while a slider moves, then the kernel's certified interval.
 
 import { show } from "../lib/numbers";
 import { readFederatedAsk } from "../lib/openapi";
 import type { RawValues } from "../lib/parse-values";
 import { browserEngine } from "../lib/browser-accountant/engine";
 
-/** The part of a widget's model that is used here (anywidget's). */
+/** The part of anywidget's model used here. */
 export interface Model {
   get(name: string): unknown;
   set(name: string, value: unknown): void;
@@ -14,7 +14,7 @@ export interface Model {
   save_changes(): void;
 }
 
-/** What the kernel says of the values it was asked about. */
+/** The kernel's result for the values in `asked`. */
 interface Certified {
   asked: Record<string, number | null>;
   lower?: number | null;
@@ -38,10 +38,10 @@ const SLIDERS: readonly Slider[] = [
   { name: "rounds", label: "rounds T", least: 1, most: () => 100_000, integer: true },
   { name: "cohort_size", label: "cohort m", least: 1, most: (model) => Number(model.get("population")), integer: true },
 ];
-const [CLAIM, ESTIMATE] = ["#12877f", "#bf5b16"]; // both stand out from white and from black
+const [CLAIM, ESTIMATE] = ["#12877f", "#bf5b16"]; // readable on white and on black
 const STEPS = 400;
 
-/** Places on a slider are evenly spread over powers of ten. */
+/** Slider positions are evenly spaced on a logarithmic scale. */
 export const valueAt = (place: number, least: number, most: number, integer: boolean): number => {
   const value = least * (most / least) ** (place / STEPS);
   return integer ? Math.min(most, Math.round(value)) : Number(value.toPrecision(3));
@@ -110,7 +110,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
       const found = await browserEngine.federated(readFederatedAsk(now as RawValues), new AbortController().signal);
       if (request !== latest) return;
       claim.textContent = `ε ≤ ${show(found.epsilon.upper, 4, "up")}`;
-      note.textContent = "in the browser; the kernel certifies";
+      note.textContent = "browser bound; certifying…";
       verdict.textContent = "";
       drawBar(bar, [0, found.epsilon.upper], found.formula.total);
     } catch (error) {
@@ -127,7 +127,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   return () => events.forEach((event) => model.off(event, changed));
 }
 
-/** The certified band, and the closed form as a tick; a picture of what the words say. */
+/** Draw the certified interval as a band, and the closed form as a tick. */
 function drawBar(place: HTMLElement, band: readonly [number, number] | null, formula: number | null): void {
   if (band === null || !Number.isFinite(band[1])) {
     place.replaceChildren();

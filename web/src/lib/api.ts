@@ -1,4 +1,4 @@
-// The server, asked in JSON. Every failure is a Problem with words for people.
+// The server's JSON API. Every failure is a Problem with a readable message.
 
 import type { Engine } from "./engine";
 import { type EpsilonCurveResponse, type FederatedGoal, type NoiseResponse, readFederatedSchedule, type RoundsResponse } from "./openapi";
@@ -6,9 +6,9 @@ import { credentials } from "./token";
 import type { FederatedAnswer, QueriesAnswer } from "./types";
 import { Problem } from "./types";
 
-const WAIT = 30_000; // ms before a slow server is given up
+const WAIT = 30_000; // ms until a request times out
 
-/** "inf" stands for an infinite number in our JSON. */
+/** Read "inf" in JSON as infinity. */
 const revive = (_: string, value: unknown): unknown => (value === "inf" ? Infinity : value);
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
@@ -20,7 +20,7 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
   return call<T>(path, request, signal);
 }
 
-/** Something that the server keeps, as its text. */
+/** Return a file of the server as text. */
 export async function text(path: string): Promise<string> {
   const found = await send(path, { method: "GET" });
   if (!found.ok) throw makeProblem(found.status, parseBody(found));
@@ -48,8 +48,8 @@ async function send(path: string, request: RequestInit, signal?: AbortSignal): P
     return { ok: response.ok, status: response.status, text: await response.text() };
   } catch (error) {
     if (signal?.aborted) throw error;
-    if (timeout.aborted) throw new Problem("The server is slow", `No send within ${WAIT / 1000} seconds.`);
-    throw new Problem("The server does not send", "Is it still running? Nothing that you typed is lost.");
+    if (timeout.aborted) throw new Problem("The server is slow", `No answer within ${WAIT / 1000} seconds.`);
+    throw new Problem("The server does not answer", "Check that it is running. Your input is kept.");
   }
 }
 
@@ -57,7 +57,7 @@ function parseBody({ status, text }: RawResponse): unknown {
   try {
     return JSON.parse(text, revive);
   } catch {
-    throw new Problem("The server's send is unreadable", `Status ${status}.`, [], status);
+    throw new Problem("The server's response is not valid JSON", `Status ${status}.`, [], status);
   }
 }
 

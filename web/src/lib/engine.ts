@@ -1,4 +1,4 @@
-// Two engines, one shape: the server's certified accountant, and the twin in the browser.
+// The interface of both engines: the server's certified accountant and the browser accountant.
 
 import type { CurvePoint, FederatedAnswer, FederatedAsk, QueriesAnswer, QueriesAsk } from "./types";
 

@@ -1,4 +1,4 @@
-// A form as text: what is typed is kept as typed, parsed on every keystroke, and nothing is asked while a part is wrong.
+// A form keeps its text as typed and parses it on every keystroke; it has no values while a field is invalid.
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { parseNumber } from "./numbers";
@@ -7,28 +7,28 @@ import type { FieldError } from "./types";
 export interface FieldSpec {
   name: string;
   label: string;
-  kind: "integer" | "real" | "amount" | "text" | "choice" | "flag" | "list"; // an amount is a number that is sent as it is written
+  kind: "integer" | "real" | "amount" | "text" | "choice" | "flag" | "list"; // an amount is sent as typed
   initial: string;
-  omitted?: string; // what it means to leave it out of an address that names others, where that is not `initial`
+  omitted?: string; // its value if a URL with other fields omits it, if not `initial`
   symbol?: string;
   hint?: string;
   unit?: string;
   optional?: boolean;
   min?: number; // allowed
-  exclusiveMin?: number; // not allowed itself
-  exclusiveMax?: number; // not allowed itself
+  exclusiveMin?: number; // not allowed
+  exclusiveMax?: number; // not allowed
   max?: number; // allowed
-  maxField?: string; // the name of a field that it must not be above
+  maxField?: string; // the field that it must not exceed
   choices?: readonly (readonly [value: string, label: string])[];
-  suggestions?: readonly string[]; // texts that are likely
-  helpPage?: string; // the page of the docs that does, and its anchor
+  suggestions?: readonly string[]; // likely values
+  helpPage?: string; // the page of the docs that explains it, with its anchor
 }
 
 export type Raw = Record<string, string>;
 export type Value = number | string | boolean | number[] | null;
 export type Values = Record<string, Value>;
 
-/** Where a form's text lives between visits: the address, or an element's attributes. */
+/** Where a form's text is stored between visits: the URL, or an element's attributes. */
 export interface Store {
   read(): Raw;
   write(raw: Raw, committed: boolean): void;
@@ -60,7 +60,7 @@ export function parseField(spec: FieldSpec, raw: string): { value: Value } | { e
   return parseOne(spec, text);
 }
 
-const AMOUNT = /^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/; // as the ledger takes it, exactly
+const AMOUNT = /^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/; // the ledger's exact format
 
 function parseOne(spec: FieldSpec, text: string): { value: number } | { error: string } {
   const parsed = parseNumber(text, { integer: spec.kind === "integer" });
@@ -77,16 +77,16 @@ export interface Form {
   specs: readonly FieldSpec[];
   raw: Raw;
   errors: Record<string, string>;
-  values: Values | null; // null while anything is wrong
+  values: Values | null; // null while a field is invalid
   set(name: string, text: string): void;
   commit(): void;
   refuse(errors: readonly FieldError[]): void;
 }
 
-/** A form that lives as long as its page: what it does is done once, so no address brings it back. */
+/** A store for forms of one-time actions: nothing is kept in the URL. */
 export const temporaryStore: Store = { read: () => ({}), write: () => {}, watch: () => () => {} };
 
-/** `rule` adds errors that need several fields at once. */
+/** Use a form; `rule` adds errors that depend on several fields. */
 export function useForm(
   specs: readonly FieldSpec[],
   store: Store,
@@ -137,7 +137,7 @@ export function useForm(
   return { specs, raw, errors: allErrors, values, set, commit, refuse };
 }
 
-/** The field that a path leads into, "weights[1]" into "weights"; what lies deeper is said in the message. */
+/** Return the field of a path ("weights" for "weights[1]") with the message, which names a deeper path. */
 function attachError(path: string, message: string): readonly [name: string, message: string] {
   const name = /^[^.[]+/.exec(path)![0];
   return [name, name === path ? message : `(${path}) ${message}`];

@@ -1,18 +1,18 @@
-// Release control, as a pure state machine: a seed deals the requests and draws the noise, time comes from outside.
+// Release control, as a pure state machine: a seed determines the requests and the noise; the caller passes the time.
 //
-// All noise is Laplace and all people are invented. Charges are whole billionths of epsilon, rounded up, and add up within
-// a group: pure epsilon does so along every path, so the sum holds although each release is chosen after seeing the last.
+// All noise is Laplace and all people are fictional. Charges are integer billionths of epsilon, rounded up, and add up within
+// a group: pure epsilon composes adaptively, so the sum holds although each release is chosen after seeing the last.
 
 import { LAPLACE_95 } from "./browser-accountant/closed";
 
 export const SECONDS = 75;
-export const REQUESTS = 30; // in a shift; there is no more to be had by answering faster
-export const STEADY = 20; // in words, where there is no clock
-export const PLACES = 4; // at the desk
-export const NARROWEST = 0.03; // of the half-width of the line
+export const REQUESTS = 30; // in a shift, however fast they are answered
+export const STEADY = 20; // in text mode, which has no clock
+export const PLACES = 4; // in the queue
+export const NARROWEST = 0.03; // as a fraction of the half-width of the line
 export const LAPSE_COSTS = 20;
-export const WRONG_COSTS = 2; // times what it was worth: a wrong number in the world does harm
-const TURNS = 5; // releases that somebody waits for, where there is no clock
+export const WRONG_COSTS = 2; // times its worth: a wrong number does harm
+const TURNS = 5; // releases until a requester leaves, in text mode
 const NANO = 1e9;
 
 export type Name = "clinic" | "school" | "city";
@@ -24,10 +24,10 @@ export interface Group {
   reach: number; // half-width of the number line
   cap: number; // epsilon
   cards: number;
-  finest: number; // tolerance of its most demanding request
+  finest: number; // smallest tolerance
   coarsest: number;
-  most: readonly number[]; // what one person can add, at most
-  asks: readonly (readonly [asker: string, one: string, many?: string])[]; // what is asked where a person adds one, or more
+  most: readonly number[]; // one person's largest contribution
+  asks: readonly (readonly [asker: string, one: string, many?: string])[]; // questions for contributions of one, and of more
 }
 
 export const GROUPS: Readonly<Record<Name, Group>> = {
@@ -92,28 +92,28 @@ export interface Request {
   asker: string;
   question: string;
   truth: number;
-  most: number; // the sensitivity: what one person can add
-  tolerance: number; // an answer further off than this is of no use
+  most: number; // the sensitivity
+  tolerance: number; // an answer with a larger error is useless
   worth: number; // points
   arrives: number; // seconds after the one before
   patience: number; // seconds
-  luck: number; // in (0, 1): where in the noise the draw falls, whatever its scale
+  luck: number; // in (0, 1): the quantile of the noise drawn
 }
 
 export interface Waiting extends Request {
-  slot: number; // 1 to 4: the key that picks it, free again when it has gone
-  left: number; // seconds, or releases where there is no clock
+  slot: number; // 1 to 4: the key that selects it, reused after it leaves
+  left: number; // seconds; releases in text mode
 }
 
-export type Mark = "useful" | "useless" | "lapsed" | "open";
+export type RequestStatus = "useful" | "useless" | "lapsed" | "open";
 
 export interface Answer {
   id: number;
   group: Name;
   asker: string;
-  multiplier: number; // noise scale b over sensitivity, as the playground takes it
+  multiplier: number; // noise scale b over sensitivity, as in the playground
   nanos: number;
-  published: number; // what went out
+  published: number; // the published value
   error: number;
   tolerance: number;
   useful: boolean;
@@ -122,13 +122,13 @@ export interface Answer {
 
 export interface Shift {
   seed: string;
-  clock: number; // seconds left; Infinity in words
+  clock: number; // seconds left; Infinity in text mode
   deck: readonly Request[];
   dealt: number;
-  next: number; // seconds until another comes
+  next: number; // seconds until the next request
   queue: readonly Waiting[];
-  chosen: number | null; // the id that was picked; whoever has waited longest if none was
-  width: number; // of the noise: the 95% range, as a part of the line's half-width
+  chosen: number | null; // the selected id; null selects the longest-waiting request
+  width: number; // of the noise: its 95% range, as a fraction of the line's half-width
   answers: readonly Answer[];
   lapsed: readonly number[];
   score: number;
@@ -136,7 +136,7 @@ export interface Shift {
   over: string | null;
 }
 
-/** Numbers in [0, 1) that a text decides: FNV-1a into mulberry32. */
+/** Return a generator of numbers in [0, 1), seeded by a text: FNV-1a into mulberry32. */
 export function chance(seed: string): () => number {
   let state = 2166136261;
   for (const unit of seed) state = Math.imul(state ^ unit.codePointAt(0)!, 16777619);
@@ -148,10 +148,10 @@ export function chance(seed: string): () => number {
   };
 }
 
-/** The same shift for everybody on one day, wherever they are. */
+/** Return the seed of a day's shift, the same in every time zone. */
 export const seedOf = (day: Date): string => day.toISOString().slice(0, 10);
 
-/** A seed as an address may carry it; anything else is nobody's. */
+/** Return a valid seed from the URL, else null. */
 export const readSeed = (text: string | undefined): string | null => (text !== undefined && /^[\w-]{1,24}$/.test(text) ? text : null);
 
 export function deal(seed: string): Request[] {
@@ -163,7 +163,7 @@ export function deal(seed: string): Request[] {
   }
   return order.map((group, id) => {
     const { people, finest, coarsest, most, asks } = GROUPS[group];
-    const demand = id === 0 ? 0.15 : random(); // 0 coarse, 1 fine; the first is easy
+    const demand = id === 0 ? 0.15 : random(); // 0 coarse, 1 fine; the first request is easy
     const each = id === 0 ? 1 : most[Math.floor(random() * most.length)]!;
     const [asker, one, many] = asks[Math.floor(random() * asks.length)]!;
     const late = id / (REQUESTS - 1);
@@ -197,7 +197,7 @@ export function start(seed: string, words: boolean): Shift {
     answers: [],
     lapsed: [],
     score: 0,
-    message: "The desk is open.",
+    message: "The shift begins.",
     over: null,
   };
   return words ? fill(shift) : arrive(shift);
@@ -219,7 +219,7 @@ function fill(shift: Shift): Shift {
   return next;
 }
 
-/** The request that a release would answer: the one that was picked, or the one that has waited longest. */
+/** Return the request that a release would answer: the selected one, else the longest-waiting one. */
 export const active = (shift: Shift): Waiting | null => shift.queue.find((each) => each.id === shift.chosen) ?? shift.queue[0] ?? null;
 
 export const pick = (shift: Shift, id: number): Shift => (shift.queue.some((each) => each.id === id) ? { ...shift, chosen: id } : shift);
@@ -227,8 +227,8 @@ export const pick = (shift: Shift, id: number): Shift => (shift.queue.some((each
 export const steer = (shift: Shift, width: number): Shift => ({ ...shift, width: Math.min(1, Math.max(NARROWEST, width)) });
 
 /**
- * The noise scale over the sensitivity, in three digits of which the last is 3 or 7: such inverses never add up to a number
- * of few digits, where two programs' roundings could show different ones.
+ * Return the noise scale over the sensitivity, with three digits ending in 3 or 7: sums of such inverses are never short
+ * decimals, for which two programs could round differently.
  */
 export function multiplierOf(request: Request, width: number): number {
   const wanted = (width * GROUPS[request.group].reach) / (LAPLACE_95 * request.most);
@@ -239,7 +239,7 @@ export function multiplierOf(request: Request, width: number): number {
   return Number((best * unit).toPrecision(3));
 }
 
-/** What a release is charged: three digits leave a remainder far above the division's own rounding, so the ceiling is true. */
+/** Return the charge of a release. With three digits the remainder far exceeds the rounding error, so the ceiling is exact. */
 export const chargeOf = (multiplier: number): number => Math.ceil(NANO / multiplier);
 
 export const spent = (shift: Shift, group: Name): number =>
@@ -247,16 +247,16 @@ export const spent = (shift: Shift, group: Name): number =>
 
 export const capOf = (group: Name): number => Math.floor(GROUPS[group].cap * NANO);
 
-/** Epsilon of a charge. */
+/** Return the epsilon of a charge. */
 export const epsilonOf = (nanos: number): number => nanos / NANO;
 
-/** By how much, at most, anybody's odds on one person's presence can have grown: e to the epsilon, rounded up. */
+/** Bound the growth of any attacker's odds that one person is in the data: e to the epsilon, rounded up. */
 export const oddsOf = (nanos: number): number => (nanos === 0 ? 1 : Math.exp(epsilonOf(nanos)) * (1 + 1e-14));
 
-/** The chance that a draw of this scale is within the tolerance. */
+/** Return the probability that a draw is within the tolerance. */
 export const chanceOf = (request: Request, multiplier: number): number => -Math.expm1(-request.tolerance / (multiplier * request.most));
 
-/** Where the noise falls at a quantile. */
+/** Return a quantile of the noise. */
 export const quantile = (scale: number, at: number): number => -Math.sign(at - 0.5) * scale * Math.log1p(-2 * Math.abs(at - 0.5));
 
 export const fits = (shift: Shift, request: Request, width: number): boolean =>
@@ -267,20 +267,20 @@ const signed = (points: number): string => (points < 0 ? `−${-points}` : `+${p
 export function release(shift: Shift): Shift {
   const request = active(shift);
   if (request === null || shift.over !== null) return shift;
-  if (!fits(shift, request, shift.width)) return { ...shift, message: "Refused before the data is touched: that budget cannot bear it. More noise, or somebody else." };
+  if (!fits(shift, request, shift.width)) return { ...shift, message: "Refused before reading the data: the budget is too small. Add noise, or answer another request." };
   const multiplier = multiplierOf(request, shift.width);
   const error = Math.round(quantile(multiplier * request.most, request.luck));
   const useful = Math.abs(error) <= request.tolerance;
   const points = useful ? request.worth : -WRONG_COSTS * request.worth;
   const published = request.truth + error;
-  const off = error === 0 ? "spot on" : `off by ${Math.abs(error)}`;
+  const off = error === 0 ? "exact" : `off by ${Math.abs(error)}`;
   const answer: Answer = { id: request.id, group: request.group, asker: request.asker, multiplier, nanos: chargeOf(multiplier), published, error, tolerance: request.tolerance, useful, points };
-  const message = `${published} goes out to ${request.asker}, ${off}: ${useful ? "useful" : "of no use"}, ${signed(points)}.`;
+  const message = `${published} released to ${request.asker}, ${off}: ${useful ? "useful" : "useless"}, ${signed(points)}.`;
   const gone: Shift = {
     ...shift,
     queue: shift.queue.filter((each) => each.id !== request.id),
     chosen: null,
-    width: 1, // every release is steered anew
+    width: 1, // each release starts from full width
     answers: [...shift.answers, answer],
     score: shift.score + points,
     message,
@@ -288,7 +288,7 @@ export function release(shift: Shift): Shift {
   return finished(steady(gone) ? fill(age(gone, 1)) : gone);
 }
 
-/** Some wait so long that they leave. */
+/** Let time pass; requests leave when their patience ends. */
 function age(shift: Shift, by: number): Shift {
   const waited = shift.queue.map((each) => ({ ...each, left: each.left - by }));
   const queue = waited.filter((each) => each.left > 0);
@@ -299,7 +299,7 @@ function age(shift: Shift, by: number): Shift {
   return { ...shift, queue, lapsed: [...shift.lapsed, ...left.map((each) => each.id)], score: shift.score - LAPSE_COSTS * left.length, message };
 }
 
-/** In words nobody need answer: whoever is sent away has lapsed, too. */
+/** Decline a request in text mode: it lapses. */
 export function decline(shift: Shift): Shift {
   const request = active(shift);
   if (request === null || shift.over !== null || !steady(shift)) return shift;
@@ -308,23 +308,23 @@ export function decline(shift: Shift): Shift {
 }
 
 const finished = (shift: Shift): Shift =>
-  shift.queue.length === 0 && shift.dealt >= shift.deck.length ? { ...shift, over: "Everybody has been seen to." } : shift;
+  shift.queue.length === 0 && shift.dealt >= shift.deck.length ? { ...shift, over: "All requests are done." } : shift;
 
-/** Lets `seconds` pass: the clock runs, people come, and leave. */
+/** Let `seconds` pass: the clock runs, requests arrive and leave. */
 export function tick(shift: Shift, seconds: number): Shift {
   if (shift.over !== null || steady(shift)) return shift;
   const clock = Math.max(0, shift.clock - seconds);
   let next: Shift = { ...age(shift, seconds), clock, next: shift.next - seconds };
   if (clock === 0) {
     const open = next.queue.map((each) => each.id);
-    return { ...next, queue: [], lapsed: [...next.lapsed, ...open], score: next.score - LAPSE_COSTS * open.length, over: "The desk closes." };
+    return { ...next, queue: [], lapsed: [...next.lapsed, ...open], score: next.score - LAPSE_COSTS * open.length, over: "The shift is over." };
   }
   if (next.queue.length === 0 && next.dealt < next.deck.length) next = { ...next, next: Math.min(next.next, 0.6) };
   if (next.next <= 0 && next.queue.length < PLACES && next.dealt < next.deck.length) next = arrive(next);
   return finished(next);
 }
 
-export function listMarks(shift: Shift): Mark[] {
+export function listStatuses(shift: Shift): RequestStatus[] {
   return shift.deck.map(({ id }) => {
     const answer = shift.answers.find((each) => each.id === id);
     return answer ? (answer.useful ? "useful" : "useless") : shift.lapsed.includes(id) ? "lapsed" : "open";
@@ -334,13 +334,13 @@ export function listMarks(shift: Shift): Mark[] {
 export interface Outcome {
   group: Name;
   nanos: number;
-  asked: number; // requests that came
+  asked: number; // requests received
   answered: number;
   useful: number;
-  furthest: number; // the largest error that went out
+  furthest: number; // the largest published error
 }
 
-/** What the shift did to whom. */
+/** Return the privacy loss and the results of each group. */
 export const outcomes = (shift: Shift): Outcome[] =>
   NAMES.map((group) => {
     const given = shift.answers.filter((each) => each.group === group);
@@ -354,7 +354,7 @@ export const outcomes = (shift: Shift): Outcome[] =>
     };
   });
 
-/** The playground with the very releases that a group's people paid for; its bound is what the game charged. */
+/** Return a playground link with a group's releases; its bound is the game's charge. */
 export function playgroundOf(shift: Shift, group: Name): string {
   const counts = new Map<number, number>();
   for (const each of shift.answers) if (each.group === group) counts.set(each.multiplier, (counts.get(each.multiplier) ?? 0) + 1);

@@ -1,16 +1,16 @@
-// Work that goes on in the server, watched through server-sent events; they carry no token, so where one is needed the
-// page asks every second instead.
+// Follow a background job of the server through server-sent events. These carry no token, so with a token the page polls
+// every second instead.
 
 import { useEffect, useState } from "preact/hooks";
 import { get } from "./api";
 import { hasToken } from "./token";
 import { Problem } from "./types";
 
-const LOOK = 1000; // ms between two questions
+const POLL_INTERVAL = 1000; // ms
 
 export const OVER = ["done", "failed", "cancelled"];
 
-/** The latest snapshot of the job at `path`; null while there is none. */
+/** Return the latest snapshot of the job at `path`; null before the first one. */
 export function useJob<S extends { state: string }>(path: string | null): { seen: S | null; lost: Problem | null } {
   const [found, setFound] = useState<{ path: string | null; seen: S | null; lost: Problem | null }>({ path, seen: null, lost: null });
   useEffect(() => {
@@ -28,9 +28,9 @@ export function useJob<S extends { state: string }>(path: string | null): { seen
       if (OVER.includes(seen.state)) source.close();
     };
     source.onerror = () => {
-      // while the browser tries again by itself, nothing is lost yet
+      // the browser retries by itself; only a closed stream is lost
       if (source.readyState !== EventSource.CLOSED) return;
-      const lost = new Problem("The server does not answer", "Is it still running?");
+      const lost = new Problem("The server does not answer", "Check that it is running.");
       setFound((old) => ({ path, seen: old.path === path ? old.seen : null, lost }));
     };
     return () => source.close();
@@ -38,14 +38,14 @@ export function useJob<S extends { state: string }>(path: string | null): { seen
   return found.path === path ? found : { seen: null, lost: null };
 }
 
-/** Asks how a job stands until it is over; returns what ends the asking. */
+/** Poll a job until it ends; return a function that stops polling. */
 function poll<S extends { state: string }>(path: string, tell: (seen: S) => void, lose: (lost: Problem) => void): () => void {
   const ended = new AbortController();
   const look = async (): Promise<void> => {
     try {
       const seen = await get<S>(path, ended.signal);
       tell(seen);
-      if (!OVER.includes(seen.state)) setTimeout(() => void (ended.signal.aborted || look()), LOOK);
+      if (!OVER.includes(seen.state)) setTimeout(() => void (ended.signal.aborted || look()), POLL_INTERVAL);
     } catch (error) {
       if (!ended.signal.aborted) lose(error instanceof Problem ? error : new Problem("An error of ours", String(error)));
     }

@@ -1,4 +1,4 @@
-/** Messages as the API sends them: an identifier of the catalogue, with its parameters if it has some; or a sentence. */
+/** A message of the API: an identifier of the catalog, with its parameters; or a sentence. */
 import catalogue from "../../../src/epsilog/terms/en.json";
 import { show, showInteger, typeset as inText } from "./numbers";
 
@@ -6,7 +6,7 @@ export type Message = string | readonly [string, Readonly<Record<string, unknown
 
 const SENTENCES: Readonly<Record<string, string>> = catalogue;
 
-const MAX_LOG = 700; // of a factor that is shown
+const MAX_LOG = 700; // of a displayed factor
 
 const number = (value: unknown): number => (value === "inf" ? Infinity : Number(value));
 
@@ -24,12 +24,12 @@ const KINDS: Readonly<Record<string, (value: unknown) => string>> = {
 
 const isMessage = (value: readonly unknown[]): boolean => value.length === 2 && typeof value[1] === "object" && !Array.isArray(value[1]);
 
-/** The sentence of a message; the library makes the same from the same catalogue (terms/messages.py). */
+/** Return the sentence of a message, from the library's own catalog (terms/messages.py). */
 export function sentence(message: Message): string {
   if (typeof message === "string") return SENTENCES[message] ?? message;
   const [id, params] = message;
   return (SENTENCES[id] ?? id).replace(/\{(\w+):(\w+)\}/g, (_, name: string, kind: string) => (KINDS[kind] ?? String)(params[name]));
 }
 
-/** The sentence of a message, with its numbers typeset. */
+/** Return the sentence of a message, with typeset numbers. */
 export const typeset = (message: Message): string => inText(sentence(message));

@@ -1,4 +1,4 @@
-// Numbers as people write them, and as they should be shown.
+// Parse numbers as people write them, and format them.
 
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
@@ -11,10 +11,10 @@ const GROUPED = new RegExp(`^([+-]?)([1-9]\\d{0,2}(?:${GAP}\\d{3})+)(\\.\\d+)?$`
 const PLAIN = /^[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 const POWER = /^(?:([+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+))[×x*·])?10(?:\^|\*\*)([+-]?\d+)$/i;
 const GROUPS = /^[+-]?[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*$/;
-const TYPED_GROUP = /^[+-]?[1-9]\d{0,2}\.\d\d0$/; // nobody needs that zero to write a decimal fraction
+const TYPED_GROUP = /^[+-]?[1-9]\d{0,2}\.\d\d0$/; // a decimal fraction would not end in 0
 const LONGEST = 200; // characters
 
-/** A superscript is an exponent of ten, or nothing; a minus sign is a hyphen; signs of multiplication and division stand alone. */
+/** Normalize exponents of ten, minus signs, and spaces around operators. */
 function plainDigits(text: string): string {
   const digits = (raised: string): string => raised.replace("⁻", "-").replace("⁺", "+").replace(/[⁰¹²³⁴⁵⁶⁷⁸⁹]/g, (digit) => String(SUPERSCRIPT.indexOf(digit)));
   return text
@@ -24,10 +24,9 @@ function plainDigits(text: string): string {
 }
 
 /**
- * Reads a number as a person wrote it: 1e-6, 10^-6, 10⁻⁶, 1.2×10^-6, 1/50000, 0.000001, 50 000. A text is read in one way
- * or refused: a point is the decimal point, spaces group digits in threes, a comma is never read, and neither is a point that
- * may have been meant to group digits. The library reads tables by the same grammar (terms/numerals.py), and both are held
- * to tests/vectors/numerals.json.
+ * Parse a number: 1e-6, 10^-6, 10⁻⁶, 1.2×10^-6, 1/50000, 0.000001, 50 000. Ambiguous text is rejected: a point is the
+ * decimal point, spaces group digits in threes; commas are rejected, and so is a point that may group digits. The library
+ * parses tables by the same grammar (terms/numerals.py); tests/vectors/numerals.json checks both.
  */
 export function parseNumber(raw: string, options: { integer?: boolean } = {}): Parsed {
   const integer = options.integer ?? false;
@@ -46,10 +45,10 @@ export function parseNumber(raw: string, options: { integer?: boolean } = {}): P
   return { ok: true, value: value + 0 }; // no negative zero
 }
 
-/** A number without a fraction bar, NaN for none; what can be read in two ways is refused before anything is read. */
+/** Parse a number without a fraction bar; NaN if invalid. Ambiguous text is rejected first. */
 function readPart(text: string, integer: boolean): number | Parsed {
   const mark = GROUPS.exec(text)?.[1];
-  if (mark !== undefined && (mark === "," || integer || TYPED_GROUP.test(text))) return bad(twoWays(text, mark, integer));
+  if (mark !== undefined && (mark === "," || integer || TYPED_GROUP.test(text))) return bad(explainAmbiguity(text, mark, integer));
   if (text.includes(",")) return bad("must be written without a comma: a point begins the decimals, spaces group digits");
   const grouped = GROUPED.exec(text);
   const joined = grouped ? `${grouped[1]}${grouped[2]!.replace(new RegExp(GAP, "g"), "")}${grouped[3] ?? ""}` : text;
@@ -59,8 +58,8 @@ function readPart(text: string, integer: boolean): number | Parsed {
   return Number(joined);
 }
 
-/** The two readings of one mark, to choose from; several marks can only group digits. */
-function twoWays(text: string, mark: string, integer: boolean): string {
+/** Return an error with both readings of one separator; several separators can only group digits. */
+function explainAmbiguity(text: string, mark: string, integer: boolean): string {
   const joined = text.replaceAll(mark, "");
   const rule = `must be written without “${mark}”, which can group digits or begin decimals: write ${joined}`;
   if (joined.length + 1 < text.length) return rule;
@@ -68,7 +67,7 @@ function twoWays(text: string, mark: string, integer: boolean): string {
   return integer && decimals.includes(".") ? rule : `${rule} or ${decimals}`;
 }
 
-/** A power of ten that survives copying: 10⁻⁶. */
+/** Format a power of ten: 10⁻⁶. */
 export function power10(exponent: number): string {
   const sign = exponent < 0 ? "⁻" : "";
   return `10${sign}${[...String(Math.abs(exponent))].map((d) => SUPERSCRIPT[Number(d)]).join("")}`;
@@ -76,7 +75,7 @@ export function power10(exponent: number): string {
 
 export type Bound = "near" | "up" | "down";
 
-/** Rounds to significant digits; an upper bound is rounded up and a lower bound down, so that what is read is true. */
+/** Round to significant digits: upper bounds up and lower bounds down, so the displayed bound holds. */
 export function roundTo(value: number, digits: number, bound: Bound): number {
   if (value === 0 || !Number.isFinite(value)) return value;
   const nearest = Number(value.toPrecision(digits));
@@ -87,7 +86,7 @@ export function roundTo(value: number, digits: number, bound: Bound): number {
   return nearest;
 }
 
-/** Shows a number with sensible digits: 0.5621, 12 345, 2.5 × 10⁻⁷, ∞. */
+/** Format a number: 0.5621, 12 345, 2.5 × 10⁻⁷, ∞. */
 export function show(value: number | null | undefined, digits = 4, bound: Bound = "near"): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -105,7 +104,7 @@ export function show(value: number | null | undefined, digits = 4, bound: Bound 
   return group(text.includes(".") ? text.replace(/\.?0+$/, "") : text).replace("-", "−");
 }
 
-/** A whole number with every digit, in groups of three. */
+/** Format an integer with all digits, in groups of three. */
 export const showInteger = (value: number): string => group(value.toFixed(0)).replace("-", "−");
 
 export function showPercent(value: number, digits = 3, bound: Bound = "near"): string {
@@ -118,7 +117,7 @@ function group(text: string): string {
   return rest === undefined ? grouped : `${grouped}.${rest}`;
 }
 
-/** An exact decimal amount, digit for digit: 0.00001 becomes 10⁻⁵, 0.0000012 becomes 1.2 × 10⁻⁶, 3.9992 stays. */
+/** Format an exact decimal amount: 0.00001 becomes 10⁻⁵, 0.0000012 becomes 1.2 × 10⁻⁶, 3.9992 stays. */
 export function showAmount(text: string): string {
   const small = /^0\.(000+)([1-9]\d*)$/.exec(text);
   if (!small) return group(text);
@@ -127,7 +126,7 @@ export function showAmount(text: string): string {
   return first === "1" && rest === "" ? scale : `${first}${rest && `.${rest}`} × ${scale}`;
 }
 
-/** Typesets the numbers in a sentence: 1e-06 becomes 10⁻⁶, 2.5e-07 becomes 2.5 × 10⁻⁷. */
+/** Typeset the numbers in a sentence: 1e-06 becomes 10⁻⁶, 2.5e-07 becomes 2.5 × 10⁻⁷. */
 export function typeset(sentence: string): string {
   return sentence.replace(/(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)(?!\w)/g, (_, mantissa: string, exponent: string) => {
     const scale = power10(Number(exponent));

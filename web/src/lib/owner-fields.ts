@@ -1,4 +1,4 @@
-// What the owner of a calculation says in its record.
+// The owner's fields of a calculation record.
 
 import type { FileReferenceModel } from "./openapi";
 
@@ -11,5 +11,5 @@ export const EMPTY: OwnerFieldValues = { delta_reason: null, references: [] };
 
 export const isSha256 = (text: string): boolean => /^[0-9a-f]{64}$/i.test(text.trim());
 
-/** Whether a record can carry what is said: every reference has a name and a hash. */
+/** Whether every reference has a name and a valid hash. */
 export const isComplete = (values: OwnerFieldValues): boolean => values.references.every((one) => one.name.trim() !== "" && isSha256(one.sha256));

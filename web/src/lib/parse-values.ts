@@ -1,4 +1,4 @@
-// From a form's values to a typed question: every value is looked at, none is believed.
+// Convert a form's values to a typed request, checking the type of each.
 
 import type { Value } from "./form";
 

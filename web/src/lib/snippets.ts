@@ -1,8 +1,8 @@
-// What other pages paste to show a calculator, and the message by which a frame tells how high it is.
+// Snippets that embed a calculator in other pages, and the message with a frame's height.
 
 import type { FieldSpec, Raw } from "./form";
 
-/** Sent by a frame to the page around it; it holds nothing but a number. */
+/** Sent by a frame to the embedding page; holds only a number. */
 export interface HeightMessage {
   epsilog: "height";
   v: 1;
@@ -11,7 +11,7 @@ export interface HeightMessage {
 
 const escape = (text: string): string => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
 
-/** Every value, defaults too, so that the snippet keeps its meaning; and each blank that is not a default. */
+/** Return the custom element with every value, defaults included, and each blank that is not a default. */
 export function elementSnippet(origin: string, name: string, specs: readonly FieldSpec[], raw: Raw): string {
   const attributes = specs
     .filter((spec) => (raw[spec.name] ?? spec.initial) !== "" || spec.initial !== "")
@@ -22,13 +22,13 @@ export function elementSnippet(origin: string, name: string, specs: readonly Fie
 
 const quoteForShell = (text: string): string => (/^[\w.,+=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
-/** The command that writes the calculator as one file with the values that stand here. */
+/** Return the command that writes the calculator to one file, with the form's values. */
 export function fileSnippet(name: string, specs: readonly FieldSpec[], raw: Raw): string {
   const changed = specs.filter((spec) => spec.omitted !== undefined || (raw[spec.name] ?? spec.initial) !== spec.initial);
   return ["epsilog embed", name, ...changed.map((spec) => quoteForShell(`${spec.name}=${raw[spec.name]}`)), "> calculator.html"].join(" ");
 }
 
-// Runs on the page around the frame: believes only its own frames, and only a sensible number.
+// Runs on the embedding page: accepts messages from its own frames only, and limits the height.
 const FIT =
   'addEventListener("message",e=>{if(e.data?.epsilog!=="height"||!(e.data.height>0))return;' +
   'for(const f of document.querySelectorAll("iframe[data-epsilog]"))' +

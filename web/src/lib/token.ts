@@ -1,14 +1,14 @@
-// The token of whoever sits here, for a server that lets nobody in without one. It is kept in this page's memory alone:
-// not in storage, where other pages' scripts could find it, nor in an address or a cookie.
+// The user's token, for servers that require one. It stays in this page's memory: not in storage, where other scripts of
+// the origin could read it, nor in a URL or cookie.
 
 let token: string | null = null;
 
-/** Keeps a token until the page is left; blank forgets it. */
+/** Keep a token until the page is closed; a blank one clears it. */
 export function keepToken(text: string): void {
   token = text.trim() || null;
 }
 
 export const hasToken = (): boolean => token !== null;
 
-/** What a request carries. */
+/** Return the authorization header of a request. */
 export const credentials = (): Record<string, string> => (token === null ? {} : { Authorization: `Bearer ${token}` });

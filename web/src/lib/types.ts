@@ -1,4 +1,4 @@
-// The API's answers, as both engines give them, and its refusals.
+// Responses of both engines, and errors of the API.
 
 export type { EpsilonCurvePointModel as CurvePoint, FederatedResponse as FederatedAnswer, FederatedAsk, FindingModel as Finding, IntervalModel as Interval, QueryNoise as Noise, QueriesAnswer, QueriesAsk, QueryShare } from "./openapi";
 
@@ -7,7 +7,7 @@ export interface FieldError {
   message: string;
 }
 
-/** What a budget says that cannot bear a charge; amounts are decimal strings, by quantity. */
+/** Why a charge exceeds a budget; amounts are decimal strings by quantity. */
 export interface Refusal {
   scope: string;
   requested: Record<string, string>;
@@ -22,7 +22,7 @@ export interface Refusal {
   owners: string[];
 }
 
-/** A refusal in words, with the fields it names. */
+/** An error of the API, with the fields it names. */
 export class Problem extends Error {
   constructor(
     readonly title: string,

@@ -1,9 +1,9 @@
-// Every input lives in the address, under a version, so that reload, back and a shared link give the same numbers.
+// Inputs are stored in the URL with a version, so that reload, back and shared links give the same results.
 
 import type { Raw, Store } from "./form";
 
 export const VERSION = "1";
-const SETTLE = 250; // ms of quiet before the address follows the typing
+const SETTLE = 250; // ms without typing until the URL is updated
 
 export function toQuery(raw: Raw): string {
   const query = new URLSearchParams({ v: VERSION });
@@ -11,7 +11,7 @@ export function toQuery(raw: Raw): string {
   return query.toString();
 }
 
-/** Reads a query string; one of another version is not understood, and says so. */
+/** Read a query string; one of another version is ignored and reported. */
 export function fromQuery(search: string): { raw: Raw; foreign: string | null } {
   const query = new URLSearchParams(search);
   const version = query.get("v");
@@ -28,11 +28,11 @@ export function urlStore(): Store {
     read: () => fromQuery(location.search).raw,
     write(raw, commit) {
       clearTimeout(timer);
-      const search = `?${toQuery({ ...fromQuery(location.search).raw, ...raw })}`; // a page may have several forms
+      const search = `?${toQuery({ ...fromQuery(location.search).raw, ...raw })}`; // a page can have several forms
       const put = (): void => {
         if (location.pathname !== here) return;
         if (commit && search !== committed) {
-          // the entry left behind keeps what it was committed with, so that "back" undoes one change
+          // the previous history entry keeps its committed values, so that "back" undoes one change
           history.replaceState(null, "", here + committed);
           history.pushState(null, "", here + search);
           committed = search;

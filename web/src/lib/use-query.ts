@@ -1,11 +1,11 @@
-// Asking while typing: debounced, stale answers dropped, failures kept apart from numbers.
+// Query the engine while the user types: debounced, stale answers dropped, failures separate from results.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./types";
 
-export interface Answer<Q, A> {
+export interface QueryState<Q, A> {
   answer: A | null;
-  of: Q | null; // the question that it answers: until the next answer is there, not the one last asked
+  of: Q | null; // the request of this answer, which may be older than the last one sent
   busy: boolean;
   problem: Problem | null;
   retry(): void;
@@ -13,13 +13,13 @@ export interface Answer<Q, A> {
 
 const IDLE = { answer: null, of: null, busy: false, problem: null };
 
-/** Asks whenever `ask` changes. A null ask (a form that is wrong) clears the answer: no number outlives its inputs. */
+/** Send `ask` whenever it changes. Null (an invalid form) clears the answer, so no result outlives its inputs. */
 export function useQuery<Q, A>(
   ask: Q | null,
   run: (ask: Q, signal: AbortSignal) => Promise<A>,
   options: { delay?: number; onProblem?: (problem: Problem) => void } = {},
-): Answer<Q, A> {
-  const [state, setState] = useState<Omit<Answer<Q, A>, "retry">>({
+): QueryState<Q, A> {
+  const [state, setState] = useState<Omit<QueryState<Q, A>, "retry">>({
     answer: null,
     of: null,
     busy: ask !== null,
@@ -53,17 +53,17 @@ export function useQuery<Q, A>(
       clearTimeout(timer);
       stop.abort();
     };
-    // the key stands for `ask`
+    // `key` identifies `ask`
   }, [key, attempt]);
-  const same = key !== null && state.of !== null && key === JSON.stringify(state.of); // typed otherwise, and meant the same
-  const visible = key === null ? IDLE : state; // a number goes with the keystroke that makes the form wrong, not after it
+  const same = key !== null && state.of !== null && key === JSON.stringify(state.of); // another spelling of the same values
+  const visible = key === null ? IDLE : state; // the result disappears with the keystroke that makes the form invalid
   return { ...visible, of: same ? ask : visible.of, retry: () => setAttempt((n) => n + 1) };
 }
 
-/** Told which part of a page has its first answer. */
+/** Called when a part of a page has its first answer. */
 export type Ready = (part: string) => void;
 
-/** Says that a part has its first answer, or why it has none: a page of several parts is shown once all have. */
+/** Report that a part has its first answer or failure; a page of several parts appears once all have. */
 export function useReady(part: string, found: { answer: unknown; problem: Problem | null }, ready: Ready): void {
   const met = found.answer !== null || found.problem !== null;
   useEffect(() => {
@@ -72,16 +72,16 @@ export function useReady(part: string, found: { answer: unknown; problem: Proble
 }
 
 /**
- * Two answers to one question: the quick one is shown at once, with its looser bound, until the sharp one is there.
- * `settled` says that what is shown is sharp, `refining` that it is the quick one. When the sharp one fails, nothing is shown beside the failure.
+ * Query two engines: the quick one's looser bound is shown until the precise one's arrives. `settled` means that the
+ * precise bound is shown, `refining` the quick one. If the precise query fails, only the failure is shown.
  */
 export function useRefinedQuery<Q, A>(
   ask: Q | null,
-  sharp: (ask: Q, signal: AbortSignal) => Promise<A>,
+  precise: (ask: Q, signal: AbortSignal) => Promise<A>,
   quick: (ask: Q, signal: AbortSignal) => Promise<A>,
   options: { delay?: number; onProblem?: (problem: Problem) => void },
-): Answer<Q, A> & { settled: boolean; refining: boolean } {
-  const main = useQuery(ask, sharp, options);
+): QueryState<Q, A> & { settled: boolean; refining: boolean } {
+  const main = useQuery(ask, precise, options);
   const first = useQuery(ask, quick, { delay: 0 });
   const settled = main.answer !== null && !main.busy;
   const best = main.busy && !first.busy && first.answer !== null ? first : main;

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 
-/** Keeps a form in sight beside its results: a tall one goes up until its end is seen, and then stays. */
+/** Keep a form visible next to its results: a tall form scrolls until its end is visible, and then stays. */
 export function useStickyTop<E extends HTMLElement>() {
   const place = useRef<E>(null);
   useEffect(() => {

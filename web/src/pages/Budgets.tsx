@@ -12,7 +12,7 @@ import { show, showAmount, showInteger } from "../lib/numbers";
 
 interface Cycle {
   scope: string;
-  key: string | null; // null: what was paid for the blocks of a partition
+  key: string | null; // null: the charge for all blocks of a partition
   time: string;
   amount: Amounts;
   cumulative: Amounts;
@@ -35,17 +35,17 @@ const shares = (budget: Budget): { unit: string; cap: number; spent: number; res
   return { unit, cap: of(budget.caps), spent: of(budget.spent), reserved: of(budget.reserved), left: of(budget.available) };
 };
 
-/** All budgets at a glance, and the one that was picked at length. */
+/** All budgets, with details of the selected one. */
 export function Budgets({ budgets, entries, ready }: { budgets: Budget[]; entries: number; ready: Ready }) {
-  const [scope, pick] = useState(budgets[0]!.scope);
-  const picked = budgets.find((each) => each.scope === scope) ?? budgets[0]!;
+  const [scope, select] = useState(budgets[0]!.scope);
+  const selected = budgets.find((each) => each.scope === scope) ?? budgets[0]!;
   return (
     <>
       <Card title="Budgets">
         <ul class="budgets">
           {budgets.map((each) => (
             <li key={each.scope}>
-              <button type="button" aria-pressed={each === picked} onClick={() => pick(each.scope)}>
+              <button type="button" aria-pressed={each === selected} onClick={() => select(each.scope)}>
                 <Name budget={each} />
                 <Bar budget={each} />
                 <span class="left">{each.partition === null ? <Available budget={each} /> : <Blocks budget={each} />}</span>
@@ -54,10 +54,10 @@ export function Budgets({ budgets, entries, ready }: { budgets: Budget[]; entrie
           ))}
         </ul>
         <p class="key">
-          <span class="swatch spent" /> spent, for ever <span class="swatch promised" /> reserved
+          <span class="swatch spent" /> spent (permanent) <span class="swatch promised" /> reserved
         </p>
       </Card>
-      <BudgetDetail key={picked.scope} budget={picked} entries={entries} ready={ready} />
+      <BudgetDetail key={selected.scope} budget={selected} entries={entries} ready={ready} />
     </>
   );
 }
@@ -79,7 +79,7 @@ function Available({ budget }: { budget: Budget }) {
       <b>
         {symbolOf(unit)} {show(left, 4, "down")}
       </b>{" "}
-      left of {show(cap, 4, "down")}
+      available of {show(cap, 4, "down")}
     </>
   );
 }
@@ -95,7 +95,7 @@ function Blocks({ budget }: { budget: Budget }) {
 
 function Bar({ budget }: { budget: Budget }) {
   const { cap, spent, reserved } = shares(budget);
-  if (budget.partition !== null) return <span />; // what is charged in a block counts there alone
+  if (budget.partition !== null) return <span />; // a charge in a block counts in that block only
   const part = (x: number): number => (cap > 0 ? Math.min(100, (100 * x) / cap) : 0);
   return (
     <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${show(part(spent), 3, "up")}% spent, ${show(part(reserved), 3, "up")}% reserved`}>
@@ -117,13 +117,13 @@ function BudgetDetail({ budget, entries, ready }: { budget: Budget; entries: num
       <p class="headroom">
         {budget.partition === null ? <Available budget={budget} /> : <Blocks budget={budget} />}
         {budget.partition === null && shares(budget).reserved > 0 && `, with ${symbolOf(shares(budget).unit)} ${show(shares(budget).reserved, 4, "up")} reserved`}.
-        {budget.partition !== null && " What is charged in a block counts there alone; the budgets above have paid for one."}
+        {budget.partition !== null && " A charge in a block counts in that block only; the budgets above were charged for one block."}
       </p>
       {found.problem && <ErrorNotice problem={found.problem} retry={found.retry} />}
       {found.answer && found.answer.cycles.length > 0 && <History budget={budget} cycles={found.answer.cycles} />}
-      {found.answer && found.answer.cycles.length === 0 && <p class="empty">Nothing has been started under this budget.</p>}
+      {found.answer && found.answer.cycles.length === 0 && <p class="empty">No charge has started under this budget.</p>}
       <details class="part exact">
-        <summary>To the last digit, and why these sums hold</summary>
+        <summary>Exact amounts and composition rule</summary>
         <Table
           caption={`Balance of ${scope}`}
           columns={[{ title: "amount" }, ...quantities.map((each) => ({ title: symbolOf(each), number: true }))]}
@@ -131,15 +131,15 @@ function BudgetDetail({ budget, entries, ready }: { budget: Budget; entries: num
         />
         <p class="method">
           {budget.kind}, {budget.relation.replaceAll("-", " ")}
-          {budget.privacy_unit && `, per ${budget.privacy_unit}`}. {budget.promise && `The cap keeps (ε ${budget.promise.epsilon}, δ ${budget.promise.delta}). `}
-          By {budget.theorem}
+          {budget.privacy_unit && `, per ${budget.privacy_unit}`}. {budget.promise && `The cap guarantees (ε ${budget.promise.epsilon}, δ ${budget.promise.delta}). `}
+          Composition: {budget.theorem}
         </p>
       </details>
     </Card>
   );
 }
 
-/** Whether a charge is in a block that was paid for above it. */
+/** Whether a charge is covered by its partition's charge. */
 const isCoveredByPartition = (cycle: Cycle): boolean => cycle.key !== null && Object.values(cycle.amount).every((amount) => Number(amount) === 0);
 
 function History({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] }) {
@@ -157,40 +157,40 @@ function History({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] 
   return (
     <>
       {budget.partition === null && <BurnDown unit={unit} cap={cap} left={left + reserved} cycles={cycles} />}
-      <Plot title={`${sign} of each release${some}, charged when it starts and never given back`} x={{ title: "release", whole: true }} y={{ title: sign }} series={series} />
+      <Plot title={`${sign} of each release${some}, charged permanently when it starts`} x={{ title: "release", whole: true }} y={{ title: sign }} series={series} />
       <Spenders cycles={cycles} unit={unit} some={some} />
       <Table
         caption={`Releases${some}, newest first`}
         prose
         columns={[{ title: "release" }, { title: "scope" }, { title: "started (UTC)", tight: true }, { title: "cost" }, { title: "cumulative" }]}
-        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, c.scope, minute(c.time), isCoveredByPartition(c) ? "paid by its partition" : formatAmounts(c.amount), formatAmounts(c.cumulative)]).toReversed().slice(0, LISTED)}
+        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, c.scope, minute(c.time), isCoveredByPartition(c) ? "covered by its partition" : formatAmounts(c.amount), formatAmounts(c.cumulative)]).toReversed().slice(0, LISTED)}
       />
     </>
   );
 }
 
-/** What was left over time, under today's cap, and how long it lasts if spending goes on so. */
+/** The available amount over time under today's cap, with a forecast at the recent rate. */
 function BurnDown({ unit, cap, left, cycles }: { unit: string; cap: number; left: number; cycles: readonly Cycle[] }) {
   const now = Date.now();
   const day = (time: string): number => Math.min(0, (Date.parse(time) - now) / DAY);
   const of = (amounts: Amounts): number => Number(amounts[unit]);
   const seen = forecast(cycles.map((c) => ({ day: day(c.time), amount: of(c.amount) })), left);
   const first = day(cycles[0]!.time);
-  if (first > -1) return null; // all of it within a day
+  if (first > -1) return null; // all within a day
   const series: Series[] = [
-    { name: "left", look: "step", ends: true, points: [[first, cap - of(cycles[0]!.cumulative) + of(cycles[0]!.amount)], ...cycles.map((c) => [day(c.time), cap - of(c.cumulative)] as const), [0, left]] },
+    { name: "available", look: "step", ends: true, points: [[first, cap - of(cycles[0]!.cumulative) + of(cycles[0]!.amount)], ...cycles.map((c) => [day(c.time), cap - of(c.cumulative)] as const), [0, left]] },
   ];
   const days = seen && Math.min(seen.days, Math.max(90, -first));
-  if (seen && days !== null && days > 0) series.push({ name: "if it goes on so", look: "estimate", points: [[0, left], [days, left * (1 - days / seen.days)]] });
+  if (seen && days !== null && days > 0) series.push({ name: "forecast", look: "estimate", points: [[0, left], [days, left * (1 - days / seen.days)]] });
   return (
     <>
-      <Plot title={`${symbolOf(unit)} that was left, under today's cap`} x={{ title: "days from now", tight: true }} y={{ title: symbolOf(unit) }} series={series} />
+      <Plot title={`Available ${symbolOf(unit)} under today's cap`} x={{ title: "days from now", tight: true }} y={{ title: symbolOf(unit) }} series={series} />
       <p class="method">
-        {seen === null && "Too little was spent in the last 30 days to say how long it lasts."}
+        {seen === null && "Too little was spent in the last 30 days for a forecast."}
         {seen !== null &&
           (left <= 0
-            ? "Nothing is left."
-            : `In the last ${showInteger(Math.round(seen.window))} days ${symbolOf(unit)} ${show(seen.spent, 4, "up")} was spent. At that pace the budget is used up about ${dayAfter(now, seen.days)}: an estimate, and nothing that the ledger holds anybody to.`)}
+            ? "The budget is used up."
+            : `${symbolOf(unit)} ${show(seen.spent, 4, "up")} was spent in the last ${showInteger(Math.round(seen.window))} days. At this rate the budget is used up around ${dayAfter(now, seen.days)} (an estimate).`)}
       </p>
     </>
   );
@@ -208,5 +208,5 @@ function Spenders({ cycles, unit, some }: { cycles: readonly Cycle[]; unit: stri
   const sum = (part: 0 | 1): number => others.reduce((total, [, each]) => total + each[part], 0);
   if (others.length > 0) ranked.push([`${others.length} others`, [sum(0), sum(1)]]);
   const rows = ranked.map(([scope, [releases, amount]]) => [scope, showInteger(releases), show(amount, 4, "up")]);
-  return <Table caption={`Who spent it${some && `, of${some.slice(1)} releases`}`} columns={[{ title: "scope" }, { title: "releases", number: true }, { title: symbolOf(unit), number: true }]} rows={rows} />;
+  return <Table caption={`Spending by scope${some && `, of${some.slice(1)} releases`}`} columns={[{ title: "scope" }, { title: "releases", number: true }, { title: symbolOf(unit), number: true }]} rows={rows} />;
 }

@@ -1,4 +1,4 @@
-// Two releases side by side: of two epsilons the smaller one can be the weaker promise, and curves say where.
+// Compare two releases: the one with the smaller epsilon can protect less, and their curves show where.
 
 import type { Ref } from "preact";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
@@ -47,18 +47,18 @@ const side = (name: Side, parameter: string, sampled: string): FieldSpec[] => [
   { name: `${name}_mechanism`, label: "Mechanism", kind: "choice", initial: "gaussian", choices: MECHANISMS },
   { name: `${name}_parameter`, label: "Parameter", kind: "real", initial: parameter, min: 0 },
   { name: `${name}_second`, label: "δ, or categories", kind: "real", initial: "", optional: true, min: 0 },
-  { name: `${name}_sampled`, label: "Sampled with chance", kind: "real", initial: sampled, optional: true, min: 0, max: 1, hint: "blank: all take part" },
-  { name: `${name}_count`, label: "Times", kind: "integer", initial: "1", min: 1 },
+  { name: `${name}_sampled`, label: "Sampling probability", kind: "real", initial: sampled, optional: true, min: 0, max: 1, hint: "blank: no sampling" },
+  { name: `${name}_count`, label: "Count", kind: "integer", initial: "1", min: 1 },
 ];
 
 const SPECS: readonly FieldSpec[] = [
   ...side("first", "0.85", ""),
   ...side("second", "0.3", "0.001"),
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, hint: "at which ε is told" },
-  { name: "fpr", label: "False alarms", kind: "real", initial: "0.01", exclusiveMin: 0, exclusiveMax: 1, hint: "that the attacker allows, as a share" },
+  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, hint: "at which ε is compared" },
+  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", exclusiveMin: 0, exclusiveMax: 1, hint: "allowed to the attacker, in (0, 1)" },
   {
     name: "relation",
-    label: "Neighbouring relation",
+    label: "Neighboring relation",
     kind: "choice",
     initial: "add-or-remove-one",
     choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
@@ -71,7 +71,7 @@ const SAMPLED = ["gaussian", "laplace"];
 function partOf(values: Values, name: Side): Part {
   const of = <T,>(field: string): T => values[`${name}_${field}`] as T;
   const mechanism = of<Part["mechanism"]>("mechanism");
-  // what is not shown for a mechanism is not sent, either
+  // fields hidden for a mechanism are not sent
   return { mechanism, parameter: of("parameter"), second: PAIRED.includes(mechanism) ? of("second") : null, sampling_probability: (SAMPLED.includes(mechanism) ? of<number | null>("sampled") : null) ?? 1, count: of("count") };
 }
 
@@ -85,7 +85,7 @@ function readCompareAsk(values: Values): CompareAsk {
   };
 }
 
-/** An error of the server at the field where its value was typed. */
+/** Map an error of the server to the field of the form. */
 const here = ({ field, message }: FieldError): FieldError => ({
   field: field?.replace(/^(first|second)\.(\w+)/, (_, side: string, name: string) => `${side}_${name === "sampling_probability" ? "sampled" : name}`) ?? null,
   message,
@@ -96,7 +96,7 @@ function Release({ form, name }: { form: Form; name: Side }) {
   const labeled = { ...form, specs: form.specs.map((spec) => (spec.name === `${name}_parameter` ? { ...spec, hint: PARAMETERS[mechanism] ?? "" } : spec)) };
   return (
     <fieldset>
-      <legend>The {name}</legend>
+      <legend>{name === "first" ? "First" : "Second"} release</legend>
       <Field form={form} name={`${name}_mechanism`} />
       <div class="pair">
         <Field form={labeled} name={`${name}_parameter`} />
@@ -116,7 +116,7 @@ export function Compare() {
   const waits = answered.busy || (answered.answer !== null && answered.of !== ask);
   const rough = useMemo(() => ask && computeBounds(ask), [ask]);
   const text = useRef<HTMLDivElement>(null);
-  const height = useRef(0); // of the longest verdict so far: so much place is kept for the next
+  const height = useRef(0); // of the longest result so far: kept for the next one
   useLayoutEffect(() => {
     if (text.current) height.current = Math.max(height.current, text.current.offsetHeight);
   });
@@ -129,7 +129,7 @@ export function Compare() {
           ))}
         </div>
         <fieldset>
-          <legend>Where to look</legend>
+          <legend>Comparison</legend>
           <div class="pair">
             <Field form={form} name="delta" />
             <Field form={form} name="fpr" />
@@ -140,7 +140,7 @@ export function Compare() {
       <div class={answered.busy ? "compared busy" : "compared"} aria-busy={answered.busy}>
         {ask === null && (
           <Card>
-            <p class="empty">Correct the marked fields, and the curves come back.</p>
+            <p class="empty">Correct the marked fields to update the results.</p>
           </Card>
         )}
         {answered.problem && <ErrorNotice problem={answered.problem} retry={answered.retry} />}
@@ -149,7 +149,7 @@ export function Compare() {
         ) : answered.answer && answered.of ? (
           <ComparisonResult answer={answered.answer} of={answered.of} text={text} height={height.current} />
         ) : (
-          answered.busy && <p class="empty">Working out both curves; this may take some seconds…</p>
+          answered.busy && <p class="empty">Computing both curves; this can take several seconds…</p>
         )}
       </div>
       <div class="buttons">
@@ -159,19 +159,19 @@ export function Compare() {
   );
 }
 
-const DELTAS = [0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10]; // those of the server
+const DELTAS = [0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10]; // as on the server
 const FPRS = [1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3];
-const SHARES = [...Array.from({ length: 20 }, (_, i) => i / 16), 1.4, 1.7]; // of the epsilon at one in a thousand
+const SHARES = [...Array.from({ length: 20 }, (_, i) => i / 16), 1.4, 1.7]; // of the epsilon at delta 1e-3
 
 type Line = readonly (readonly [at: number, most: number])[];
 
-/** Upper bounds of both, as drawn. */
+/** Upper bounds of both releases. */
 interface Curves {
   epsilons: Record<Side, Line>;
   rates: Record<Side, Line>;
 }
 
-/** What the browser says by itself; null where it has no bound for one of the two. */
+/** Return the browser's own bounds; null if it has none for one of the two. */
 function computeBounds(ask: CompareAsk): Curves | null {
   const [first, second] = SIDES.map((name) => releaseOf(ask[name], ask.relation ?? "add-or-remove-one"));
   if (!first || !second) return null;
@@ -187,16 +187,16 @@ function computeBounds(ask: CompareAsk): Curves | null {
 }
 
 const upper = (rows: readonly PointComparisonModel[], name: Side): Line => rows.map((row) => [row.at, Number(row[name].upper)] as const);
-const better = (row: PointComparisonModel): string => (row.better === "open" ? "not decided" : `the ${row.better}`);
+const better = (row: PointComparisonModel): string => (row.better === "open" ? "undecided" : `the ${row.better}`);
 const at = (line: Line, where: number): number => line.find(([x]) => x === where)![1];
 
-/** Upper bounds alone do not say which of two curves is the higher: no word on that before the server's. */
+/** The browser's upper bounds. They do not show which curve is higher: that needs the server's lower bounds. */
 function BrowserBounds({ curves, of, height }: { curves: Curves; of: CompareAsk; height: number }) {
   return (
     <>
       <Card>
         <div class="ruling" style={{ minHeight: height ? `${height}px` : undefined }}>
-          <p class="empty">Upper bounds, by this browser. Which of the two is weaker takes lower bounds as well: the server is working them out.</p>
+          <p class="empty">Upper bounds, by this browser. The server is computing the lower bounds that show which release is weaker.</p>
         </div>
         <div class="two">
           {SIDES.map((name) => (
@@ -204,8 +204,8 @@ function BrowserBounds({ curves, of, height }: { curves: Curves; of: CompareAsk;
               <h3>The {name}</h3>
               <dl class="stats">
                 <Stat label={`ε at δ = ${show(of.delta)}`}>≤ {show(at(curves.epsilons[name], of.delta), 4, "up")}</Stat>
-                <Stat label={`Found at ${showPercent(of.fpr!)} false alarms`}>≤ {show(100 * at(curves.rates[name], of.fpr!), 3, "up")}%</Stat>
-                <Stat label="μ of Gaussian DP, about">…</Stat>
+                <Stat label={`TPR at an FPR of ${showPercent(of.fpr!)}`}>≤ {show(100 * at(curves.rates[name], of.fpr!), 3, "up")}%</Stat>
+                <Stat label="μ of Gaussian DP (estimate)">…</Stat>
               </dl>
             </section>
           ))}
@@ -219,9 +219,9 @@ function BrowserBounds({ curves, of, height }: { curves: Curves; of: CompareAsk;
 function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: string }) {
   return (
     <div class="two">
-      <Card title="ε, by how rare a failure may be">
+      <Card title="ε by δ">
         <Plot
-          title={`Upper bounds of ε over δ, ${by}; lower is better`}
+          title={`Upper bounds on ε by δ, ${by}; lower is better`}
           x={{ title: "δ", log: true }}
           y={{ title: "ε" }}
           series={[
@@ -230,20 +230,20 @@ function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: strin
           ]}
         />
       </Card>
-      <Card title="What the best attack finds">
+      <Card title="The best attack">
         {rates.first.length > 0 ? (
           <Plot
-            title={`Found, at most, over false alarms, ${by}; lower is better`}
-            x={{ title: "false alarms", log: true }}
-            y={{ title: "found", log: true }}
+            title={`Largest TPR by FPR, ${by}; lower is better`}
+            x={{ title: "FPR", log: true }}
+            y={{ title: "TPR", log: true }}
             series={[
               { name: "first", look: "claim", points: rates.first },
               { name: "second", look: "second", points: rates.second },
-              { name: "a coin", look: "reference", points: rates.first.map(([rate]) => [rate, rate] as const) },
+              { name: "random guess", look: "reference", points: rates.first.map(([rate]) => [rate, rate] as const) },
             ]}
           />
         ) : (
-          <p class="empty">No attack on such releases has a proven price.</p>
+          <p class="empty">No proven bound on attacks covers these releases.</p>
         )}
       </Card>
     </div>
@@ -271,15 +271,15 @@ function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResp
             <section key={name} aria-label={`The ${name}`}>
               <h3>The {name}</h3>
               <dl class="stats">
-                <Stat label={`ε at δ = ${show(of.delta)}`} note={atDelta.better === name ? "the smaller" : undefined}>
+                <Stat label={`ε at δ = ${show(of.delta)}`} note={atDelta.better === name ? "smaller" : undefined}>
                   ≤ {show(Number(atDelta[name].upper), 4, "up")}
                 </Stat>
                 {attack && (
-                  <Stat label={`Found at ${showPercent(of.fpr)} false alarms`} note={attack.better === name ? "the smaller" : undefined}>
+                  <Stat label={`TPR at an FPR of ${showPercent(of.fpr)}`} note={attack.better === name ? "smaller" : undefined}>
                     ≤ {show(100 * Number(attack[name].upper), 3, "up")}%
                   </Stat>
                 )}
-                <Stat label="μ of Gaussian DP, about" note={offBy(fits[name])}>
+                <Stat label="μ of Gaussian DP (estimate)" note={offBy(fits[name])}>
                   {fits[name] ? show(Number(fits[name].mu), 4, "up") : "none"}
                 </Stat>
               </dl>
@@ -289,17 +289,17 @@ function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResp
         <LiveRegion text={answer.says.map(sentence).join(" ")} />
       </Card>
       <Charts curves={{ epsilons: both(answer.deltas.toReversed()), rates: both(answer.fprs) }} by="certified at the dots" />
-      <Card title="Which is weaker where">
+      <Card title="Weaker release by point">
         <p>
-          Anywhere on the curves the first is easier to attack by at most {points(answer.first_excess)}, the second by at most {points(answer.second_excess)}, in what is
-          found and in false alarms.
+          Over all points of the trade-off curves, the first is easier to attack by at most {points(answer.first_excess)} and the second by at most{" "}
+          {points(answer.second_excess)}, in TPR and FPR.
         </p>
         <Table
-          caption="“Better” is proven: the one’s upper bound is below the other’s lower bound"
-          columns={[{ title: "at" }, { title: "first", number: true }, { title: "second", number: true }, { title: "better" }]}
+          caption="“Better” is proven: one upper bound is below the other lower bound"
+          columns={[{ title: "point" }, { title: "first", number: true }, { title: "second", number: true }, { title: "better" }]}
           rows={[
             ...answer.deltas.map((row) => [`ε at δ = ${show(row.at)}`, ...SIDES.map((name) => `≤ ${show(Number(row[name].upper), 4, "up")}`), better(row)]),
-            ...answer.fprs.map((row) => [`found at ${showPercent(row.at)} false alarms`, ...SIDES.map((name) => `≤ ${show(100 * Number(row[name].upper), 3, "up")}%`), better(row)]),
+            ...answer.fprs.map((row) => [`TPR at an FPR of ${showPercent(row.at)}`, ...SIDES.map((name) => `≤ ${show(100 * Number(row[name].upper), 3, "up")}%`), better(row)]),
           ]}
         />
         <Assumptions lines={assumptions} />
@@ -308,10 +308,10 @@ function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResp
   );
 }
 
-const points = (share: number): string => `${show(100 * share, 2, "up")} points of a hundred`;
+const points = (share: number): string => `${show(100 * share, 2, "up")} percentage points`;
 
 function offBy(fit: GaussianDPFitModel | null): string {
-  if (!fit) return "no Gaussian comes close";
+  if (!fit) return "no Gaussian fits";
   const error = Math.max(fit.beyond, fit.regret);
   return error === 0 ? "exact" : `off by at most ${points(error)}`;
 }

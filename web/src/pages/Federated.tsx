@@ -39,7 +39,7 @@ export const FEDERATED: readonly FieldSpec[] = [
   makeField(KNOWN.delta, { label: "Failure probability", hint: `blank: ${KNOWN.delta.noneMeans}`, helpPage: "learn/epsilon-and-delta.html" }),
   makeField(KNOWN.delta_cap, { label: "Cap on δ", hint: `blank: ${KNOWN.delta_cap.noneMeans}`, helpPage: "glossary.html#term-delta" }),
   makeField(KNOWN.privacy_unit, { helpPage: "glossary.html#term-privacy-unit" }),
-  makeField(KNOWN.relation, { label: "Neighbouring relation", helpPage: "glossary.html#term-neighboring-relation" }),
+  makeField(KNOWN.relation, { label: "Neighboring relation", helpPage: "glossary.html#term-neighboring-relation" }),
   makeField(KNOWN.sampling, { label: "Sampling scheme", helpPage: "glossary.html#term-poisson-sampling" }),
   makeField(KNOWN.releases_per_period, { label: "Releases in a period", helpPage: "glossary.html#term-composition" }),
   makeField(KNOWN.without_replacement, { helpPage: "learn/clipping.html" }),
@@ -57,7 +57,7 @@ const EXAMPLES = ["1.2", "0.7"].map((noise) => ({ ...Object.fromEntries(FEDERATE
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
   if (values.sampling === "fixed-size" && values.relation !== "replace-one")
-    errors.relation = "must be “replace one” here: in a cohort of fixed size nobody can be added or removed without moving somebody else";
+    errors.relation = "must be “replace one” with fixed-size sampling, because a fixed-size cohort cannot lose or gain one unit";
   return errors;
 }
 
@@ -70,7 +70,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
   const right = Object.keys(form.errors).length === 0;
-  const answered = useRef(false); // what stands below the first answer comes with it, and stays
+  const answered = useRef(false); // parts below the first result appear with it, and stay
   if (answer || !right) answered.current = true;
 
   const inputs = (
@@ -98,7 +98,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
         <Field form={form} name="privacy_unit" when={!compact} />
       </fieldset>
       <fieldset>
-        <legend>Several records, several runs</legend>
+        <legend>Group privacy and tuning</legend>
         <Field form={form} name="group" when={!compact && engine.name === "server"} />
         <Field form={form} name="trials" when={!compact && engine.name === "server"} />
       </fieldset>
@@ -117,7 +117,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
       {answer && ask && engine.name === "server" && !compact && <Interpretation name="federated" ask={settled} cap={target} unit={ask.privacy_unit} />}
       {answer && ask && <Rounds ask={settled} engine={engine} />}
       {answer && ask && (
-        <Card title="The question turned round">
+        <Card title="Calibration">
           <div class="goal">
             <Inverse ask={settled} target={target} engine={engine} />
           </div>
@@ -125,7 +125,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
       )}
       {answer && !compact && engine.name === "server" && <Scenarios form={form} examples={EXAMPLES} read={readFederatedAsk} ask={engine.federated} name={nameOf} rows={COMPARED} />}
       {answer && compact && (
-        <Card title="What this covers, and what it does not">
+        <Card title="Limits of this bound">
           <ul class="limits">
             {answer.limits.map((limit) => (
               <li key={limit.code}>{typeset(limit.says)}</li>
@@ -133,7 +133,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
           </ul>
         </Card>
       )}
-      {!compact && answered.current && <Export name="federated" ask={answer && ask} cap={target} specs={FEDERATED} raw={form.raw} table="the rounds" csv={() => ask && void rounds(ask)} />}
+      {!compact && answered.current && <Export name="federated" ask={answer && ask} cap={target} specs={FEDERATED} raw={form.raw} table="rounds" csv={() => ask && void rounds(ask)} />}
     </Calculator>
   );
 }
@@ -142,8 +142,8 @@ const nameOf = (ask: FederatedAsk): string => `${ask.sampling.replaceAll("-", " 
 
 const COMPARED: readonly (readonly [string, (answer: FederatedAnswer) => string])[] = [
   ["ε, certified", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
-  ["what people quote", (answer) => show(answer.formula.total)],
-  ["if participation is known", (answer) => `≤ ${show(answer.unamplified.upper, 4, "up")}`],
+  ["closed form (estimate)", (answer) => show(answer.formula.total)],
+  ["unamplified", (answer) => `≤ ${show(answer.unamplified.upper, 4, "up")}`],
   ["noise on the sum", (answer) => show(answer.noise_stddev)],
 ];
 
@@ -171,7 +171,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
           <p class="beside">
             {epsilon.lower !== null && epsilon.lower > 0 ? (
               <>
-                certified: the true value lies between {show(epsilon.lower, 4, "down")} and {show(epsilon.upper, 4, "up")}
+                certified: the true value is between {show(epsilon.lower, 4, "down")} and {show(epsilon.upper, 4, "up")}
               </>
             ) : (
               <>a proven upper bound</>
@@ -194,12 +194,12 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
         <Assumptions lines={epsilon.assumptions} />
       </Card>
       <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
-      <Card title="Two formulas, two numbers">
+      <Card title="Closed form and certified bound">
         <Formulas
           quoted={
             <>
               <p class="formula">
-                q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, no bound</em>
+                q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, not a bound</em>
               </p>
               <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominates} />
             </>
@@ -207,11 +207,11 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
           proven={
             <>
               <p class="formula">
-                the ε at which E[max(0, 1 − e<sup>ε − L</sup>)] = δ: <b>≤ {show(epsilon.upper, 4, "up")}</b>
+                the ε with E[max(0, 1 − e<sup>ε − L</sup>)] = δ: <b>≤ {show(epsilon.upper, 4, "up")}</b>
               </p>
               <p>
-                L, the privacy loss, is {LOSSES[ask.sampling]}; the larger of both orders of the neighbours counts. The expectation is worked out from above
-                {epsilon.lower !== null && epsilon.lower > 0 && " and from below"}, with every rounding on the safe side. <LearnLink page="two-formulas">Why they differ</LearnLink>
+                L, the privacy loss, is {LOSSES[ask.sampling]}; the larger of both adjacency types counts. The expectation is bounded from above
+                {epsilon.lower !== null && epsilon.lower > 0 && " and below"}, with directed rounding. <LearnLink page="two-formulas">Why they differ</LearnLink>
               </p>
             </>
           }
@@ -221,17 +221,17 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
             {show(answer.sampling_probability)}
           </Stat>
           {ask.sampling === "balls-in-bins" && (
-            <Stat label="Rounds in an epoch" note={`N/m, rounded down; ${showInteger(Math.ceil(ask.rounds / Math.floor(ask.population / ask.cohort_size)))} epochs begun`}>
+            <Stat label="Rounds in an epoch" note={`N/m, rounded down; ${showInteger(Math.ceil(ask.rounds / Math.floor(ask.population / ask.cohort_size)))} epochs started`}>
               {showInteger(Math.floor(ask.population / ask.cohort_size))}
             </Stat>
           )}
           <Stat label="Noise on the sum σC" note="standard deviation">
             {show(answer.noise_stddev)}
           </Stat>
-          <Stat label="If participation is known" note="no amplification by sampling">
+          <Stat label="If participation is visible" note="no amplification by sampling">
             ε ≤ {show(answer.unamplified.upper, 4, "up")}
           </Stat>
-          <Stat label={`${showInteger(answer.releases_per_period)} ${answer.releases_per_period === 1 ? "release" : "releases"} together`} note="a period, on one population">
+          <Stat label={`${showInteger(answer.releases_per_period)} ${answer.releases_per_period === 1 ? "release" : "releases"} composed`} note="in a period, on one population">
             ε ≤ {show(answer.cumulative.upper, 4, "up")}
           </Stat>
         </dl>
@@ -243,28 +243,28 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
   );
 }
 
-/** A person's price and a sweep's, where they were asked for: the server alone works them out. */
+/** The costs of group privacy and of tuning, if requested; only the server computes them. */
 function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
   const { person, sweep } = answer;
   if (!person && !sweep) return null;
-  const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "from above only");
+  const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "upper bound only");
   const assumptions = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])].map(sentence))].filter((line) => !answer.epsilon.assumptions.map(sentence).includes(line));
   return (
-    <Card title="Several records, several runs">
+    <Card title="Group privacy and tuning">
       <dl class="stats">
         {person && (
-          <Stat label={`Who holds up to ${showInteger(answer.group ?? 1)} of these (${unit})`} note={`${sides(person)}; one alone: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
+          <Stat label={`A person with up to ${showInteger(answer.group ?? 1)} records (${unit})`} note={`${sides(person)}; one record: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
             ε ≤ {show(person.upper, 4, "up")}
           </Stat>
         )}
         {sweep && (
-          <Stat label="This sweep costs" note={`${sides(sweep.best)}; best of ${sweep.law}, ${show(sweep.expected)} runs expected`}>
+          <Stat label="Cost of tuning" note={`${sides(sweep.best)}; best of ${sweep.law}, ${show(sweep.expected)} expected runs`}>
             ε ≤ {show(sweep.best.upper, 4, "up")}
           </Stat>
         )}
         {sweep && (
-          <Stat label={`${showInteger(sweep.count)} runs, all of them shown`} note={`one run: ε ≤ ${show(sweep.one.upper, 4, "up")}`}>
-            {sweep.shown ? <>ε ≤ {show(sweep.shown.upper, 4, "up")}</> : "not priced"}
+          <Stat label={`${showInteger(sweep.count)} runs, all published`} note={`one run: ε ≤ ${show(sweep.one.upper, 4, "up")}`}>
+            {sweep.shown ? <>ε ≤ {show(sweep.shown.upper, 4, "up")}</> : "not computed"}
           </Stat>
         )}
       </dl>
@@ -273,11 +273,11 @@ function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: stri
   );
 }
 
-/** What the loss is of, by how a cohort is picked. */
+/** The privacy loss by sampling scheme. */
 const LOSSES: Record<FederatedAsk["sampling"], string> = {
-  poisson: "the sum over T rounds of the losses of a Gaussian that is sampled with probability q",
-  "fixed-size": "the sum over T rounds of the losses of a Gaussian on m of N units, drawn without replacement",
-  "balls-in-bins": "that of one hidden round in each epoch, the same one throughout, with a Gaussian on every round",
+  poisson: "the sum over T rounds of the loss of a Gaussian mechanism with sampling probability q",
+  "fixed-size": "the sum over T rounds of the loss of a Gaussian mechanism on m of N units, sampled without replacement",
+  "balls-in-bins": "the loss of one hidden round per epoch, the same in each epoch, with Gaussian noise in every round",
 };
 
 function Terms({ root, linear, dominates }: { root: number; linear: number; dominates: string }) {
@@ -305,7 +305,7 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
       curve.answer!.flatMap((p) => (f(p) === null ? [] : [[p.rounds, f(p)!] as const]));
     const lower = of((p) => p.lower);
     const known = lower.some(([, y]) => y > 0);
-    const stairs = ask?.sampling === "balls-in-bins"; // a round costs nothing until it begins an epoch
+    const stairs = ask?.sampling === "balls-in-bins"; // cost rises only when an epoch starts
     return [
       { name: "certified upper bound", look: "claim" as const, points: of((p) => p.upper), stairs },
       ...(known ? [{ name: "certified lower bound", look: "lower" as const, points: lower }] : []),
@@ -316,12 +316,12 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
   if (series && series !== latest) setLatest(series);
   const visible = series ?? latest;
   return (
-    <Card title="As the rounds go by">
+    <Card title="Epsilon by round">
       {curve.problem && <ErrorNotice problem={curve.problem} retry={curve.retry} />}
       {visible ? (
-        <Plot title="Epsilon after each number of rounds, worked out at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={visible} band={visible.length === 3 && !("stairs" in visible[0]! && visible[0].stairs) ? [0, 1] : null} />
+        <Plot title="Epsilon by number of rounds, computed at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={visible} band={visible.length === 3 && !("stairs" in visible[0]! && visible[0].stairs) ? [0, 1] : null} />
       ) : (
-        <p class="empty">{curve.busy || !ask ? "Drawing…" : ""}</p>
+        <p class="empty">{curve.busy || !ask ? "Computing…" : ""}</p>
       )}
     </Card>
   );
@@ -333,13 +333,13 @@ function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: nu
   const epochsOnly = ask?.sampling === "balls-in-bins";
   const rounds = useQuery(goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
   const fresh = (found: { of: typeof goal }): boolean => found.of !== null && found.of.ask === ask && found.of.target === target;
-  if (target === null) return <p class="empty">Give a target to see which noise and how many rounds meet it.</p>;
+  if (target === null) return <p class="empty">Enter a target to calibrate noise and rounds.</p>;
   return (
     <dl class="stats">
-      <Stat label={`Least noise for ε ≤ ${show(target)}`} note={ask ? `with ${showInteger(ask.rounds)} rounds` : ""}>
+      <Stat label={`Smallest noise for ε ≤ ${show(target)}`} note={ask ? `with ${showInteger(ask.rounds)} rounds` : ""}>
         {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null || !fresh(noise) ? "…" : <>σ = {show(noise.answer, 4, "up")}</>}
       </Stat>
-      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}${epochsOnly ? ", in whole epochs" : ""}` : ""}>
+      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}${epochsOnly ? ", in full epochs" : ""}` : ""}>
         {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showInteger(rounds.answer)}
       </Stat>
     </dl>

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Card as Panel } from "../components/Card";
 import { Copy } from "../components/Copy";
 import { fromQuery, toQuery } from "../lib/url-state";
-import type { Mark, Name, Outcome, Shift, Waiting } from "../lib/game";
+import type { Name, Outcome, RequestStatus, Shift, Waiting } from "../lib/game";
 import {
   active,
   capOf,
@@ -13,7 +13,7 @@ import {
   fits,
   GROUPS,
   LAPSE_COSTS,
-  listMarks,
+  listStatuses,
   multiplierOf,
   NAMES,
   NARROWEST,
@@ -40,8 +40,8 @@ import { show, showInteger } from "../lib/numbers";
 const BEST = "epsilog-desk-best";
 const STEP = 1.12; // one press of an arrow key
 const BALLS = 20;
-const SIGN: Record<Mark, string> = { useful: "●", useless: "✕", lapsed: "·", open: "○" };
-const LABELS: Record<Mark, string> = { useful: "useful", useless: "of no use", lapsed: "left", open: "not yet" };
+const SIGN: Record<RequestStatus, string> = { useful: "●", useless: "✕", lapsed: "·", open: "○" };
+const LABELS: Record<RequestStatus, string> = { useful: "useful", useless: "useless", lapsed: "unanswered", open: "open" };
 const GLYPH: Record<Name, string> = {
   clinic: "M6 1h4v5h5v4h-5v5H6v-5H1V6h5z",
   school: "M8 1 15 5v1H1V5zM2 7h3v6H2zm4.5 0h3v6h-3zM11 7h3v6h-3zM1 14h14v1H1z",
@@ -83,7 +83,7 @@ export function Game() {
     try {
       localStorage.setItem(storageKey(mode), String(next.score));
     } catch {
-      // a browser that keeps nothing still plays
+      // the game works without storage
     }
     setRecord(next.score);
   }, []);
@@ -149,20 +149,20 @@ export function Game() {
   const rules = (
     <Panel>
       <p class="asked">
-        You keep the data of three places. People queue for numbers: <b>enough noise</b> protects those in the data, <b>little enough</b> is still of use.
+        You are the curator of three data sets. Answer requests with <b>enough noise</b> to protect the people in the data, and <b>little enough</b> to be useful.
       </p>
       <p>
-        Drag the noise wide or narrow, <b>click</b> or press <b>space</b>, and one of the {BALLS} balls goes out. In the zone it earns what the request is
-        worth; outside it costs {WRONG_COSTS} times as much. Little noise drains the budget of those people, for good. Take anybody in the queue, by press or by{" "}
-        <b>number</b>; whoever leaves unanswered costs {LAPSE_COSTS}.
+        Drag to set the noise, then <b>click</b> or press <b>space</b> to release one of the {BALLS} balls. Inside the zone it earns the request’s
+        worth; outside it costs {WRONG_COSTS} times as much. Less noise spends more of the group’s budget, permanently. Select any request by click or{" "}
+        <b>number</b>; each unanswered request costs {LAPSE_COSTS}.
       </p>
       <div class="buttons">
         <button type="button" class="main" onClick={() => begin(seed)}>
-          {shift === null ? "Begin the shift" : "Begin again"}
+          {shift === null ? "Start the shift" : "Start again"}
         </button>
         {shift !== null && shift.over === null && (
           <button type="button" onClick={() => setPaused(false)}>
-            Go on
+            Resume
           </button>
         )}
         {seed !== today && (
@@ -171,7 +171,7 @@ export function Game() {
           </button>
         )}
         <button type="button" onClick={() => begin(other())}>
-          Another shift
+          New shift
         </button>
         <button
           type="button"
@@ -187,8 +187,8 @@ export function Game() {
         </button>
       </div>
       <p class="method">
-        {seed === today ? "Today’s shift, the same for everybody" : `Shift ${seed}`}: the address carries it. {words ? `${STEADY} requests, no clock.` : `${REQUESTS} requests in ${SECONDS} seconds.`}
-        {record > 0 && ` Your best, kept in this browser: ${showInteger(record)}.`}
+        {seed === today ? "Today’s shift, the same for all players" : `Shift ${seed}`}: share it by its URL. {words ? `${STEADY} requests, no clock.` : `${REQUESTS} requests in ${SECONDS} seconds.`}
+        {record > 0 && ` Your best score, stored in this browser: ${showInteger(record)}.`}
       </p>
     </Panel>
   );
@@ -224,8 +224,8 @@ export function Game() {
         </>
       )}
       <p class="method">
-        All people are invented. Noise is Laplace, drawn from the seed; a charge is most one person can add over the noise scale, rounded up to a billionth of ε, and
-        charges add up: that bound holds however releases are chosen.
+        All people are fictional. The noise is Laplace, drawn from the seed. A charge is the sensitivity over the noise scale, rounded up to a billionth of ε;
+        charges add up, also for adaptively chosen releases.
       </p>
     </div>
   );
@@ -240,7 +240,7 @@ function Glyph({ name }: { name: Name }) {
 }
 
 function Strip({ shift }: { shift: Shift }) {
-  const all = listMarks(shift);
+  const all = listStatuses(shift);
   const counts = (["useful", "useless", "lapsed"] as const).map((mark) => `${all.filter((each) => each === mark).length} ${LABELS[mark]}`).join(", ");
   return (
     <p class="strip" role="img" aria-label={`Of ${all.length} requests: ${counts}`}>
@@ -274,15 +274,15 @@ function Top({ shift, pause }: { shift: Shift; pause: () => void }) {
   );
 }
 
-const wants = (each: Waiting): string => `${each.asker}: ${each.question} Of ${GROUPS[each.group].of}, within ${each.tolerance}, worth ${each.worth}${each.most > 1 ? `, one person adds up to ${each.most}` : ""}`;
+const wants = (each: Waiting): string => `${each.asker}: ${each.question} Of ${GROUPS[each.group].of}, within ${each.tolerance}, worth ${each.worth}${each.most > 1 ? `, sensitivity ${each.most}` : ""}`;
 
 function Queue({ shift, choose }: { shift: Shift; choose: (id: number) => void }) {
   const chosen = active(shift);
   return (
-    <ol class="queue" aria-label="Who waits">
+    <ol class="queue" aria-label="Waiting requests">
       {Array.from({ length: PLACES }, (_, i) => shift.queue.find((each) => each.slot === i + 1) ?? i + 1).map((each) =>
         typeof each === "number" ? (
-          <li key={`place ${each}`} class="nobody" aria-hidden="true">
+          <li key={`place ${each}`} class="vacant" aria-hidden="true">
             {each}
           </li>
         ) : (
@@ -321,20 +321,20 @@ interface Steering {
 }
 
 const H = 240;
-const LINE = 196; // where the number line is
+const LINE = 196; // vertical position of the number line
 
 const radius = (w: number): number => (w > 700 ? 8 : 5.5);
 
-/** The noise as twenty balls, each as likely as the next, over the answers that would be of use. */
+/** The noise as twenty equally likely balls, over the zone of useful answers. */
 function Stage({ shift, paused, steerTo, fire }: Steering) {
   const svg = useRef<SVGSVGElement>(null);
-  const [w, setW] = useState(640); // the drawing is as wide as its place, so that text keeps its size
+  const [w, setW] = useState(640); // the drawing has the width of its container, so text keeps its size
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => setW(Math.max(260, Math.round(entry!.contentRect.width))));
     watch.observe(svg.current!);
     return () => watch.disconnect();
   }, []);
-  const moved = useRef(true); // a mouse that stays where it released has not steered
+  const moved = useRef(true); // a mouse that has not moved since the last release does not fire
   const point = (event: PointerEvent): void => {
     const box = svg.current!.getBoundingClientRect();
     moved.current = true;
@@ -354,7 +354,7 @@ function Stage({ shift, paused, steerTo, fire }: Steering) {
       class={paused ? "stage dim" : "stage"}
       viewBox={`0 0 ${w} ${H}`}
       role="img"
-      aria-label={request ? `${wants(request)}. ${of20(chanceOf(request, multiplierOf(request, shift.width)))} draws are of use. Text mode gives every number.` : "Nobody waits."}
+      aria-label={request ? `${wants(request)}. ${of20(chanceOf(request, multiplierOf(request, shift.width)))} draws are useful. Text mode shows every number.` : "No waiting requests."}
       onPointerMove={point}
       onPointerDown={(event) => event.pointerType !== "mouse" && point(event)}
       onPointerUp={shoot}
@@ -408,16 +408,16 @@ function Balls({ request, width, mid, half, affordable, first }: { request: Wait
       <path class={affordable ? "span" : "span over"} d={`M${from} 18v10M${from} 23H${to}M${to} 18v10`} />
       <path class={affordable ? "grip" : "grip over"} d={`M${from - 10} 23l8 -6v12zM${to + 10} 23l-8 -6v12z`} />
       <text class={affordable ? "told" : "told over"} x={mid} y="13" text-anchor="middle">
-        {affordable ? `${of20(chanceOf(request, multiplier))} are of use` : "the budget cannot bear that"}
+        {affordable ? `${of20(chanceOf(request, multiplier))} are useful` : "exceeds the budget"}
       </text>
       {first && right - left > 130 && (
         <text x={mid} y="50" text-anchor="middle">
-          useful in here
+          useful zone
         </text>
       )}
       {first && (
         <text x={mid} y={H - 6} text-anchor="middle">
-          {half > 300 ? "drag: wide protects people, narrow is of use and costs them; click to release" : "drag: wide protects, narrow is of use"}
+          {half > 300 ? "drag: wide protects people, narrow is more useful and costs budget; click to release" : "drag: wide protects, narrow is useful"}
         </text>
       )}
     </>
@@ -435,11 +435,11 @@ function ReleasedValue({ at, published, useful, points, w }: { at: number; publi
   );
 }
 
-/** What each place's people have paid, and what the next release would add, up to what they allow. */
+/** The spent budget of each group, with the charge of the next release, up to the cap. */
 function Gauges({ shift }: { shift: Shift }) {
   const request = active(shift);
   return (
-    <ul class="gauges" aria-label="What the people in the data have paid">
+    <ul class="gauges" aria-label="Spent budget by group">
       {NAMES.map((name) => {
         const [have, cap] = [spent(shift, name), capOf(name)];
         const next = request?.group === name ? chargeOf(multiplierOf(request, shift.width)) : 0;
@@ -478,7 +478,7 @@ function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => S
   return (
     <>
       <fieldset class="waiting">
-        <legend>Who waits</legend>
+        <legend>Waiting requests</legend>
         {shift.queue.map((each) => (
           <div key={each.id} class="flag">
             <input type="radio" id={`asks-${each.id}`} name="asks" checked={each.id === request.id} onChange={() => act((old) => pick(old, each.id))} />
@@ -489,7 +489,7 @@ function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => S
         ))}
       </fieldset>
       <div class="field">
-        <label for="steer">Noise, from little to much</label>
+        <label for="steer">Noise</label>
         <input
           id="steer"
           type="range"
@@ -497,20 +497,20 @@ function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => S
           max="0"
           step="0.05"
           value={Math.log(shift.width)}
-          aria-valuetext={`noise scale ${noise}: ${of20(part)} draws of use; costs epsilon ${show(epsilonOf(charge), 3, "up")} of ${show(epsilonOf(left), 3, "down")} left${affordable ? "" : ", more than the budget can bear"}`}
+          aria-valuetext={`noise scale ${noise}: ${of20(part)} draws useful; costs epsilon ${show(epsilonOf(charge), 3, "up")} of ${show(epsilonOf(left), 3, "down")} available${affordable ? "" : ", exceeds the budget"}`}
           onInput={(e) => act((old) => steer(old, Math.exp(Number(e.currentTarget.value))))}
         />
       </div>
       <p>
-        Laplace noise of scale {noise}: <b>{of20(part)}</b> draws are of use; it costs ε = {show(epsilonOf(charge), 3, "up")} of the {show(epsilonOf(left), 3, "down")} left{" "}
-        {!affordable && <span class="verdict-plain void">▲ more than the budget can bear</span>}
+        Laplace noise of scale {noise}: <b>{of20(part)}</b> draws are useful; cost ε = {show(epsilonOf(charge), 3, "up")} of {show(epsilonOf(left), 3, "down")} available{" "}
+        {!affordable && <span class="verdict-plain void">▲ exceeds the budget</span>}
       </p>
       <div class="buttons">
         <button type="button" class="main" onClick={() => act(release)}>
           Release
         </button>
         <button type="button" onClick={() => act(decline)}>
-          Turn away
+          Decline
         </button>
       </div>
     </>
@@ -521,23 +521,23 @@ function End({ here, shift, words, record }: { here: { current: HTMLElement | nu
   const found = outcomes(shift);
   const line = (): string =>
     [
-      `Release control ${shift.seed}${words ? " (in words)" : ""}: ${shift.score} points`,
-      listMarks(shift).map((mark) => SIGN[mark]).join(""),
+      `Release control ${shift.seed}${words ? " (text mode)" : ""}: ${shift.score} points`,
+      listStatuses(shift).map((mark) => SIGN[mark]).join(""),
       `Odds at most ${found.map((each) => `${odds(each.nanos)} (${each.group})`).join(", ")}`,
       location.origin + addressOf(shift.seed),
     ].join("\n");
   return (
-    <section class="card" tabIndex={-1} ref={here} aria-label="What the shift did">
+    <section class="card" tabIndex={-1} ref={here} aria-label="Result of the shift">
       <div class="headline">
         <p class="claim scored">
           <b>{showInteger(shift.score)}</b> <span>points</span>
         </p>
         <p class="beside">
-          {shift.score > 0 && shift.score >= record ? "Your best so far." : record > 0 ? `Your best is ${showInteger(record)}.` : "The people in the data, at least, can be protected better."}
+          {shift.score > 0 && shift.score >= record ? "Your best so far." : record > 0 ? `Your best is ${showInteger(record)}.` : "A higher score is possible with better protection."}
         </p>
       </div>
       <Strip shift={shift} />
-      <h2>What you did to whom</h2>
+      <h2>Privacy loss by group</h2>
       {found.map((each) => (
         <Did key={each.group} shift={shift} outcome={each} />
       ))}
@@ -554,10 +554,10 @@ function Did({ shift, outcome }: { shift: Shift; outcome: Outcome }) {
   return (
     <div class="did">
       <p>
-        <Glyph name={outcome.group} /> <b>{of[0]!.toUpperCase() + of.slice(1)}</b>: an attacker’s odds that any one of them is in the data{" "}
+        <Glyph name={outcome.group} /> <b>{of[0]!.toUpperCase() + of.slice(1)}</b>: an attacker’s odds that a given person is in the data{" "}
         {some ? (
           <>
-            went from 1 : 1 to <b class="odds">at most {odds(outcome.nanos)}</b>
+            rose from 1 : 1 to <b class="odds">at most {odds(outcome.nanos)}</b>
           </>
         ) : (
           "stay at 1 : 1"
@@ -565,11 +565,11 @@ function Did({ shift, outcome }: { shift: Shift; outcome: Outcome }) {
         .
       </p>
       <p>
-        {outcome.asked} asked, {outcome.answered} got a number, {outcome.useful} of use
-        {some && <>; every number is within ±{outcome.furthest} of the truth</>}.{" "}
+        {outcome.asked} requests, {outcome.answered} answered, {outcome.useful} useful
+        {some && <>; every answer is within ±{outcome.furthest} of the true count</>}.{" "}
         {some && (
           <a href={playgroundOf(shift, outcome.group)}>
-            The calculation: ε ≤ {show(epsilonOf(outcome.nanos), 4, "up")} of {show(cap, 3)}
+            Calculation: ε ≤ {show(epsilonOf(outcome.nanos), 4, "up")} of {show(cap, 3)}
           </a>
         )}
       </p>

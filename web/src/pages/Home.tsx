@@ -16,8 +16,8 @@ const COUNTS = readQueriesAsk({ epsilon: 1, queries: 100, mechanism: "gaussian",
 function FederatedExample() {
   const { answer } = useQuery(RUN, server.federated, { delay: 0 });
   return (
-    <Card title="Federated learning: one run, two answers">
-      <p class="method">50 000 clients, 500 expected in a round, 200 rounds, noise multiplier 0.7, δ{"\u00a0"}={"\u00a0"}1/N</p>
+    <Card title="Federated learning: closed form and certified bound">
+      <p class="method">50 000 clients, expected cohort 500, 200 rounds, noise multiplier 0.7, δ{"\u00a0"}={"\u00a0"}1/N</p>
       {answer ? (
         <>
           <div class="headline">
@@ -25,7 +25,7 @@ function FederatedExample() {
               <span>ε ≤ </span>
               <b>{show(answer.epsilon.upper, 4, "up")}</b>
             </p>
-            <p class="beside">certified; the formula that people quote says {show(answer.formula.total)}</p>
+            <p class="beside">certified; the closed form gives {show(answer.formula.total)}</p>
           </div>
           <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} estimate={answer.formula.total} />
           <p class="key">
@@ -34,7 +34,7 @@ function FederatedExample() {
           <Notice grade={answer.formula.total < answer.epsilon.upper ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
         </>
       ) : (
-        <p class="empty">Working it out…</p>
+        <p class="empty">Computing…</p>
       )}
       <p>
         <a href="/federated?v=1&population=50000&cohort_size=500&rounds=200&noise_multiplier=0.7&delta_cap=">Open this run</a>
@@ -47,8 +47,8 @@ function QueriesExample() {
   const { answer } = useQuery(COUNTS, server.queries, { delay: 0 });
   const share = answer?.shares[0];
   return (
-    <Card title="Queries: one budget, a hundred counts">
-      <p class="method">ε = 1 at δ = 10⁻⁶ over 100 counts, 40 of them answered{answer && `, at most ${show(answer.consumed.optimal.upper, 4, "up")} consumed, and the other ${answer.queries_left} still fit`}</p>
+    <Card title="Queries: 100 counts under one budget">
+      <p class="method">ε = 1 at δ = 10⁻⁶ for 100 counts, 40 answered{answer && `, at most ε ${show(answer.consumed.optimal.upper, 4, "up")} consumed; the other ${answer.queries_left} fit`}</p>
       {answer && share ? (
         <>
           <div class="headline">
@@ -56,7 +56,7 @@ function QueriesExample() {
               <span>σ = </span>
               <b>{show(share.optimal.scale, 4, "up")}</b>
             </p>
-            <p class="beside">on every count, {show(answer.saving, 3)} times less noise than the textbook’s split</p>
+            <p class="beside">on every count: {show(answer.saving, 3)} times less noise than the textbook’s even split</p>
           </div>
           <div class="noises">
             <span>textbook</span>
@@ -70,10 +70,10 @@ function QueriesExample() {
             </svg>
             <b>{show(share.optimal.scale, 4, "up")}</b>
           </div>
-          <Notice grade="good">The same guarantee: 95% of the answers fall within ±{show(share.optimal.error_95, 4, "up")} of the truth instead of ±{show(share.classic.error_95, 4, "up")}.</Notice>
+          <Notice grade="good">With the same guarantee, 95% of answers are within ±{show(share.optimal.error_95, 4, "up")} of the true count instead of ±{show(share.classic.error_95, 4, "up")}.</Notice>
         </>
       ) : (
-        <p class="empty">Working it out…</p>
+        <p class="empty">Computing…</p>
       )}
       <p>
         <a href="/queries?v=1&epsilon=1&queries=100&sensitivity=1&mechanism=gaussian&delta=1e-6&queries_used=40&magnitude=1000">Open this plan</a>
@@ -82,39 +82,39 @@ function QueriesExample() {
   );
 }
 
-/** The picture comes as a file of its own, into a place that is kept for it. */
+/** The chart, loaded separately into reserved space. */
 function Live() {
   const [Hero, setHero] = useState<ComponentType | null>(null);
   useEffect(() => {
     import("../components/hero/Hero").then(
       (part) => setHero(() => part.Hero),
-      () => {}, // the page says all it says without
+      () => {}, // the page works without it
     );
   }, []);
   return Hero ? <Hero /> : <section class="live card" aria-hidden="true" />;
 }
 
-/** What somebody needs who comes here for the first time: the word, a price, the tool. */
+/** First steps: what epsilon means, a calculation, the installation. */
 function FirstMinutes() {
   return (
     <ol class="first" aria-label="The first five minutes">
       <li>
         <h2>What ε is</h2>
         <p>
-          Whatever comes out is at most e<sup>ε</sup> times as likely with your data as without it, or the other way round, plus a small δ. An ε of 0
-          hides everything.
+          Adding or removing your data makes any set of results at most e<sup>ε</sup> times as likely, plus a small δ. At ε = 0 and δ = 0 the results do not
+          depend on your data.
         </p>
         <p class="ways">
-          <LearnLink page="epsilon-and-delta">ε and δ, for a person</LearnLink>
-          <a href="/docs/glossary.html">All the words</a>
+          <LearnLink page="epsilon-and-delta">ε and δ explained</LearnLink>
+          <a href="/docs/glossary.html">Glossary</a>
         </p>
       </li>
       <li>
         <h2>What your run costs</h2>
-        <p>Five public numbers: how many people, how many in a round, how many rounds, how much noise, and δ. No data, no account.</p>
+        <p>Five public numbers: population, cohort size, rounds, noise multiplier and δ. No data and no account needed.</p>
         <p class="ways">
           <a class="button main" href="/federated">
-            Price a run
+            Compute a run’s cost
           </a>
           <a class="button" href="/queries">
             Plan queries
@@ -122,13 +122,13 @@ function FirstMinutes() {
         </p>
       </li>
       <li>
-        <h2>The same at your desk</h2>
+        <h2>On your computer</h2>
         <p>
-          <code>pip install .</code> in a clone, or of a wheel, gives you the same certified numbers in Python and on the command line.
+          <code>pip install .</code> in a clone gives the same certified bounds in Python and on the command line.
         </p>
         <p class="ways">
           <a href="/docs/install.html">Install</a>
-          <a href="/docs/how-to/price-a-schedule.html">Price a schedule</a>
+          <a href="/docs/how-to/price-a-schedule.html">Compute a schedule’s cost</a>
           <a href="/docs/tutorial.html">Tutorial</a>
         </p>
       </li>
@@ -141,11 +141,11 @@ export function Home() {
     <div class="front">
       <section class="hero">
         <h1>
-          A privacy budget you can plan, spend, <em>verify</em> and prove.
+          Plan, spend, <em>verify</em> and prove a privacy budget.
         </h1>
         <p>
-          Differential privacy promises that no one person’s data shows. The promise has a price, ε, and it adds up. Drag, and see what a run of
-          federated learning gives away of one person at most.
+          Differential privacy limits what results reveal about any one person. The privacy loss ε measures this limit and accumulates over releases. Move
+          the sliders to see the bound for a federated learning run.
         </p>
       </section>
       <Live />
@@ -156,27 +156,27 @@ export function Home() {
       </div>
       <div class="tiles">
         <Card title="Compare">
-          <p>An ε of 6 can protect worse than an ε of 8. Put two releases side by side, and see where their curves cross.</p>
-          <a href="/compare">Compare two</a>
+          <p>A release with ε = 6 can protect less than one with ε = 8. Compare two releases and see where their curves cross.</p>
+          <a href="/compare">Compare two releases</a>
         </Card>
         <Card title="Verify">
-          <p>Somebody hands you a report. Drop it here, and every number is worked out again from the evidence that it carries.</p>
-          <a href="/verify">Check a report</a>
+          <p>Open a report to recompute its figures from the embedded evidence.</p>
+          <a href="/verify">Verify a report</a>
         </Card>
         <Card title="Playground">
-          <p>Mix releases, see the interval, the profile and what an attacker could tell at one false alarm in a hundred.</p>
-          <a href="/playground">Mix releases</a>
+          <p>Compose releases: see the certified interval, the privacy profile and the TPR of attacks at an FPR of 1%.</p>
+          <a href="/playground">Compose releases</a>
         </Card>
         <Card title="Monte Carlo">
-          <p>Certify noise that no closed form prices, by sampling, with the interval narrowing as you watch.</p>
+          <p>Certify noise without a closed form by simulation, and watch the confidence interval shrink.</p>
           <a href="/montecarlo">Run a certificate</a>
         </Card>
         <Card title="Ledger and runs">
-          <p>What was promised, reserved and spent; every entry with its hash; every run with plan against observed.</p>
-          <a href="/ledger">Read the ledger</a>
+          <p>Caps, reserved and spent amounts; every entry with its hash; every run’s plan and records.</p>
+          <a href="/ledger">Open the ledger</a>
         </Card>
         <Card title="Release control">
-          <p>Seventy-five seconds at the desk of a data curator. Too little noise is a breach; too much, and nobody learns anything.</p>
+          <p>A 75-second game: release statistics as a data curator. Too little noise uses up the budget; too much makes the answers useless.</p>
           <a href="/game">Play</a>
         </Card>
       </div>

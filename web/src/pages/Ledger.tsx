@@ -36,25 +36,25 @@ export function Ledger() {
   const ledger = useQuery("ledger", (path, signal) => get<LedgerSummary>(path, signal), { delay: 0 });
   const [met, setMet] = useState<readonly string[]>([]);
   const ready = useCallback((part: string) => setMet((old) => (old.includes(part) ? old : [...old, part])), []);
-  const last = useRef<LedgerSummary | null>(null); // what was typed below it stays when a further reading fails
+  const last = useRef<LedgerSummary | null>(null); // input below is kept if a refresh fails
   if (ledger.answer) last.current = ledger.answer;
   if (!last.current) return ledger.problem ? <ErrorNotice problem={ledger.problem} retry={ledger.retry} /> : <p class="empty awaited">Reading…</p>;
   if (!last.current.present)
     return (
       <Card>
         <p>
-          This server was started without a ledger. <code>epsilog serve --ledger runs/ledger.db --runs runs</code> shows one.
+          This server has no ledger. Start it with <code>epsilog serve --ledger runs/ledger.db --runs runs</code>.
         </p>
       </Card>
     );
   const { budgets, entries } = last.current;
-  const complete = ["entries", ...(budgets.length > 0 ? ["cycles", "holder"] : [])].every((part) => met.includes(part)); // all at a time: nothing jumps
+  const complete = ["entries", ...(budgets.length > 0 ? ["cycles", "holder"] : [])].every((part) => met.includes(part)); // all appear together, without layout shifts
   return (
     <>
     {!complete && <p class="empty awaited">Reading…</p>}
     <div class={complete ? "stack" : "stack unread"}>
       {ledger.problem && <ErrorNotice problem={ledger.problem} retry={ledger.retry} />}
-      {ledger.answer && (budgets.length === 0 ? <p class="empty">No budget has been set yet.</p> : <Budgets budgets={budgets} entries={entries} ready={ready} />)}
+      {ledger.answer && (budgets.length === 0 ? <p class="empty">There are no budgets yet.</p> : <Budgets budgets={budgets} entries={entries} ready={ready} />)}
       {budgets.length > 0 && <LedgerActions budgets={budgets} done={ledger.retry} ready={ready} />}
       {ledger.answer && <Chain ledger={ledger.answer} ready={ready} />}
     </div>
@@ -65,10 +65,10 @@ export function Ledger() {
 interface EntryGroup {
   newest: Entry;
   oldest: Entry;
-  rounds: string; // which, where there are several entries
+  rounds: string; // the rounds, if there are several entries
 }
 
-/** Entries, newest first, with those on the rounds of one charge that follow each other as one. */
+/** Group adjacent entries on rounds of one charge; newest first. */
 function groupRounds(entries: readonly Entry[]): EntryGroup[] {
   const groups: EntryGroup[] = [];
   for (const entry of entries) {
@@ -83,7 +83,7 @@ function groupRounds(entries: readonly Entry[]): EntryGroup[] {
 
 function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
   const [scope, setScope] = useState("");
-  const [cursors, setCursors] = useState<number[]>([]); // where each older page began
+  const [cursors, setCursors] = useState<number[]>([]); // the start of each older page
   const query = new URLSearchParams({ limit: String(PAGE), ...(scope && { scope }), ...(cursors.length > 0 && { before: String(cursors.at(-1)) }) });
   const page = useQuery({ text: query.toString(), entries: ledger.entries }, ({ text }, signal) => get<{ entries: Entry[]; next: number | null }>(`ledger/entries?${text}`, signal), { delay: 0 });
   useReady("entries", page, ready);
@@ -91,11 +91,11 @@ function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
   return (
     <Card title="The chain of entries">
       <p>
-        {showInteger(ledger.entries)} {ledger.entries === 1 ? "entry" : "entries"}, each naming the hash of the one before. The head is <code>{ledger.head}</code>
+        {showInteger(ledger.entries)} {ledger.entries === 1 ? "entry" : "entries"}, each with the hash of the previous one. Head: <code>{ledger.head}</code>
       </p>
       <Verify />
       <div class="field">
-        <label for="chain-scope">Entries at and under</label>
+        <label for="chain-scope">Entries in scope</label>
         <select
           id="chain-scope"
           value={scope}
@@ -104,7 +104,7 @@ function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
             setCursors([]);
           }}
         >
-          <option value="">every scope</option>
+          <option value="">all scopes</option>
           {ledger.budgets.map((each) => (
             <option key={each.scope} value={each.scope}>
               {each.scope}
@@ -119,7 +119,7 @@ function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
           prose
           dense
           caption="Entries, newest first"
-          columns={[{ title: "#", number: true }, { title: "time (UTC)", tight: true }, { title: "what", tight: true }, { title: "scope" }, { title: "key" }, { title: "amounts" }, { title: "hash", tight: true }]}
+          columns={[{ title: "#", number: true }, { title: "time (UTC)", tight: true }, { title: "command", tight: true }, { title: "scope" }, { title: "key" }, { title: "amounts" }, { title: "hash", tight: true }]}
           rows={groupRounds(page.answer.entries).map(({ newest: e, oldest, rounds }) => [
             e === oldest ? showInteger(e.index) : `${showInteger(oldest.index)}–${showInteger(e.index)}`,
             e.time.slice(0, 19).replace("T", " "),
@@ -152,7 +152,7 @@ interface Check {
   head?: string;
 }
 
-/** Works the whole chain out again, in the server's background, and says how far it is. */
+/** Verify the whole chain in the background of the server, with progress. */
 function Verify() {
   const [id, setId] = useState<string | null>(null);
   const [failure, setFailure] = useState<Problem | null>(null);
@@ -182,18 +182,18 @@ function Verify() {
         <>
           <progress aria-label="Entries checked" max={seen.of} value={seen.checked} />
           <p class="method">
-            {showInteger(seen.checked)} of {showInteger(seen.of)} entries hold so far
+            {showInteger(seen.checked)} of {showInteger(seen.of)} entries verified
           </p>
         </>
       )}
       <div role="status">
         {seen?.sound && (
           <Notice grade="good">
-            All {showInteger(seen.checked)} entries hold; balances worked out again agree. Head <code>{seen.head}</code>. Keep it elsewhere: a later cut then shows.
+            All {showInteger(seen.checked)} entries are valid, and the recomputed balances match. Head: <code>{seen.head}</code>. Store it elsewhere to detect later truncation.
           </Notice>
         )}
-        {seen?.sound === false && <Notice grade="void">The ledger does not hold: {seen.says}</Notice>}
-        {seen?.state === "cancelled" && <p class="empty">Ended early; this says nothing about the entries that were not reached.</p>}
+        {seen?.sound === false && <Notice grade="void">Ledger verification failed: {seen.says}</Notice>}
+        {seen?.state === "cancelled" && <p class="empty">Cancelled; the remaining entries were not checked.</p>}
         {seen?.state === "failed" && <Notice grade="void">{seen.says}</Notice>}
       </div>
       {(failure ?? lost) && <ErrorNotice problem={(failure ?? lost)!} />}

@@ -1,5 +1,5 @@
-// What may be done to the ledger from its page, by those whose token allows it: charge, see a charge through, allow a
-// price, set another cap. The server decides and refuses; nothing is offered here that a role does not allow.
+// Ledger actions for users with a token that permits them: charge, finish a charge, override a cost, set a cap. The server
+// enforces permissions; the page shows only the actions of the user's role.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -15,7 +15,7 @@ import { type Budget, symbolOf, type Amounts, isWithin, formatAmounts } from "..
 import { showAmount, showInteger } from "../lib/numbers";
 import { Problem, type Refusal } from "../lib/types";
 
-/** A release that a calculator hands over in the address, and the delta that it was priced at. */
+/** A release that a calculator passes in the URL, with the delta of its cost. */
 interface Handover {
   release: Record<string, unknown>;
   delta: string;
@@ -27,7 +27,7 @@ function readHandover(): Handover | null {
     const release: unknown = JSON.parse(query.get("release") ?? "");
     return typeof release === "object" && release !== null ? { release: { ...release }, delta: query.get("delta") ?? "" } : null;
   } catch {
-    return null; // not one of ours: the form is as usual
+    return null; // no valid release: show the plain form
   }
 }
 
@@ -38,7 +38,7 @@ interface Holder {
   acts: string[];
 }
 
-/** What a charge is known by. */
+/** The identifiers of a charge. */
 interface Named {
   key: string;
   scope: string;
@@ -59,13 +59,13 @@ interface Charge extends Named {
 interface Context {
   budgets: Budget[];
   who: Holder;
-  given: Handover | null; // what a calculator hands over
-  done: () => void; // something was written
+  given: Handover | null; // the release that a calculator passes
+  done: () => void; // called after a write
 }
 
 const formatCosts = (amounts: Record<string, Amounts>): string => Object.values(amounts).map(formatAmounts).join("; ");
-/** Whether it is nobody's token that lets us in, but this machine. */
-const isHere = (who: Holder): boolean => who.name === "loopback";
+/** Whether access is by loopback, without a token. */
+const isLoopback = (who: Holder): boolean => who.name === "loopback";
 const article = (role: string): string => (/^[aeiou]/.test(role) ? `an ${role}` : `a ${role}`);
 
 export function LedgerActions({ budgets, done, ready }: { budgets: Budget[]; done: () => void; ready: Ready }) {
@@ -77,29 +77,29 @@ export function LedgerActions({ budgets, done, ready }: { budgets: Budget[]; don
   if (!who?.acts.includes("spend")) return null;
   const context = { budgets, who, given, done };
   return (
-    <Card title="Spend, and decide" screen>
+    <Card title="Charge and manage budgets" screen>
       <p class="method">
-        {isHere(who) ? (
-          "This server asks for no tokens: whoever is on this machine owns the ledger."
+        {isLoopback(who) ? (
+          "This server requires no tokens: every user of this machine owns the ledger."
         ) : (
           <>
-            You come in as {who.name}, {article(who.role)} of {who.scope === null ? "the whole ledger" : <code>{who.scope}</code>}.
+            You are signed in as {who.name}, {article(who.role)} of {who.scope === null ? "the whole ledger" : <code>{who.scope}</code>}.
           </>
         )}{" "}
-        What is written is kept for ever.
+        Ledger entries are permanent.
       </p>
       <Part title="Charge a release" opens={given ? "given" : ""}>
         <NewCharge {...context} onReserve={setGoing} />
       </Part>
-      <Part title="See a charge through" opens={going.key}>
+      <Part title="Finish a charge" opens={going.key}>
         <ContinueCharge {...context} first={going} />
       </Part>
       {who.acts.includes("own") && (
         <>
-          <Part title="Allow one charge at another price">
+          <Part title="Override the cost of one charge">
             <AllowOverride {...context} />
           </Part>
-          <Part title="Set another cap">
+          <Part title="Change a cap">
             <Caps {...context} />
           </Part>
         </>
@@ -108,10 +108,10 @@ export function LedgerActions({ budgets, done, ready }: { budgets: Budget[]; don
   );
 }
 
-/** A part that is folded until it is wanted; it opens by itself for something new. */
+/** A collapsed section that opens when `opens` changes. */
 function Part({ title, opens, children }: { title: string; opens?: string; children: ComponentChildren }) {
   const [open, setOpen] = useState(false);
-  const met = useRef(false); // what is folded again keeps what was typed there
+  const met = useRef(false); // a collapsed section keeps its input
   met.current ||= open;
   useEffect(() => {
     if (opens) setOpen(true);
@@ -124,17 +124,17 @@ function Part({ title, opens, children }: { title: string; opens?: string; child
   );
 }
 
-/** One thing at a time is asked of the server; what came of it is said below the form until something else is typed there. */
+/** Run one action at a time; its outcome appears below the form until the input changes. */
 function useAction(form: Form) {
   const [busy, setBusy] = useState(false);
-  const [said, setSaid] = useState<ComponentChildren>(null);
+  const [outcomeText, setOutcomeText] = useState<ComponentChildren>(null);
   const [failure, setFailure] = useState<Problem | null>(null);
   const act = async (work: () => Promise<ComponentChildren>): Promise<void> => {
     setBusy(true);
-    setSaid(null);
+    setOutcomeText(null);
     setFailure(null);
     try {
-      setSaid(await work());
+      setOutcomeText(await work());
     } catch (error) {
       const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
       form.refuse(problem.errors);
@@ -145,26 +145,26 @@ function useAction(form: Form) {
   };
   const outcome = (
     <>
-      <div role="status">{said && <Notice grade="good">{said}</Notice>}</div>
+      <div role="status">{outcomeText && <Notice grade="good">{outcomeText}</Notice>}</div>
       {failure && <RefusalNotice problem={failure} />}
     </>
   );
   const set = (name: string, value: string): void => {
-    setSaid(null);
+    setOutcomeText(null);
     setFailure(null);
     form.set(name, value);
   };
   return { busy, act, outcome, form: { ...form, set } };
 }
 
-/** A refusal: with every sum that it names, what would fit, and who can allow more. */
+/** A refused charge: the amounts, what would fit, and the owners who can raise the cap. */
 function RefusalNotice({ problem }: { problem: Problem }) {
   const { refusal } = problem;
   if (refusal === null)
     return (
       <>
         <ErrorNotice problem={problem} />
-        {(problem.status === 0 || problem.status >= 500) && <p class="method">It may stand all the same. Look in the chain below before you ask again; the same key is charged once.</p>}
+        {(problem.status === 0 || problem.status >= 500) && <p class="method">The entry may have been written. Check the chain below before you retry; the same key is charged once.</p>}
       </>
     );
   return (
@@ -173,8 +173,8 @@ function RefusalNotice({ problem }: { problem: Problem }) {
         ✕
       </span>
       <div class="refusal">
-        <b>The budget of {refusal.scope} refuses{refusal.reason && `: ${refusal.reason}`}.</b> {refusal.hint && `${refusal.hint[0]!.toUpperCase()}${refusal.hint.slice(1)}. `}
-        {refusal.owners.length > 0 && `More is for the owner of ${refusal.owners.join(" and of ")} to allow. `}
+        <b>Budget {refusal.scope} refuses this charge{refusal.reason && `: ${refusal.reason}`}.</b> {refusal.hint && `${refusal.hint[0]!.toUpperCase()}${refusal.hint.slice(1)}. `}
+        {refusal.owners.length > 0 && `Ask the owner of ${refusal.owners.join(" or ")} to raise the cap. `}
         Nothing was written.
         <Sums refusal={refusal} />
       </div>
@@ -188,22 +188,22 @@ function Sums({ refusal }: { refusal: Refusal }) {
     ["cap", refusal.caps],
     ["spent", refusal.spent],
     ["reserved", refusal.reserved],
-    ["set aside", refusal.set_aside],
-    ["left", refusal.available],
-    ["asked", refusal.requested],
-    ["short by", refusal.shortfall],
+    ["quotas", refusal.set_aside],
+    ["available", refusal.available],
+    ["requested", refusal.requested],
+    ["shortfall", refusal.shortfall],
   ];
   const rows = lines.filter(([, amounts]) => quantities.some((each) => amounts[each] !== undefined));
   return (
     <Table
-      caption="What was asked, and what there is"
+      caption="Requested and available amounts"
       columns={[{ title: "amount" }, ...quantities.map((each) => ({ title: symbolOf(each), number: true }))]}
       rows={rows.map(([name, amounts]) => [name, ...quantities.map((each) => (amounts[each] === undefined ? "–" : showAmount(amounts[each])))])}
     />
   );
 }
 
-/** A form's errors but for what was not typed yet; once it was sent, all of them. */
+/** Hide errors of empty fields until the form is submitted. */
 const patient = (form: Form, sent: boolean): Form => (sent ? form : { ...form, errors: Object.fromEntries(Object.entries(form.errors).filter(([name]) => form.raw[name]?.trim())) });
 
 const text = (name: string, label: string, more: Partial<FieldSpec> = {}): FieldSpec => ({ name, label, kind: "text", initial: "", max: 500, ...more });
@@ -213,44 +213,44 @@ const newKey = (): string => `page-${[...crypto.getRandomValues(new Uint8Array(6
 const SYMBOLS: Record<string, string> = { pure: "ε", approximate: "ε", zcdp: "ρ", gdp: "μ" };
 const FIELDS: Record<string, string> = { pure: "epsilon", approximate: "epsilon", zcdp: "rho", gdp: "mu" };
 
-/** Where, what and under which key: the fields of a stated release. */
+/** Return the fields of a stated release: scope, guarantee, key. */
 function makeReleaseSpecs({ budgets, who, given }: Context): FieldSpec[] {
   const scopes = budgets.filter((each) => isWithin(who.scope, each.scope)).map((each) => each.scope);
   return [
-    text("scope", "Scope", { initial: scopes[0] ?? who.scope ?? "", suggestions: scopes, hint: "a budget’s, or one under it" }),
+    text("scope", "Scope", { initial: scopes[0] ?? who.scope ?? "", suggestions: scopes, hint: "of a budget or below one" }),
     {
       name: "release",
-      label: "It keeps",
+      label: "Guarantee",
       kind: "choice",
       initial: given ? "given" : "pure",
       choices: [
-        ...(given ? [["given", "what was calculated"] as const] : []),
+        ...(given ? [["given", "the calculated release"] as const] : []),
         ["pure", "ε-DP"],
         ["approximate", "(ε, δ)-DP"],
         ["zcdp", "ρ-zCDP"],
         ["gdp", "μ-GDP"],
       ],
     },
-    { name: "value", label: "With", kind: "real", initial: "0.1", exclusiveMin: 0, symbol: "ε" },
-    { name: "delta", label: "And with", kind: "real", symbol: "δ", initial: given?.delta ?? "", optional: true, exclusiveMin: 0, exclusiveMax: 1, hint: "of what it keeps, or else at which approximate budgets are charged" },
-    text("key", "Key", { initial: newKey(), hint: "the same scope, key and request are charged once" }),
+    { name: "value", label: "Parameter", kind: "real", initial: "0.1", exclusiveMin: 0, symbol: "ε" },
+    { name: "delta", label: "Failure probability", kind: "real", symbol: "δ", initial: given?.delta ?? "", optional: true, exclusiveMin: 0, exclusiveMax: 1, hint: "of the guarantee, or at which approximate budgets are charged" },
+    text("key", "Key", { initial: newKey(), hint: "retries with the same scope, key and request are charged once" }),
   ];
 }
 
 const needsDelta = (values: Values): Record<string, string> => (values.release === "approximate" && values.delta === null ? { delta: "needs a value" } : {});
 
-/** The path of a scope: the budgets that a charge there must fit. */
+/** Return the budgets on a scope's path, which a charge must fit. */
 const path = (budgets: Budget[], scope: string): Budget[] => budgets.filter((each) => isWithin(each.scope, scope.trim()));
 
-/** Whether a delta says anything: the release has one, or a budget is charged at one. */
+/** Whether delta is needed: the release has one, or a budget is charged at one. */
 const hasDelta = (budgets: Budget[], release: unknown, scope: string): boolean => release === "approximate" || path(budgets, scope).some((each) => each.kind === "approximate");
 
 const quantitiesAt = (budgets: Budget[], scope: string): string[] => [...new Set(path(budgets, scope).flatMap((each) => Object.keys(each.caps)))];
 
 const costFields = (quantities: string[], optional: boolean): FieldSpec[] =>
-  quantities.map((each) => ({ name: `cost_${each}`, label: "Price", kind: "amount", initial: "", symbol: symbolOf(each), optional }));
+  quantities.map((each) => ({ name: `cost_${each}`, label: "Cost", kind: "amount", initial: "", symbol: symbolOf(each), optional }));
 
-/** A price that was typed, as exact text; null where none was. */
+/** Return the typed cost as exact text, or null. */
 function readCost(values: Values, quantities: string[]): Amounts | null {
   const given = quantities.map((each) => [each, values[`cost_${each}`]] as const).filter(([, amount]) => amount);
   return given.length > 0 ? Object.fromEntries(given as [string, string][]) : null;
@@ -264,7 +264,7 @@ function releaseOf(values: Values, { budgets, given }: Context, cost: Amounts | 
   return { ask: { scope, release: kind === "given" && given ? given.release : { v: 0, term }, ...at }, simulation: path(budgets, scope).at(-1)?.simulation ?? false };
 }
 
-/** The fields of a stated release, with the letter of what it keeps. */
+/** The fields of a stated release, with the symbol of its guarantee. */
 function ReleaseFields({ form, budgets }: { form: Form; budgets: Budget[] }) {
   const kind = form.raw.release ?? "pure";
   const labeled = { ...form, specs: form.specs.map((each) => (each.name === "value" ? { ...each, symbol: SYMBOLS[kind] ?? "ε" } : each)) };
@@ -283,7 +283,7 @@ function ReleaseFields({ form, budgets }: { form: Form; budgets: Budget[] }) {
   );
 }
 
-/** A form over a stated release, with a price in the quantities of its scope. */
+/** Use a form for a stated release, with a cost in the quantities of its scope. */
 function useReleaseForm(context: Context, more: readonly FieldSpec[], optional: boolean) {
   const [sent, setSent] = useState(false);
   const [at, setAt] = useState("");
@@ -306,8 +306,8 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
   };
   const fits = async (): Promise<ComponentChildren> => {
     const found = await post<{ available: Amounts; charges: number | null }>("ledger/fits", ask().look);
-    const many = found.charges === null ? "It costs nothing" : found.charges === 0 ? "It does not fit" : `It fits ${found.charges === 1 ? "once" : `${showInteger(found.charges)} times`}`;
-    return `${many}. Left at this scope: ${formatAmounts(found.available)}.`;
+    const many = found.charges === null ? "This release costs nothing" : found.charges === 0 ? "This release does not fit" : `This release fits ${found.charges === 1 ? "once" : `${showInteger(found.charges)} times`}`;
+    return `${many}. Available at this scope: ${formatAmounts(found.available)}.`;
   };
   const write = (verb: "reserve" | "charge") => async (): Promise<ComponentChildren> => {
     const made = await post<Charged>(`ledger/${verb}`, ask().write);
@@ -316,7 +316,7 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
     if (verb === "reserve") onReserve({ key: made.key, scope: made.scope });
     return (
       <>
-        {made.replayed ? "This key was known, and is charged once" : verb === "reserve" ? "Reserved" : "Charged"}: {formatCosts(made.amounts)}, under the key <code>{made.key}</code>.
+        {made.replayed ? "This key was already charged" : verb === "reserve" ? "Reserved" : "Charged"}: {formatCosts(made.amounts)}, key <code>{made.key}</code>.
       </>
     );
   };
@@ -336,12 +336,12 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
       <ReleaseFields form={form} budgets={context.budgets} />
       {context.given && form.raw.release === "given" && (
         <details>
-          <summary>What was calculated, as the ledger will keep it</summary>
+          <summary>The calculated release, as the ledger stores it</summary>
           <pre tabIndex={0}>{JSON.stringify(context.given.release, null, 1)}</pre>
         </details>
       )}
       <details>
-        <summary>At a price that an owner has allowed</summary>
+        <summary>Use a cost override by an owner</summary>
         <div class="pair">
           {quantities.map((each) => (
             <Field key={each} form={form} name={`cost_${each}`} />
@@ -350,13 +350,13 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
       </details>
       <div class="buttons">
         <button type="submit" class="quiet" disabled={busy}>
-          Does it fit?
+          Check headroom
         </button>
         <button type="button" class="main" disabled={busy} onClick={() => go(write("reserve"))}>
           Reserve
         </button>
         <button type="button" disabled={busy} onClick={() => go(write("charge"))}>
-          Charge at once, for ever
+          Charge now (permanent)
         </button>
       </div>
       {outcome}
@@ -364,17 +364,17 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
   );
 }
 
-/** What can be done to a charge as it stands: the button, the verb, and whether a reason is kept. */
+/** The actions on a charge by its state: button, verb, and whether a reason is stored. */
 const NEXT: Record<string, readonly (readonly [label: string, verb: string, says: "" | "reason" | "act", act: string])[]> = {
   reserved: [
-    ["Start: spend it, for ever", "start", "", "spend"],
-    ["Give it back", "cancel", "reason", "spend"],
+    ["Start (spends it permanently)", "start", "", "spend"],
+    ["Cancel the reservation", "cancel", "reason", "spend"],
   ],
   started: [
     ["Commit", "commit", "", "spend"],
-    ["Abandon: its run is gone", "abandon", "act", "own"],
+    ["Abandon (its run is lost)", "abandon", "act", "own"],
   ],
-  committed: [["Take out of use", "decommission", "act", "own"]],
+  committed: [["Decommission", "decommission", "act", "own"]],
 };
 
 function ContinueCharge({ budgets, who, done, first }: Context & { first: Named }) {
@@ -383,13 +383,13 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
   const specs = useMemo(
     () => [
       text("key", "Key", { initial: first.key }),
-      text("at", "Its scope", { initial: first.scope, hint: "if several have the key", optional: true }),
-      text("reason", "Why", { hint: "kept for ever, where it is asked", optional: true, max: 2000 }),
+      text("at", "Scope", { initial: first.scope, hint: "if several scopes use the key", optional: true }),
+      text("reason", "Reason", { hint: "stored permanently with actions that need one", optional: true, max: 2000 }),
     ],
     [],
   );
   const plain = useForm(specs, temporaryStore);
-  const typed = { ...plain, set: (name: string, value: string) => (name === "key" && plain.set("at", ""), plain.set(name, value)) }; // the scope was another key's
+  const typed = { ...plain, set: (name: string, value: string) => (name === "key" && plain.set("at", ""), plain.set(name, value)) }; // the scope belonged to another key
   useEffect(() => {
     if (!first.key) return;
     typed.set("key", first.key);
@@ -406,12 +406,12 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
   const step = (verb: string, says: string) => async (): Promise<ComponentChildren> => {
     const reason = form.raw.reason?.trim() ?? "";
     if (says && !reason) {
-      throw new Problem("A reason is needed", "It is kept with the charge.", [{ field: "reason", message: "needs a value" }], 422);
+      throw new Problem("A reason is required", "It is stored with the charge.", [{ field: "reason", message: "needs a value" }], 422);
     }
     const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key: found!.key, scope: found!.scope, ...(says && { reason }), ...(says === "act" && { by: who.name }) });
     done();
     looked.retry();
-    return `The charge is ${charge.state} now.`;
+    return `The charge is now ${charge.state}.`;
   };
   return (
     <form
@@ -427,19 +427,19 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
         <Field form={patient(form, sent)} name="key" />
         <Field form={form} name="at" />
         <button type="submit" class="quiet">
-          Look it up
+          Look up
         </button>
       </div>
       {looked.problem && <ErrorNotice problem={looked.problem} retry={looked.retry} />}
       <Field form={form} name="reason" />
-      {looked.answer && looked.answer.charge === null && <p class="empty">Nothing is known of this key here.</p>}
+      {looked.answer && looked.answer.charge === null && <p class="empty">No charge has this key.</p>}
       {found && (
         <>
           <p>
-            It is <b>{found.state}</b> at <code>{found.scope}</code>
-            {Object.keys(found.amounts).length > 0 && `, for ${formatCosts(found.amounts)}`}
+            State: <b>{found.state}</b>, scope <code>{found.scope}</code>
+            {Object.keys(found.amounts).length > 0 && `, cost ${formatCosts(found.amounts)}`}
             {found.by !== undefined && `, by ${found.by}`}
-            {found.rounds !== null && `, for at most ${showInteger(found.rounds)} rounds`}.
+            {found.rounds !== null && `, at most ${showInteger(found.rounds)} rounds`}.
           </p>
           <div class="buttons">
             {may.map(([label, verb, says]) => (
@@ -448,7 +448,7 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
               </button>
             ))}
           </div>
-          {theirs && may.length === 0 && <p class="method">It is for {found.by} to go on with, or for an owner.</p>}
+          {theirs && may.length === 0 && <p class="method">Only {found.by} or an owner can continue it.</p>}
         </>
       )}
       {outcome}
@@ -457,7 +457,7 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
 }
 
 function AllowOverride(context: Context) {
-  const reason = useMemo(() => [text("reason", "Why this price is right", { max: 2000, hint: "kept for ever" })], []);
+  const reason = useMemo(() => [text("reason", "Reason for this cost", { max: 2000, hint: "stored permanently" })], []);
   const { form: release, values, quantities, sent } = useReleaseForm(context, reason, false);
   const { busy, act, outcome, form } = useAction(release);
   const allow = async (): Promise<ComponentChildren> => {
@@ -466,7 +466,7 @@ function AllowOverride(context: Context) {
     context.done();
     return (
       <>
-        Allowed, once: whoever charges this release at {String(values!.scope)} with the key <code>{String(values!.key)}</code> states this price. Every check of the ledger names it.
+        Override stored: one charge of this release at {String(values!.scope)} with the key <code>{String(values!.key)}</code> may state this cost. Every ledger check reports it.
       </>
     );
   };
@@ -489,7 +489,7 @@ function AllowOverride(context: Context) {
       <Field form={form} name="reason" />
       <div class="buttons">
         <button type="submit" class="main" disabled={busy}>
-          Allow it
+          Store override
         </button>
       </div>
       {outcome}
@@ -500,9 +500,9 @@ function AllowOverride(context: Context) {
 function Caps(context: Context) {
   const owned = context.budgets.filter((each) => isWithin(context.who.scope, each.scope));
   const [scope, choose] = useState(owned[0]?.scope ?? "");
-  const met = useRef(new Set<string>()); // each budget's form keeps what was typed in it
+  const met = useRef(new Set<string>()); // each budget's form keeps its input
   met.current.add(scope);
-  if (!owned.some((each) => each.scope === scope)) return <p class="empty">There is no budget at or under your scope.</p>;
+  if (!owned.some((each) => each.scope === scope)) return <p class="empty">There is no budget in your scope.</p>;
   return (
     <>
       <div class="field act">
@@ -532,9 +532,9 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
   const quantities = Object.keys(limits);
   const specs = useMemo(
     () => [
-      ...quantities.map((each): FieldSpec => ({ name: each, label: budget.promise ? "What it promises" : "Cap", kind: "amount", symbol: symbolOf(each), initial: limits[each]! })),
-      text("by", "Who decides", { initial: isHere(who) ? "" : who.name, hint: "kept for ever" }),
-      text("reason", "Why", { max: 2000, hint: "kept for ever" }),
+      ...quantities.map((each): FieldSpec => ({ name: each, label: budget.promise ? "Target guarantee" : "Cap", kind: "amount", symbol: symbolOf(each), initial: limits[each]! })),
+      text("by", "Decided by", { initial: isLoopback(who) ? "" : who.name, hint: "stored permanently" }),
+      text("reason", "Reason", { max: 2000, hint: "stored permanently" }),
     ],
     [],
   );
@@ -544,7 +544,7 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
     const caps = Object.fromEntries(quantities.map((each) => [each, values[each]!]));
     const made = await post<{ budget: { caps: Amounts } }>("ledger/cap", { scope: budget.scope, caps, by: values.by, reason: values.reason });
     done();
-    return `The cap of ${budget.scope} is ${formatAmounts(made.budget.caps)} now.`;
+    return `The cap of ${budget.scope} is now ${formatAmounts(made.budget.caps)}.`;
   };
   return (
     <form
@@ -561,7 +561,7 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
           <Field key={each.name} form={patient(form, sent)} name={each.name} />
         ))}
       </div>
-      <p class="method">What is spent or promised stays so. Below that, a cap refuses every further charge.</p>
+      <p class="method">Changing a cap does not change spent or reserved amounts. A cap below them refuses all further charges.</p>
       <div class="buttons">
         <button type="submit" class="main" disabled={busy}>
           Set the cap

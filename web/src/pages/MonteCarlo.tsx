@@ -16,32 +16,32 @@ import { show, showInteger } from "../lib/numbers";
 import { Problem } from "../lib/types";
 
 const PARTICIPATIONS = [
-  ["balls-in-bins", "balls in bins: one random round of each epoch, the same one throughout"],
-  ["b-min-sep", "b-min-sep: by a coin, unless among the last b − 1 rounds"],
-  ["cyclic-poisson", "cyclic Poisson: a random slot, then a coin each time it comes"],
+  ["balls-in-bins", "balls in bins: one random round per epoch, the same in each epoch"],
+  ["b-min-sep", "b-min-sep: with probability p, unless in one of the last b − 1 rounds"],
+  ["cyclic-poisson", "cyclic Poisson: a random slot, then with probability p in each cycle"],
 ] as const;
 const STRATEGIES = [
-  ["independent", "independent in every round (C = I)"],
+  ["independent", "independent per round (C = I)"],
   ["square-root", "correlated: banded square root"],
   ["optimal", "correlated: banded, optimal for prefix sums"],
 ] as const;
 
 const SPECS: readonly FieldSpec[] = [
-  { name: "participation", label: "Who takes part", kind: "choice", initial: "balls-in-bins", choices: PARTICIPATIONS },
+  { name: "participation", label: "Participation", kind: "choice", initial: "balls-in-bins", choices: PARTICIPATIONS },
   { name: "strategy", label: "Noise", kind: "choice", initial: "independent", choices: STRATEGIES },
-  { name: "bins", label: "Rounds in an epoch", symbol: "b", kind: "integer", initial: "16", min: 1, max: 1024, hint: "bins, slots, least distance" },
+  { name: "bins", label: "Rounds in an epoch", symbol: "b", kind: "integer", initial: "16", min: 1, max: 1024, hint: "bins, slots, minimum separation" },
   { name: "epochs", label: "Epochs", kind: "integer", initial: "1", min: 1, max: 100 },
-  { name: "probability", label: "Chance to join", symbol: "p", kind: "real", initial: "0.5", exclusiveMin: 0, max: 1, hint: "when allowed" },
-  { name: "bands", label: "Bands of C", kind: "integer", initial: "8", min: 1, max: 512, hint: "entries in a column" },
+  { name: "probability", label: "Sampling probability", symbol: "p", kind: "real", initial: "0.5", exclusiveMin: 0, max: 1, hint: "per eligible round" },
+  { name: "bands", label: "Bands of C", kind: "integer", initial: "8", min: 1, max: 512, hint: "nonzero entries per column" },
   { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1", exclusiveMin: 0, max: 1000, hint: "of Z; columns of C have norm 1" },
-  { name: "epsilon", label: "At", symbol: "ε", kind: "real", initial: "1", min: 0, max: 100 },
-  { name: "failure", label: "Chance to be wrong", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
-  { name: "samples", label: "Draws each way", kind: "integer", initial: "1000000", min: 1000, max: 50_000_000 },
+  { name: "epsilon", label: "Epsilon", symbol: "ε", kind: "real", initial: "1", min: 0, max: 100 },
+  { name: "failure", label: "Failure probability of the certificate", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
+  { name: "samples", label: "Draws per direction", kind: "integer", initial: "1000000", min: 1000, max: 50_000_000 },
 ];
 
 function rule(values: Values): Record<string, string> {
   const spaced = values.participation !== "balls-in-bins" && values.strategy !== "independent";
-  if (spaced && (values.bands as number) > (values.bins as number)) return { bands: "must be at most b here: the columns of one participation may not overlap" };
+  if (spaced && (values.bands as number) > (values.bins as number)) return { bands: "must be at most b, so that columns of one participation do not overlap" };
   return {};
 }
 
@@ -54,7 +54,7 @@ export interface Look {
 }
 
 export interface Seen extends Look {
-  trail: Look[]; // looks that lie apart, the first and the last among them
+  trail: Look[]; // spaced looks, including the first and the last
 }
 
 interface Snapshot {
@@ -82,12 +82,12 @@ export function MonteCarlo() {
     try {
       setKnown((await get<{ certificates: (Snapshot & { id: string })[] }>("certificates")).certificates);
     } catch {
-      setKnown([]); // the page works without the list; what matters says so itself
+      setKnown([]); // the page works without the list
     }
   }, []);
   useEffect(() => void look(), [look, id, seen?.state]);
   useEffect(() => {
-    // a reload, or a new server on the same folder, takes up what is not over
+    // after a reload, or on a new server with the same folder, follow the running certificate
     const open = known.find((each) => each.state === "running");
     if (id === null && open) setId(open.id);
   }, [known]);
@@ -114,8 +114,8 @@ export function MonteCarlo() {
     <div class="stack">
       <Card>
         <p>
-          Correlated noise and hidden participation have no closed form. Here draws decide which δ holds at ε, and the interval narrows as you
-          watch. For balls in bins over independent noise δ is also computed without draws, to about ten digits, to compare with.
+          Correlated noise and hidden participation have no closed form. Simulation certifies δ at a given ε, and the confidence interval shrinks as draws
+          accumulate. For balls in bins with independent noise, δ is also computed exactly, to about ten digits, for comparison.
         </p>
         <form
           aria-label="Certificate"
@@ -135,13 +135,13 @@ export function MonteCarlo() {
           </div>
           <div class="buttons">
             <button type="submit" class="main" disabled={form.values === null || seen?.state === "running"}>
-              Draw
+              Start
             </button>
           </div>
         </form>
         <p class="method">
-          Settle on the question, draw once, and keep what comes: asking again until an interval looks good voids its confidence. A certificate that
-          is paused, or cut off with the server, goes on with the entropy that it began with.
+          Fix the parameters, run once, and keep the result: repeating a run until the interval looks good invalidates its confidence. A paused or
+          interrupted certificate resumes with its original entropy.
         </p>
         {(failure ?? lost) && <ErrorNotice problem={(failure ?? lost)!} />}
       </Card>
@@ -164,7 +164,7 @@ interface CertificateProps {
   steer: (verb: string) => () => void;
 }
 
-const SOURCES: Record<string, string> = { entropy: "128 bits from the operating system", nonce: "a public nonce", chosen: "a seed chosen by hand: a simulation" };
+const SOURCES: Record<string, string> = { entropy: "128 bits from the operating system", nonce: "a public nonce", chosen: "a chosen seed (simulation)" };
 
 function Certificate({ id, seen, running, steer }: CertificateProps) {
   const drawn = Object.values(seen.directions).reduce((sum, way) => sum + way.draws, 0);
@@ -182,7 +182,7 @@ function Certificate({ id, seen, running, steer }: CertificateProps) {
               <b>{show(seen.interval.upper, 4, "up")}</b>
             </p>
             <p class="beside">
-              at least {show(seen.interval.lower, 4, "down")}, best guess {show(seen.interval.estimate)}; {typeset(sentence(seen.interval.assumptions.at(-2) ?? ""))}
+              at least {show(seen.interval.lower, 4, "down")}, estimate {show(seen.interval.estimate)}; {typeset(sentence(seen.interval.assumptions.at(-2) ?? ""))}
             </p>
           </div>
         )}
@@ -190,13 +190,13 @@ function Certificate({ id, seen, running, steer }: CertificateProps) {
       {ways.length > 0 && <ConvergencePlot of={seen.of} ways={ways} exact={seen.exact} final={seen.interval ?? null} />}
       {ways.length > 0 && (
         <p>
-          The band holds at all of its draws at once, but for a chance of {show(failure)}: one may look as often as one likes. It is there to be
-          watched. {seen.interval ? "The certificate is the tighter interval at its end, " : "What may be claimed is the certificate at the end, a tighter interval, "}
-          whose number of draws was settled beforehand and which is wrong with the same chance of its own.
+          The band holds at all draws simultaneously, except with probability {show(failure)}, so you may look at any time. It only shows progress.
+          {seen.interval ? " The certificate is the tighter interval at its end: " : " Claim only the certificate at the end, a tighter interval: "}
+          its number of draws was fixed in advance, and it has the same failure probability.
         </p>
       )}
       <Provenance seen={seen} drawn={drawn} failure={failure} />
-      {seen.interval && <p class="method">Believed with it: {typeset(sentence(seen.interval.assumptions.at(-1) ?? ""))}.</p>}
+      {seen.interval && <p class="method">Assumption: {typeset(sentence(seen.interval.assumptions.at(-1) ?? ""))}.</p>}
       <div class="buttons">
         {seen.state === "paused" && (
           <button type="button" class="main" onClick={steer("resume")}>
@@ -223,19 +223,19 @@ function Certificate({ id, seen, running, steer }: CertificateProps) {
   );
 }
 
-/** How the number came about, in the order in which it did; each step is told once it has happened. */
+/** The provenance of the certificate, step by step. */
 function Provenance({ seen, drawn, failure }: { seen: Snapshot; drawn: number; failure: number }) {
   const steps: [done: boolean, title: string, says: string][] = [
-    [true, "Settled", `${showInteger(seen.of)} draws each way, δ at ε = ${show(Number(seen.ask.epsilon))}, a chance of ${show(failure)} to be wrong`],
+    [true, "Planned", `${showInteger(seen.of)} draws per direction, δ at ε = ${show(Number(seen.ask.epsilon))}, failure probability ${show(failure)}`],
     [
       seen.born !== null,
       "Seeded",
       seen.born === null
-        ? "entropy from the operating system goes into the journal before the first draw"
-        : `${SOURCES[seen.born.provenance] ?? seen.born.provenance}, in the journal before the first draw, for the plan ${seen.born.plan.slice(0, 12)}…`,
+        ? "entropy from the operating system is stored in the journal before the first draw"
+        : `${SOURCES[seen.born.provenance] ?? seen.born.provenance}, stored in the journal before the first draw, for plan ${seen.born.plan.slice(0, 12)}…`,
     ],
-    [drawn >= 2 * seen.of, "Drawn", `${showInteger(drawn)} of ${showInteger(2 * seen.of)}; every count goes into the journal`],
-    [seen.state === "done", "Claimed", seen.state === "done" ? "this certificate has this one outcome, however often it was stopped" : "only then: one certificate, one outcome, however often it is stopped"],
+    [drawn >= 2 * seen.of, "Drawn", `${showInteger(drawn)} of ${showInteger(2 * seen.of)}; the journal stores every count`],
+    [seen.state === "done", "Issued", seen.state === "done" ? "one certificate, one result, regardless of interruptions" : "after all draws: one certificate, one result, regardless of interruptions"],
   ];
   return (
     <ol class="birth">
@@ -253,11 +253,11 @@ function CertificateList({ known, shown, open }: { known: (Snapshot & { id: stri
   const others = known.filter((each) => each.id !== shown && each.state !== "cancelled");
   if (others.length === 0) return null;
   return (
-    <Card title="Certificates this server keeps">
+    <Card title="Stored certificates">
       <Table
         prose
-        caption="Begun and finished, newest first"
-        columns={[{ title: "of what" }, { title: "state", tight: true }, { title: "δ at most", number: true }, { title: "look" }]}
+        caption="Running and finished, newest first"
+        columns={[{ title: "parameters" }, { title: "state", tight: true }, { title: "δ at most", number: true }, { title: "action" }]}
         rows={others.map((each) => [
           describeRequest(each.ask),
           each.state,

@@ -36,7 +36,7 @@ const MECHANISMS = [
 
 const SPECS: readonly FieldSpec[] = [
   // lines of mechanism:parameter:second:sampling probability:count, joined by "|"
-  { name: "mix", label: "Mix", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", max: 1e6 },
+  { name: "mix", label: "Composition", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", max: 1e6 },
   { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, helpPage: "learn/epsilon-and-delta.html" },
   {
     name: "relation",
@@ -46,15 +46,15 @@ const SPECS: readonly FieldSpec[] = [
     choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
     helpPage: "glossary.html#term-neighboring-relation",
   },
-  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", min: 0, max: 1, hint: "false alarms that the attacker allows", helpPage: "glossary.html#term-tpr-at-a-fpr" },
+  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", min: 0, max: 1, hint: "allowed to the attacker", helpPage: "glossary.html#term-tpr-at-a-fpr" },
   { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
 ];
 
 const COLUMNS: readonly FieldSpec[] = [
   { name: "parameter", label: "Parameter", kind: "real", initial: "1", min: 0 },
   { name: "second", label: "Second", kind: "real", initial: "", optional: true, min: 0 },
-  { name: "sampling_probability", label: "Sampled with chance", kind: "real", initial: "", optional: true, min: 0, max: 1, helpPage: "glossary.html#term-amplification" },
-  { name: "count", label: "Times", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-composition" },
+  { name: "sampling_probability", label: "Sampling probability", kind: "real", initial: "", optional: true, min: 0, max: 1, helpPage: "glossary.html#term-amplification" },
+  { name: "count", label: "Count", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-composition" },
 ];
 
 const encodeLine = (cells: readonly string[]): string => cells.map((cell) => cell.replace(/[%:|]/g, encodeURIComponent)).join(":");
@@ -67,7 +67,7 @@ function decodeCell(cell: string): string {
   }
 }
 
-/** Whether a column says anything of a mechanism: one that is left out is not sent, either. */
+/** Whether a column applies to a mechanism; other columns are hidden and not sent. */
 const matters = (name: string, mechanism: string | undefined): boolean =>
   name === "second"
     ? mechanism === "approximate" || mechanism === "randomized-response"
@@ -115,8 +115,8 @@ export function Playground() {
   const answer = account.answer;
   return (
     <div class="stack mix sheet">
-      <Card title="The mix">
-        <form aria-label="Mix of releases" onSubmit={(e) => e.preventDefault()}>
+      <Card title="Composition">
+        <form aria-label="Composition of releases" onSubmit={(e) => e.preventDefault()}>
           {lines.map((line, i) => (
             <fieldset key={i} class="line">
               <legend>Release {i + 1}</legend>
@@ -188,7 +188,7 @@ export function Playground() {
       <div class={account.busy ? "results busy" : "results"} aria-busy={account.busy}>
         {ask === null && (
           <Card>
-            <p class="empty">Correct the marked fields, and the numbers come back.</p>
+            <p class="empty">Correct the marked fields to update the results.</p>
           </Card>
         )}
         {account.problem && <ErrorNotice problem={account.problem} retry={account.retry} />}
@@ -208,8 +208,8 @@ export function Playground() {
               <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} />
               <Assumptions lines={answer.epsilon.assumptions} />
               <Table
-                caption="What each release contributes; parts do not add up, because composition is not a sum"
-                columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "mix without it, ε ≤", number: true }, { title: "the difference", number: true }]}
+                caption="Contribution of each release; contributions do not add up to the total"
+                columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "others only, ε ≤", number: true }, { title: "difference", number: true }]}
                 rows={answer.parts.map((part, i) => [
                   `${i + 1}: ${MECHANISMS.find(([name]) => name === account.of?.parts[i]?.mechanism)?.[1] ?? ""}`,
                   show(part.alone.upper, 4, "up"),
@@ -221,7 +221,7 @@ export function Playground() {
             </Card>
             {curves.problem && <ErrorNotice problem={curves.problem} retry={curves.retry} />}
             <Interpretation name="account" ask={account.busy ? null : ask} cap={cap} unit="person" />
-            {curves.answer ? <Curves found={curves.answer} /> : !curves.problem && <p class="empty">Drawing the curves…</p>}
+            {curves.answer ? <Curves found={curves.answer} /> : !curves.problem && <p class="empty">Computing the curves…</p>}
           </>
         )}
       </div>
@@ -233,9 +233,9 @@ function Curves({ found }: { found: ProfileResponse }) {
   const lower = found.profile.filter((p) => p.lower > 0).map((p) => [p.epsilon, p.lower] as const);
   return (
     <div class="two">
-      <Card title="The privacy profile">
+      <Card title="Privacy profile">
         <Plot
-          title="δ over ε, certified at the dots"
+          title="δ by ε, certified at the dots"
           x={{ title: "ε" }}
           y={{ title: "δ", log: true }}
           series={[
@@ -244,22 +244,22 @@ function Curves({ found }: { found: ProfileResponse }) {
           ]}
         />
       </Card>
-      <Card title="What an attacker can tell">
+      <Card title="The best attack">
         <dl class="stats">
-          <Stat label={`True positives at ${showPercent(found.fpr)} false positives`} note="at most">
+          <Stat label={`TPR at an FPR of ${showPercent(found.fpr)}`} note="at most">
             {showPercent(found.tpr, 3, "up")}
           </Stat>
-          <Stat label="Advantage over a coin" note="at most; TPR − FPR">
+          <Stat label="Advantage over a random guess" note="at most; TPR − FPR">
             {showPercent(found.advantage, 3, "up")}
           </Stat>
         </dl>
         <Plot
-          title="The attacker's best ROC curve stays below the dots"
+          title="Upper bound on any attack's ROC curve"
           x={{ title: "false-positive rate" }}
           y={{ title: "true-positive rate" }}
           series={[
             { name: "at most", look: "claim", points: found.roc.map((p) => [p.fpr, p.tpr] as const) },
-            { name: "a coin", look: "reference", points: [[0, 0], [1, 1]] },
+            { name: "random guess", look: "reference", points: [[0, 0], [1, 1]] },
           ]}
         />
       </Card>

@@ -35,11 +35,11 @@ export const QUERIES: readonly FieldSpec[] = [
   makeField(KNOWN.queries, { label: "Queries planned", hint: "", helpPage: "glossary.html#term-composition" }),
   makeField(KNOWN.sensitivity, { helpPage: "glossary.html#term-sensitivity" }),
   makeField(KNOWN.mechanism, { label: "Noise", hint: "", initial: "gaussian", omitted: KNOWN.mechanism.initial, helpPage: "learn/laplace-and-gaussian.html" }),
-  makeField(KNOWN.delta, { label: "Failure probability", initial: "1e-6", omitted: KNOWN.delta.initial, hint: "Gaussian needs it; Laplace saves noise with it", helpPage: "glossary.html#term-delta" }),
-  makeField(KNOWN.population, { hint: "fills or checks δ", helpPage: "glossary.html#term-delta" }),
+  makeField(KNOWN.delta, { label: "Failure probability", initial: "1e-6", omitted: KNOWN.delta.initial, hint: "required for Gaussian; reduces Laplace noise", helpPage: "glossary.html#term-delta" }),
+  makeField(KNOWN.population, { hint: "used for the default δ, and to check δ", helpPage: "glossary.html#term-delta" }),
   makeField(KNOWN.queries_used, { label: "Answered so far", initial: "40", helpPage: "pitfalls.html#a-repetition-that-is-not-counted" }),
   makeField(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
-  makeField(KNOWN.weights, { hint: "one for each query, as 2 1 1; blank: even", helpPage: "how-to/plan-queries.html" }),
+  makeField(KNOWN.weights, { hint: "one per query, such as 2 1 1; blank: even", helpPage: "how-to/plan-queries.html" }),
   { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
   PINS,
 ];
@@ -52,10 +52,10 @@ const EXAMPLES = [
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
   if (values.mechanism === "gaussian" && values.delta === null && values.population === null)
-    errors.delta = "is needed for the Gaussian mechanism, or a population";
+    errors.delta = "is required for the Gaussian mechanism, unless a population is given";
   const weights = values.weights as number[] | null;
-  if (weights && weights.length !== values.queries) errors.weights = `must be one for each of ${values.queries} queries, got ${weights.length}`;
-  if (values.magnitude === 0) errors.magnitude = "must be other than 0";
+  if (weights && weights.length !== values.queries) errors.weights = `must be ${values.queries} numbers, one per query; got ${weights.length}`;
+  if (values.magnitude === 0) errors.magnitude = "must not be 0";
   return errors;
 }
 
@@ -65,7 +65,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useRefinedQuery(ask, engine.queries, browserEngine.queries, { onProblem });
   const { answer } = main;
-  const answered = useRef(false); // what stands below the first answer comes with it, and stays
+  const answered = useRef(false); // parts below the first result appear with it, and stay
   if (answer || Object.keys(form.errors).length > 0) answered.current = true;
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const inputs = (
@@ -106,7 +106,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
       {answer && !compact && <Scenarios form={form} examples={EXAMPLES} read={readQueriesAsk} ask={engine.queries} name={nameOf} rows={COMPARED} />}
       {(answer || form.values === null) && !compact && <Guidance />}
-      {!compact && answered.current && <Export name="queries" ask={answer && ask} cap={cap} specs={QUERIES} raw={form.raw} table="the split" csv={() => answer && split(answer)} />}
+      {!compact && answered.current && <Export name="queries" ask={answer && ask} cap={cap} specs={QUERIES} raw={form.raw} table="shares" csv={() => answer && split(answer)} />}
     </Calculator>
   );
 }
@@ -140,20 +140,20 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
                 <b>{show(answer.saving, 3)} times less</b> than the classic formula's {show(first.classic.scale)}
               </>
             ) : (
-              <>the same as the classic formula: for pure ε the plain split is optimal</>
+              <>equal to the classic formula: for pure ε the even split is optimal</>
             )}
             <ProvisionalNote when={refining} />
           </p>
         </div>
         {answer.delta === null && answer.queries > 1 && (
           <p>
-            Allow a small δ, and many answers together cost less than the sum of their epsilons.{" "}
+            With a small δ, many answers cost less in total than the sum of their epsilons.{" "}
             <button type="button" class="quiet" onClick={try_}>
               Try δ = 10⁻⁶
             </button>
           </p>
         )}
-        <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${showPercent(part)} of the budget is consumed`}>
+        <svg class="budget" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={`${showPercent(part)} of the budget consumed`}>
           <rect class="rail" width="100" height="6" />
           <rect class={answer.compatible ? "spent" : "spent over"} width={100 * part} height="6" />
         </svg>
@@ -168,11 +168,11 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
           <Stat label="Remaining" note={answer.compatible ? `${showInteger(answer.queries_left)} more of these queries fit` : "incompatible plan"}>
             {show(answer.remaining, 4, "down")}
           </Stat>
-          <Stat label="95% error" note={answer.relative_error_95 === null ? "give a typical answer to compare" : `${showPercent(answer.relative_error_95)} of a typical answer`}>
+          <Stat label="95% error" note={answer.relative_error_95 === null ? "enter a typical true answer to compare" : `${showPercent(answer.relative_error_95)} of the typical true answer`}>
             ±{show(first.optimal.error_95, 4, "up")}
           </Stat>
         </dl>
-        {!answer.compatible && <Notice grade="void">More was asked than planned: {showInteger(answer.queries_used)} of {showInteger(answer.queries)} queries. This plan does not hold what was done; a new plan with a larger budget must cover it.</Notice>}
+        {!answer.compatible && <Notice grade="void">More queries were answered than planned: {showInteger(answer.queries_used)} of {showInteger(answer.queries)}. Make a new plan with a larger budget that covers all of them.</Notice>}
         {answer.delta_sentence && <Notice grade={answer.delta_grade ?? "info"}>{typeset(answer.delta_sentence)}</Notice>}
         {answer.findings.filter((found) => found.code !== "queries/too-many").map((found) => (
           <Notice key={found.code} grade={found.verdict === "failed" ? "void" : "weak"}>
@@ -180,13 +180,13 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
           </Notice>
         ))}
       </Card>
-      <Card title="Two formulas, two numbers">
+      <Card title="Closed form and certified noise">
         <Formulas quoted={<ClassicFormula answer={answer} />} proven={<ExactFormula answer={answer} />} />
       </Card>
-      <Card title="Three ways to set the noise">
+      <Card title="Noise by calibration method">
         <Table
-          caption={even ? "Noise on every query" : "Noise on each query"}
-          columns={[{ title: even ? "way" : "query" }, { title: `scale ${letter}`, number: true }, { title: "mean error", number: true }, { title: "95% error", number: true }, ...(even ? [{ title: "consumed", number: true }] : [])]}
+          caption={even ? "Noise per query" : "Noise per query"}
+          columns={[{ title: even ? "method" : "query" }, { title: `scale ${letter}`, number: true }, { title: "mean error", number: true }, { title: "95% error", number: true }, ...(even ? [{ title: "consumed", number: true }] : [])]}
           rows={even ? ways(answer).map(([name, noise, spent]) => [name, ...cells(noise), `≤ ${show(spent.upper, 4, "up")}`]) : answer.shares.slice(0, 50).map((s, i) => [`${i + 1} (ε ${show(s.epsilon, 3)})`, ...cells(s.optimal)])}
         />
       </Card>
@@ -194,7 +194,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
   );
 }
 
-/** The textbook's way: the budget is split, and each query pays for itself. */
+/** The textbook's method: an even split of the budget. */
 function ClassicFormula({ answer }: { answer: QueriesAnswer }) {
   const { classic } = answer.shares[0]!;
   return answer.mechanism === "laplace" ? (
@@ -206,12 +206,12 @@ function ClassicFormula({ answer }: { answer: QueriesAnswer }) {
       <p class="formula">
         σ = Δ√(2 ln(1.25/δ))/ε₁ = <b>{show(classic.scale)}</b> <em>ε₁ is a query’s share of ε</em>
       </p>
-      <p>Each query is given the whole δ, so that all together spend {show(answer.classic_total_delta)}; and the formula is proven for ε₁ below 1 only.</p>
+      <p>Each query uses the full δ, so the total δ is {show(answer.classic_total_delta)}. The formula is proven only for ε₁ &lt; 1.</p>
     </>
   );
 }
 
-/** What is worked out instead, in words. */
+/** The certified method, as a formula. */
 function ExactFormula({ answer }: { answer: QueriesAnswer }) {
   const { optimal } = answer.shares[0]!;
   const number = <b>{show(optimal.scale, 4, "up")}</b>;
@@ -219,17 +219,17 @@ function ExactFormula({ answer }: { answer: QueriesAnswer }) {
     <>
       {answer.mechanism === "gaussian" ? (
         <p class="formula">
-          the least σ = {number} with Φ(μ/2 − ε/μ) − e<sup>ε</sup>Φ(−μ/2 − ε/μ) ≤ δ, μ² = ΣΔ²/σ²
+          the smallest σ = {number} with Φ(μ/2 − ε/μ) − e<sup>ε</sup>Φ(−μ/2 − ε/μ) ≤ δ, μ² = ΣΔ²/σ²
         </p>
       ) : answer.delta === null ? (
-        <p class="formula">b = {number}: without δ the plain split is the best there is</p>
+        <p class="formula">b = {number}: without δ the even split is optimal</p>
       ) : (
         <p class="formula">
-          the least b = {number} with E[max(0, 1 − e<sup>ε − L</sup>)] ≤ δ, L the sum of all losses
+          the smallest b = {number} with E[max(0, 1 − e<sup>ε − L</sup>)] ≤ δ, where L is the total privacy loss
         </p>
       )}
       <p>
-        All answers are one release: only the total counts, and δ is spent once. <LearnLink page="laplace-and-gaussian">Which noise, and why</LearnLink>
+        All answers form one release: only the total loss counts, and δ is spent once. <LearnLink page="laplace-and-gaussian">Laplace or Gaussian noise</LearnLink>
       </p>
     </>
   );
@@ -242,24 +242,24 @@ const ways = (answer: QueriesAnswer): (readonly [string, Noise, Interval])[] => 
   return [
     ["classic formula, even split", share.classic, spent.classic],
     ["exact calibration, even split", share.exact, spent.exact],
-    ["optimal: only the total counts", share.optimal, spent.optimal],
+    ["optimal, over the total loss", share.optimal, spent.optimal],
   ];
 };
 
 function Shape({ answer }: { answer: QueriesAnswer }) {
   const noise = answer.shares[0]!.optimal;
-  const centre = answer.magnitude ?? 0;
+  const center = answer.magnitude ?? 0;
   const density = answer.mechanism === "laplace"
     ? (x: number) => Math.exp(-Math.abs(x) / noise.scale) / (2 * noise.scale)
     : (x: number) => Math.exp(-0.5 * (x / noise.scale) ** 2) / (noise.scale * Math.sqrt(2 * Math.PI));
   const reach = 1.6 * noise.error_95;
-  const points = Array.from({ length: 81 }, (_, i) => ((i - 40) / 40) * reach).map((x) => [centre + x, density(x)] as const);
-  const inside = points.filter(([x]) => Math.abs(x - centre) <= noise.error_95);
+  const points = Array.from({ length: 81 }, (_, i) => ((i - 40) / 40) * reach).map((x) => [center + x, density(x)] as const);
+  const inside = points.filter(([x]) => Math.abs(x - center) <= noise.error_95);
   if (!Number.isFinite(noise.scale)) return null;
   return (
-    <Card title="What one answer will look like">
+    <Card title="Distribution of one noisy answer">
       <Plot
-        title={`Where a noisy answer falls when the truth is ${show(centre)}: 95% of the time within ±${show(noise.error_95, 4, "up")}`}
+        title={`Noisy answer for a true value of ${show(center)}: 95% within ±${show(noise.error_95, 4, "up")}`}
         x={{ title: "noisy answer", tight: true }}
         y={{ title: "density" }}
         series={[
@@ -274,17 +274,17 @@ function Shape({ answer }: { answer: QueriesAnswer }) {
 
 const MAX_COMPARED = 1_000_000;
 
-/** Laplace beside Gaussian noise: what each promises, how far it strays, and when which; 95% and 99.9% of a known law. */
+/** Compare Laplace and Gaussian noise: guarantee, sensitivity, quantiles of the error, and when to use which. */
 function compareMechanisms(here: CrossoverRow, found: CrossoverAnswer, { sensitivity }: QueriesAsk, delta: number): string[][] {
   const error = (unit: number): string => `±${show(unit * sensitivity, 4, "up")}`;
-  const [laplace, gaussian] = [Math.log(1000) / Math.log(20), 3.290527 / 1.959964]; // of 99.9% over 95%
+  const [laplace, gaussian] = [Math.log(1000) / Math.log(20), 3.290527 / 1.959964]; // 99.9% quantile over 95% quantile
   const at = `δ = ${show(delta)}`;
   return [
-    ["promise", `pure ε with δ = 0, or ε at ${at} if composed`, `ε at ${at}; never pure`],
-    ["sensitivity in", "L1: sums over all answers", "L2: grows with their root"],
+    ["guarantee", `pure ε (δ = 0), or ε at ${at} under tight composition`, `ε at ${at}; never pure`],
+    ["sensitivity norm", "L1: grows with the number of answers", "L2: grows with its square root"],
     ["95% of answers within", `${error(here.laplace_pure)} pure, ${error(here.laplace_optimal)} composed`, error(here.gaussian_optimal)],
     ["99.9% within (the tail)", `${error(laplace * here.laplace_pure)} pure, ${error(laplace * here.laplace_optimal)} composed`, error(gaussian * here.gaussian_optimal)],
-    ["take it", `for fewer than ${showInteger(found.against_pure)} queries, or where no δ is allowed`, `from ${showInteger(found.against_pure)} queries on`],
+    ["use it", `for fewer than ${showInteger(found.against_pure)} queries, or if δ must be 0`, `for at least ${showInteger(found.against_pure)} queries`],
   ];
 }
 
@@ -296,28 +296,28 @@ function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) 
   return (
     <Card title="Laplace or Gaussian?">
       {found.problem && <ErrorNotice problem={found.problem} retry={found.retry} />}
-      {!found.answer && !found.problem && <p class="empty">Working it out…</p>}
+      {!found.answer && !found.problem && <p class="empty">Computing…</p>}
       {found.answer && (
         <>
           <p>
-            At δ = {show(found.of!.delta)}, from <b>{showInteger(found.answer.against_pure)} queries</b> on Gaussian noise has the smaller 95% error than
-            plain Laplace
-            {found.answer.against_optimal !== null && <>, and by {showInteger(found.answer.against_optimal)} queries than Laplace composed tightly as well</>}.
+            At δ = {show(found.of!.delta)}, Gaussian noise has a smaller 95% error than Laplace noise with basic composition from{" "}
+            <b>{showInteger(found.answer.against_pure)} queries</b>
+            {found.answer.against_optimal !== null && <>, and with tight composition from {showInteger(found.answer.against_optimal)}</>}.
           </p>
           {here && (
             <Table
-              caption={`One of ${showInteger(here.queries)} answers, at ε = ${show(ask.epsilon)} and sensitivity Δ = ${show(ask.sensitivity)}`}
-              columns={[{ title: "what" }, { title: "Laplace" }, { title: "Gaussian" }]}
+              caption={`One of ${showInteger(here.queries)} answers at ε = ${show(ask.epsilon)}, sensitivity Δ = ${show(ask.sensitivity)}`}
+              columns={[{ title: "property" }, { title: "Laplace" }, { title: "Gaussian" }]}
               rows={compareMechanisms(here, found.answer, ask, found.of!.delta)}
             />
           )}
           <Plot
-            title="95% error at sensitivity 1, by number of queries under the same budget"
+            title="95% error at sensitivity 1 by number of queries, with the same budget"
             x={{ title: "queries", log: true }}
             y={{ title: "95% error", log: true }}
             series={[
-              { name: "Laplace, plain split (δ = 0)", look: "estimate", points: found.answer.rows.map((r) => [r.queries, r.laplace_pure] as const) },
-              { name: "Laplace, composed tightly", look: "other", points: found.answer.rows.map((r) => [r.queries, r.laplace_optimal] as const) },
+              { name: "Laplace, basic composition (δ = 0)", look: "estimate", points: found.answer.rows.map((r) => [r.queries, r.laplace_pure] as const) },
+              { name: "Laplace, tight composition", look: "other", points: found.answer.rows.map((r) => [r.queries, r.laplace_optimal] as const) },
               { name: "Gaussian, exact", look: "claim", points: found.answer.rows.map((r) => [r.queries, r.gaussian_optimal] as const) },
             ]}
           />
@@ -339,16 +339,16 @@ const COMPARED: readonly (readonly [string, (answer: QueriesAnswer) => string])[
 
 function Guidance() {
   return (
-    <Card screen title="How people choose">
+    <Card screen title="Guidance">
       <ul class="limits">
         <li>
-          Published statistics often use a total ε between 0.1 and 10 over a whole release. These are habits, not thresholds: ε = 1 lets an
-          attacker's odds grow by a factor of {show(Math.E, 3)}, ε = 5 by {show(Math.exp(5), 3)}.
+          Published statistics often use a total ε between 0.1 and 10. These are conventions, not thresholds: at ε = 1 an attacker's odds can grow by a factor
+          of {show(Math.E, 3)}, at ε = 5 by {show(Math.exp(5), 3)}.
         </li>
-        <li>δ belongs far below 1/N: at 1/N, publishing the record of one person picked at random would meet the promise.</li>
-        <li>Write the list of queries before looking at data; spend most on the few answers that decide something.</li>
-        <li>Bound first (rows for each person, clipped values), then measure sensitivity, then choose noise.</li>
-        <li>Count failed, repeated and exploratory queries too. A dashboard that refreshes asks again.</li>
+        <li>Choose δ far below 1/N: at δ = 1/N, publishing one randomly chosen person’s record would satisfy the guarantee.</li>
+        <li>List the queries before looking at the data, and spend most of the budget on the answers that matter.</li>
+        <li>First bound contributions (rows per person, clipped values), then determine the sensitivity, then choose the noise.</li>
+        <li>Count failed, repeated and exploratory queries too. Each dashboard refresh is a new query.</li>
       </ul>
     </Card>
   );

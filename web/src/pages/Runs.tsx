@@ -26,7 +26,7 @@ interface Report {
   simulation: boolean;
   claim: {
     statement: string;
-    supported: number; // what the records leave standing
+    supported: number; // the epsilon that the records support
     epsilon: { lower: number; upper: number; method: string };
     parties: { party: string; sees: string; protected_by: string }[];
   };
@@ -47,7 +47,7 @@ interface Report {
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (verdict: string) => GRADES[verdict] ?? "weak";
 
-/** A name of the records as a label. */
+/** Format a key as a label. */
 const words = (name: string): string => `${name[0]!.toUpperCase()}${name.slice(1).replaceAll("_", " ")}`;
 
 export function Runs() {
@@ -63,8 +63,8 @@ function List() {
     return (
       <Card>
         <p>
-          {list.answer.present ? "No run has written a report here yet." : "This server was started without a folder of runs."} <code>epsilog run programme.toml</code> makes one;{" "}
-          <code>epsilog serve --runs runs</code> shows it.
+          {list.answer.present ? "There are no finished runs yet." : "This server has no folder of runs."} <code>epsilog run run.toml</code> creates one;{" "}
+          <code>epsilog serve --runs runs</code> serves it.
         </p>
       </Card>
     );
@@ -113,7 +113,7 @@ function Run({ name }: { name: string }) {
             ε {report.budget.epsilon}
           </Stat>
           <Stat label="Charged">{report.budget.charged?.epsilon ?? "–"}</Stat>
-          <Stat label="Closed form" note="an estimate, no bound">
+          <Stat label="Closed form" note="an estimate, not a bound">
             {show(report.accounting.formula.total)}
           </Stat>
           <Stat label={words(report.result.score_name)}>{report.result.diverged ? "diverged" : show(report.result.test_score)}</Stat>
@@ -128,7 +128,7 @@ function Run({ name }: { name: string }) {
           </Download>
         </div>
       </Card>
-      <Card title="Plan against what was observed">
+      <Card title="Plan and records">
         <dl class="stats narrow">
           {Object.entries(scheme)
             .filter(([, value]) => value !== null)
@@ -140,20 +140,20 @@ function Run({ name }: { name: string }) {
         </dl>
         <Table
           prose
-          caption="What the records say"
+          caption="Findings"
           columns={[{ title: "check" }, { title: "verdict" }, { title: "finding" }]}
           rows={report.verification.findings.map((f) => [f.check, <span class={`verdict ${grade(f.verdict)}`}>{f.verdict}</span>, typeset(f.says)])}
         />
         {report.verification.what_ifs.length > 0 && (
           <Table
             prose
-            caption="What deviations would cost: estimates, never claims"
-            columns={[{ title: "if" }, { title: "ε", number: true }, { title: "in words" }]}
+            caption="Cost of deviations (estimates, not claims)"
+            columns={[{ title: "if" }, { title: "ε", number: true }, { title: "explanation" }]}
             rows={report.verification.what_ifs.map((w) => [w.name, show(w.epsilon, 4, "up"), typeset(w.says)])}
           />
         )}
       </Card>
-      <Card title="As the rounds went by">
+      <Card title="Rounds">
         <Plot
           title="Certified epsilon after each round"
           x={{ title: "round", whole: true }}
@@ -172,14 +172,14 @@ function Run({ name }: { name: string }) {
             series={[
               { name: "with privacy", look: "claim", points: scores.map((r) => [r.round, r.test_score!] as const) },
               ...(report.utility?.without_dp.length
-                ? [{ name: "without clip and noise", look: "other" as const, points: report.utility.without_dp.filter((r) => r.test_score !== null).map((r) => [r.round, r.test_score!] as const) }]
+                ? [{ name: "without clipping and noise", look: "other" as const, points: report.utility.without_dp.filter((r) => r.test_score !== null).map((r) => [r.round, r.test_score!] as const) }]
                 : []),
             ]}
           />
         )}
       </Card>
-      <Card title="Who sees what">
-        <Table prose caption="Parties" columns={[{ title: "who" }, { title: "sees" }, { title: "what holds against it" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
+      <Card title="Parties and guarantees">
+        <Table prose caption="Parties" columns={[{ title: "party" }, { title: "sees" }, { title: "guarantee" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
         <ul class="limits">
           {report.limits.map((line) => (
             <li key={line}>{line}</li>

@@ -10,10 +10,10 @@ import { show } from "../lib/numbers";
 import type { SensitivityAnswer } from "../lib/openapi";
 
 const SPECS: readonly FieldSpec[] = [
-  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared number"]], helpPage: "glossary.html#term-sensitivity" },
-  { name: "contributions", label: "Rows per unit, at most", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-privacy-unit" },
-  { name: "low", label: "Values clipped from", kind: "real", initial: "0" },
-  { name: "high", label: "to", kind: "real", initial: "100" },
+  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared row count"]], helpPage: "glossary.html#term-sensitivity" },
+  { name: "contributions", label: "Maximum rows per unit", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-privacy-unit" },
+  { name: "low", label: "Lower clipping bound", kind: "real", initial: "0" },
+  { name: "high", label: "Upper clipping bound", kind: "real", initial: "100" },
   { name: "size", label: "Declared number of rows", kind: "integer", initial: "", optional: true, min: 1 },
   { name: "relation", label: "Relation", kind: "choice", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]], helpPage: "glossary.html#term-neighboring-relation" },
 ];
@@ -25,12 +25,12 @@ const makeMemoryStore = (): Store => {
 
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
-  if (values.query !== "count" && (values.low as number) >= (values.high as number)) errors.high = "must be above the lower end";
-  if (values.query === "mean" && values.size === null) errors.size = "is needed for a mean";
+  if (values.query !== "count" && (values.low as number) >= (values.high as number)) errors.high = "must be above the lower bound";
+  if (values.query === "mean" && values.size === null) errors.size = "is required for a mean";
   return errors;
 }
 
-/** Helps to find the sensitivity of counts, bounded sums and means, and puts it into the form. */
+/** Compute the sensitivity of a count, bounded sum or mean, and copy it to the form. */
 export function Sensitivity({ use }: { use: (value: number) => void }) {
   const store = useMemo(makeMemoryStore, []);
   const form = useForm(SPECS, store, rule);
@@ -39,7 +39,7 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
   const kind = form.raw.query;
   return (
     <details>
-      <summary>What is my sensitivity?</summary>
+      <summary>Compute the sensitivity</summary>
       <div class="pair">
         <Field form={form} name="query" />
         <Field form={form} name="contributions" />
@@ -53,7 +53,7 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
         <p>
           <b>Δ = {show(found.answer.value, 6, "up")}</b>: {typeset(found.answer.reason)}{" "}
           <button type="button" class="quiet" onClick={() => use(found.answer!.value)}>
-            Use it
+            Use this value
           </button>
         </p>
       )}

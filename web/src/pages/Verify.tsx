@@ -11,14 +11,14 @@ import { Problem } from "../lib/types";
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (verdict: string) => GRADES[verdict] ?? "weak";
-const MAX_CHARACTERS = 4 * 1024 * 1024; // characters of a report or a bundle, as the server takes them
+const MAX_CHARACTERS = 4 * 1024 * 1024; // of a report or a bundle, as on the server
 
-const KINDS = { report: "report", record: "record of a calculator", bundle: "bundle of the ledger", signature: "signature of the report", checkpoint: "kept checkpoint", key: "public key" } as const;
+const KINDS = { report: "report", record: "calculation record", bundle: "ledger bundle", signature: "report signature", checkpoint: "stored checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
 type RawValues = Partial<Record<Kind, { name: string; text: string }>>;
 type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: ReportVerificationModel } | { at: "refused"; problem: Problem };
 
-/** What a text is, by how it begins: as `epsilog verify` tells files apart. */
+/** Detect the kind of a file from its content, as `epsilog verify` does. */
 export function kindOf(text: string): Kind {
   if (text.startsWith("epsilog-bundle/v0\n")) return "bundle";
   if (/^[^\s+]+\+[0-9a-f]{8}\+\S+\s*$/.test(text)) return "key";
@@ -28,13 +28,13 @@ export function kindOf(text: string): Kind {
 }
 
 async function read(file: File): Promise<string> {
-  if (file.size > MAX_CHARACTERS) throw new Problem(`${file.name} is too long for a page`, "`epsilog verify` takes files of any length.");
+  if (file.size > MAX_CHARACTERS) throw new Problem(`${file.name} is too large for this page`, "Use `epsilog verify`, which accepts files of any size.");
   const text = await file.text();
-  if (text.includes("PRIVATE KEY")) throw new Problem("This is a private key", "It was not sent anywhere. What verifies is its public line.");
+  if (text.includes("PRIVATE KEY")) throw new Problem("This is a private key", "It was not sent. Verification needs the public key.");
   return text;
 }
 
-/** What somebody was given: dropped here, read by the server beside this page, and kept nowhere. */
+/** Verify dropped files on the server, which does not store them. */
 export function Verify() {
   const [given, setGiven] = useState<RawValues>({});
   const [state, setState] = useState<State>({ at: "empty" });
@@ -42,7 +42,7 @@ export function Verify() {
   const latest = useRef(0);
   const check = async (now: RawValues): Promise<void> => {
     const request = ++latest.current;
-    const settle = (found: State) => request === latest.current && setState(found); // what was asked later is shown
+    const settle = (found: State) => request === latest.current && setState(found); // ignore outdated responses
     setGiven(now);
     if (!now.report && !now.bundle && !now.record) return void settle({ at: "empty" });
     settle({ at: "asked" });
@@ -87,7 +87,7 @@ export function Verify() {
             void add(event.dataTransfer?.files);
           }}
         >
-          <span>Drop a report here (report.html or report.json), the bundle of its ledger, or both; or choose them:</span>
+          <span>Drop a report (report.html or report.json), its ledger bundle, or both here, or choose files:</span>
           <input
             type="file"
             multiple
@@ -100,25 +100,25 @@ export function Verify() {
           />
         </label>
         {names.length > 0 && (
-          <ul class="given" aria-label="What is checked">
+          <ul class="given" aria-label="Files to verify">
             {names.map(({ kind, name }) => (
               <li>
                 {name} <span class="beside">({KINDS[kind]})</span>{" "}
-                <button type="button" class="quiet" onClick={() => void check(without(kind))} aria-label={`Leave out ${name}`}>
-                  leave out
+                <button type="button" class="quiet" onClick={() => void check(without(kind))} aria-label={`Remove ${name}`}>
+                  remove
                 </button>
               </li>
             ))}
           </ul>
         )}
         <p class="beside">
-          Nothing in it is believed: every figure is worked out again from the evidence that a report carries, and every entry of a bundle, on this machine; nothing is kept. What binds a report to a run is its ledger: let{" "}
-          <code>epsilog ledger bundle</code> write a bundle of it. A signature, a public key and a checkpoint that you kept may be dropped as well.
+          The server recomputes every figure of the report from its evidence and checks every entry of the bundle. It stores nothing. Only the ledger links a report to a run: create a bundle with{" "}
+          <code>epsilog ledger bundle</code>. You can add a signature, a public key and a stored checkpoint.
         </p>
       </Card>
       <div aria-live="polite">
-        {state.at === "empty" && names.length > 0 && <p class="empty">There is nothing to check yet: drop the report or the bundle that this belongs to.</p>}
-        {state.at === "asked" && <p class="empty">Working {names.map((one) => one.name).join(" and ")} out again…</p>}
+        {state.at === "empty" && names.length > 0 && <p class="empty">Add the report or bundle that these files belong to.</p>}
+        {state.at === "asked" && <p class="empty">Verifying {names.map((one) => one.name).join(" and ")}…</p>}
         {state.at === "refused" && <ErrorNotice problem={state.problem} />}
         {state.at === "answered" && <VerificationResult given={given} answer={state.answer} />}
       </div>
@@ -126,16 +126,16 @@ export function Verify() {
   );
 }
 
-/** What may be relied on, in a sentence. */
+/** Summarize the outcome in a sentence. */
 function summary(given: RawValues, verdict: string): string {
   if (given.record) {
     if (verdict === "failed") return "Do not rely on this record.";
-    return `The record is as it was stamped, and its answer comes out again.${verdict === "passed" ? "" : " The files that it names were not compared: their hashes are below."}`;
+    return `The record matches its stamp, and its result was recomputed.${verdict === "passed" ? "" : " The files it names were not compared; their hashes are below."}`;
   }
   const [subject, bound] = given.report ? ["report", given.bundle !== undefined] : ["ledger", true];
   if (verdict === "failed") return `Do not rely on this ${subject}.`;
-  if (!given.report) return "Every entry of the ledger holds.";
-  return bound ? "The report agrees with its evidence and with the ledger that paid for the run." : "The report agrees with the evidence that it carries.";
+  if (!given.report) return "All ledger entries are valid.";
+  return bound ? "The report matches its evidence and the ledger charged for the run." : "The report matches its embedded evidence.";
 }
 
 function VerificationResult({ given, answer }: { given: RawValues; answer: ReportVerificationModel }) {
@@ -149,30 +149,30 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
         {answer.stands && <p>{typeset(answer.stands)}</p>}
         {given.report && (
           <p class="beside">
-            {showInteger(fields - differing.length)} of {showInteger(fields)} values are what the evidence amounts to.{" "}
-            {showInteger(copied)} of them are copied from the owner’s or the ledger’s word, which proves nothing of them.
+            {showInteger(fields - differing.length)} of {showInteger(fields)} values match the evidence.{" "}
+            {showInteger(copied)} of them are copied from the owner’s or the ledger’s statements and are not proven.
           </p>
         )}
       </Card>
-      {given.report && <Card title="Part by part">
+      {given.report && <Card title="Report sections">
         <Table
           prose
-          caption="The report beside what comes out again"
-          columns={[{ title: "part" }, { title: "values", number: true }, { title: "verdict" }]}
+          caption="Reported and recomputed values"
+          columns={[{ title: "section" }, { title: "values", number: true }, { title: "verdict" }]}
           rows={answer.parts.map((part) => [
             part.part.replaceAll("_", " "),
             showInteger(part.fields),
-            part.differing.length === 0 ? <span class={part.copied === 0 ? "verdict good" : "verdict"}>{part.copied === 0 ? "worked out again" : part.copied >= part.fields ? "copied" : `worked out again; ${showInteger(part.copied)} copied`}</span> : <span class="verdict void">{showInteger(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
+            part.differing.length === 0 ? <span class={part.copied === 0 ? "verdict good" : "verdict"}>{part.copied === 0 ? "recomputed" : part.copied >= part.fields ? "copied" : `recomputed; ${showInteger(part.copied)} copied`}</span> : <span class="verdict void">{showInteger(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
           ])}
         />
         {differing.length > 0 && (
-          <Table prose caption="What differs" columns={[{ title: "place" }, { title: "the report says" }, { title: "the evidence says" }]} rows={differing.slice(0, 100).map(([place, says, again]) => [<code>{place}</code>, says, again])} />
+          <Table prose caption="Differences" columns={[{ title: "field" }, { title: "report" }, { title: "recomputed" }]} rows={differing.slice(0, 100).map(([place, says, again]) => [<code>{place}</code>, says, again])} />
         )}
       </Card>}
-      <Card title="Check by check">
+      <Card title="Checks">
         <Table
           prose
-          caption="What was found"
+          caption="Findings"
           columns={[{ title: "check" }, { title: "verdict" }, { title: "finding" }]}
           rows={answer.findings.map((finding) => [finding.check, <span class={`verdict ${grade(finding.verdict)}`}>{finding.verdict}</span>, typeset(finding.says)])}
         />

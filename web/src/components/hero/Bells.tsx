@@ -1,20 +1,20 @@
-// Two bells and one alarm: what a share of false alarms buys an attacker.
+// Two densities and a threshold: the largest TPR at an FPR.
 
 const [WIDE, HIGH, BASE, TOP] = [400, 236, 186, 24];
-const FURTHEST = 7; // apart, as drawn
+const MAX_DISTANCE = 7; // in the drawing
 
 const density = (x: number): number => Math.exp((-x * x) / 2);
 
 export function Bells({ mu, threshold, fpr, tpr }: { mu: number; threshold: number; fpr: string; tpr: string }) {
-  const far = Math.min(mu, FURTHEST);
+  const far = Math.min(mu, MAX_DISTANCE);
   const [from, to] = [-3.3, Math.max(3.6, far + 3.3)];
   const x = (value: number): number => 6 + ((value - from) / (to - from)) * (WIDE - 12);
   const y = (value: number): number => BASE - value * (BASE - TOP);
   const steps = Array.from({ length: 121 }, (_, i) => from + ((to - from) * i) / 120);
-  const bell = (centre: number): string => steps.map((s, i) => `${i === 0 ? "M" : "L"}${x(s).toFixed(1)} ${y(density(s - centre)).toFixed(1)}`).join("");
-  const right = (centre: number): string => {
+  const bell = (center: number): string => steps.map((s, i) => `${i === 0 ? "M" : "L"}${x(s).toFixed(1)} ${y(density(s - center)).toFixed(1)}`).join("");
+  const right = (center: number): string => {
     const beyond = [threshold, ...steps.filter((s) => s > threshold)];
-    return `M${x(threshold).toFixed(1)} ${BASE}${beyond.map((s) => `L${x(s).toFixed(1)} ${y(density(s - centre)).toFixed(1)}`).join("")}L${x(to).toFixed(1)} ${BASE}Z`;
+    return `M${x(threshold).toFixed(1)} ${BASE}${beyond.map((s) => `L${x(s).toFixed(1)} ${y(density(s - center)).toFixed(1)}`).join("")}L${x(to).toFixed(1)} ${BASE}Z`;
   };
   const line = x(threshold);
   const near = Math.abs(x(far) - line) < 38;
@@ -37,7 +37,7 @@ export function Bells({ mu, threshold, fpr, tpr }: { mu: number; threshold: numb
         {inward ? "alarm →" : "→ alarm"}
       </text>
       <text class="said" x={WIDE / 2} y={HIGH - 10} text-anchor="middle">
-        <tspan class="alarm">{fpr} false alarms</tspan>, <tspan class="with">at most {tpr} found</tspan>
+        <tspan class="alarm">{fpr} false alarms</tspan>, <tspan class="with">at most {tpr} identified</tspan>
       </text>
     </svg>
   );

@@ -1,4 +1,4 @@
-// The front page's picture: drag noise, rounds or cohort, and see what an attacker may learn of one person at most.
+// The chart of the home page: how noise, rounds and cohort bound what an attacker can learn.
 
 import { useMemo } from "preact/hooks";
 import { urlStore, toQuery } from "../../lib/url-state";
@@ -21,7 +21,7 @@ const POPULATION = 50_000;
 const DELTA = 1e-6;
 const FPR = 0.01;
 const THRESHOLD = quantile(1 - FPR);
-const SHARES = [0, 0.05, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15]; // of the epsilon at one in a thousand
+const SHARES = [0, 0.05, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15]; // of the epsilon at delta 1e-3
 
 const SPECS: readonly FieldSpec[] = [
   { name: "noise_multiplier", label: "Noise", symbol: "σ", kind: "real", initial: "1", min: 0.03, max: 1e6 },
@@ -32,7 +32,7 @@ const NOISE = stops(0.3, 30, false);
 const ROUNDS = stops(1, 100_000, true);
 const COHORT = stops(5, POPULATION, true);
 
-/** What the browser says by itself, while a hand moves. */
+/** Return the browser's own bounds, shown while a slider moves. */
 function computeQuickResult(sigma: number, rounds: number, cohort: number) {
   const schedule = { sigma, rounds, q: cohort / POPULATION };
   const [epsilon, epsilonAtThousandth] = [epsilonOf(schedule, DELTA), epsilonOf(schedule, 1e-3)];
@@ -49,13 +49,13 @@ function computeQuickResult(sigma: number, rounds: number, cohort: number) {
   };
 }
 
-const MAX_SHOWN_ODDS = Math.log(1e6); // odds of a million to one: no protection in practice
+const MAX_ODDS = Math.log(1e6); // odds of a million to one: no protection in practice
 
-/** By how much, in logarithms, outcomes move the odds, but for outcomes of chance DELTA: docs/accounting/odds.md. */
+/** Bound the log-odds factor with probability 1 - DELTA: docs/accounting/odds.md. */
 function boundLogOddsFactor(schedule: Schedule, epsilon: number, slope: number): number {
   if (!Number.isFinite(epsilon)) return Infinity;
   const step = Math.min(3, Math.max(0.02, Math.log1p(slope)));
-  const oneWay = (-DELTA * Math.expm1(-step)) / (1 + Math.exp(-step)); // both ways together are DELTA
+  const oneWay = (-DELTA * Math.expm1(-step)) / (1 + Math.exp(-step)); // both directions together are DELTA
   return (epsilonOf(schedule, oneWay * (1 - 1e-12)) + step) * (1 + 1e-12);
 }
 
@@ -83,10 +83,10 @@ export function Hero() {
   const share = `${show(100 * tpr, 3, "up")}%`;
   const under = quick.formula < (lower ?? 0);
   const source = settled
-    ? `certified: the true ε at δ = 10⁻⁶ lies between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
+    ? `certified: the true ε at δ = 10⁻⁶ is between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
     : answer.problem
-      ? `at most, at δ = ${power10(-6)}, by this browser alone (${answer.problem.title.toLowerCase()})`
-      : `at most, at δ = ${power10(-6)}, by this browser; the server’s certified number is on its way`;
+      ? `an upper bound at δ = ${power10(-6)}, from this browser (${answer.problem.title.toLowerCase()})`
+      : `an upper bound at δ = ${power10(-6)}, from this browser; loading the certified interval`;
   const interpretation = settled ? verdict.answer : null;
   const moved = Math.min(quick.moved, interpretation?.moved ?? Infinity);
   return (
@@ -99,8 +99,8 @@ export function Hero() {
         <p class="beside">{source}</p>
         <IntervalBar lower={lower} upper={upper} estimate={quick.formula} />
         <p class="key">
-          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> the formula that people quote: {show(quick.formula)}
-          {under && ", below the truth"}
+          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form: {show(quick.formula)}
+          {under && ", below the true value"}
         </p>
       </div>
       <div class="seen">
@@ -109,17 +109,17 @@ export function Hero() {
       </div>
       <div class="means">
         <p>
-          <b>What it means for one person.</b> Odds that you took part, as somebody sees them who has every model: <b>1 : 1</b> before,{" "}
-          {moved > MAX_SHOWN_ODDS ? <b>more than a million : 1</b> : <b>at most {show(Math.exp(moved), 3, "up")} : 1</b>} after
-          {moved > MAX_SHOWN_ODDS ? ". So large an ε promises next to nothing." : <>, but for outcomes with a chance of δ = {power10(-6)} in all. That is a bound: most attackers learn less.</>}
+          <b>What it means for one person.</b> For an attacker who sees every model, the odds that you took part are <b>1 : 1</b> before and{" "}
+          {moved > MAX_ODDS ? <b>more than a million : 1</b> : <b>at most {show(Math.exp(moved), 3, "up")} : 1</b>} after
+          {moved > MAX_ODDS ? ". So large an ε gives almost no protection." : <>, except with probability δ = {power10(-6)}. Most attackers learn less.</>}
         </p>
-        <p class="method told">{interpretation ? typeset(interpretation.odds) : answer.problem || verdict.problem ? "" : "The library’s own sentence is on its way."}</p>
+        <p class="method told">{interpretation ? typeset(interpretation.odds) : answer.problem || verdict.problem ? "" : "Loading the exact statement…"}</p>
         <p class="method">
-          Drawn: two bells {show(mu, 3, "up")} standard deviations apart, as hard to tell apart at 1% false alarms as this run with you and without you,
-          at worst. The curve is the bound itself, of any attack.
+          Left: two normal densities {show(mu, 3, "up")} standard deviations apart, as easy to distinguish at an FPR of 1% as this run with and without you in
+          the worst case. Right: the bound for any attack.
         </p>
       </div>
-      <LiveRegion text={`Epsilon is at most ${show(upper, 4, "up")}. At one false alarm in a hundred, at most ${share} of those who took part are found.`} />
+      <LiveRegion text={`Epsilon is at most ${show(upper, 4, "up")}. At an FPR of 1%, an attack identifies at most ${share} of participants.`} />
     </Frame>
   );
 }
@@ -127,19 +127,19 @@ export function Hero() {
 function Frame({ form, children }: { form: ReturnType<typeof useForm>; children?: preact.ComponentChildren }) {
   const cohort = Number(form.values?.cohort_size ?? 0) / POPULATION;
   return (
-    <section class="live card" aria-label="What a run gives away of one person">
+    <section class="live card" aria-label="Privacy loss of a run">
       <form class="dials" aria-label="The run" onSubmit={(e) => e.preventDefault()}>
         <Slider form={form} name="noise_multiplier" at={NOISE}>
-          times what one person can add
+          times one person's largest contribution
         </Slider>
         <Slider form={form} name="rounds" at={ROUNDS}>
-          each one publishes a model
+          each publishes a model
         </Slider>
         <Slider form={form} name="cohort_size" at={COHORT}>
-          {`of ${showInteger(POPULATION)} people take part, quick by lot: ${form.values ? showPercent(cohort) : "–"}`}
+          {`expected per round, of ${showInteger(POPULATION)} people; sampling probability ${form.values ? showPercent(cohort) : "–"}`}
         </Slider>
       </form>
-      {children ?? <p class="empty">Correct the marked number, and the picture comes back.</p>}
+      {children ?? <p class="empty">Correct the marked number to update the chart.</p>}
       <p class="more">
         <a href={`/federated?${toQuery({ population: String(POPULATION), ...form.raw, delta: String(DELTA), delta_cap: "" })}`}>Open this run in the calculator</a>
       </p>

@@ -13,7 +13,7 @@ export function Tradeoff({ points, at, says }: Props) {
   const y = (share: number): number => BASE - share * (BASE - TOP);
   const line = points.map(([a, b], i) => `${i === 0 ? "M" : "L"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
   const middle = points.find(([a]) => a >= 0.42)!;
-  const high = at[1] > 0.8; // words under the point instead of beside the curve
+  const high = at[1] > 0.8; // the label goes below the point instead of next to the curve
   const label = { x: x(at[0]) + 11, y: high ? y(at[1]) + 22 : Math.min(y(at[1]) - 30, y(tprAt(points, 0.22)) - 16) };
   return (
     <svg viewBox={`0 0 ${WIDE} ${HIGH}`} aria-hidden="true">
@@ -29,20 +29,20 @@ export function Tradeoff({ points, at, says }: Props) {
         </g>
       ))}
       <text class="axis" x={x(0.5) + 4} y={HIGH - 10} text-anchor="middle">
-        false alarms
+        FPR (false alarms)
       </text>
       <text class="axis" transform={`translate(14 ${(TOP + BASE) / 2}) rotate(-90)`} text-anchor="middle">
-        tprAt
+        identified
       </text>
       <path class="shade" d={`${line}L${x(1)} ${y(0)}L${x(0)} ${y(0)}Z`} />
       <path class="line reference" d={`M${x(0)} ${y(0)}L${x(1)} ${y(1)}`} />
       <path class="line claim" d={line} />
       <text class="name reference" x={x(0.66)} y={y(0.52)}>
-        a coin
+        random guess
       </text>
       {middle[1] > 0.75 && (
         <text class="name" x={x(middle[0]) + 12} y={y(middle[1]) + 22}>
-          no attack gets above
+          bound for any attack
         </text>
       )}
       {!high && <path class="leader" d={`M${label.x + 2} ${label.y + 5}L${x(at[0]) + 1} ${y(at[1]) - 5}`} />}

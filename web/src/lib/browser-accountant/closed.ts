@@ -1,4 +1,4 @@
-// Closed forms people use: shown, never claimed. The same formulas as epsilog.accounting.closed_forms.
+// Popular closed forms, shown but never claimed: the formulas of epsilog.accounting.closed_forms.
 
 export interface FederatedEstimate {
   root_term: number;
@@ -7,7 +7,7 @@ export interface FederatedEstimate {
   dominates: "root" | "linear";
 }
 
-/** q sqrt(2 T ln(1/delta)) / sigma + T q^2 / sigma^2: an estimate, no bound. */
+/** Return q sqrt(2 T ln(1/delta)) / sigma + T q^2 / sigma^2: an estimate, no bound. */
 export function federatedClosedForm(q: number, sigma: number, rounds: number, delta: number): FederatedEstimate {
   if (sigma === 0) return { root_term: Infinity, linear_term: Infinity, total: Infinity, dominates: "root" };
   const rate = q / sigma;
@@ -16,7 +16,7 @@ export function federatedClosedForm(q: number, sigma: number, rounds: number, de
   return { root_term: root, linear_term: linear, total: root + linear, dominates: root >= linear ? "root" : "linear" };
 }
 
-/** The textbook Gaussian: sqrt(2 ln(1.25/delta)) / epsilon. Proven for epsilon below 1 only. */
+/** Return the textbook noise multiplier of the Gaussian mechanism: sqrt(2 ln(1.25/delta)) / epsilon. Proven for epsilon below 1 only. */
 export const classicGaussian = (epsilon: number, delta: number): number =>
   Math.sqrt(2 * Math.log(1.25 / delta)) / epsilon;
 

@@ -1,4 +1,4 @@
-// The calculators without a server: upper bounds of sampled Gaussians, exact Gaussians, closed forms. It says what it lacks.
+// The calculators without a server: upper bounds of sampled Gaussians, exact Gaussians, closed forms. It reports gaps.
 
 import type { Engine } from "../engine";
 import { sentence } from "../messages";
@@ -10,7 +10,7 @@ import { classicGaussian, federatedClosedForm, LAPLACE_95, NORMAL_95 } from "./c
 import { gaussianEpsilon, gaussianNoise } from "./gaussian";
 import { epsilonOf } from "./sampled";
 
-export const METHOD = "inversion of a coarser loss, every error added (in the browser)";
+export const METHOD = "inversion of a discretized loss, with all errors added (in the browser)";
 const MAX_ROUNDS = 2 ** 30;
 
 function decideDelta(given: number | null, population: number, cap: number | null) {
@@ -38,17 +38,17 @@ const bound = (upper: number, method: string, relation: string): Interval => ({
   assumptions: [],
 });
 
-function requireSupported(ask: FederatedAsk): void {
+function checkSupport(ask: FederatedAsk): void {
   if (ask.sampling !== "poisson" || ask.relation === "replace-one")
-    throw new Problem("Needs the server", "In the browser only Poisson sampling is priced, for add-or-remove or zero-out.");
+    throw new Problem("Needs the server", "The browser supports only Poisson sampling, under add-or-remove or zero-out.");
 }
 
 function compareClosedForm(total: number, upper: number): FederatedAnswer["verdict"] {
   return Number.isFinite(upper) ? [total < upper ? "formula/below" : "formula/above", { total, upper }] : "formula/no-noise";
 }
 
-function planFederated(ask: FederatedAsk): FederatedAnswer {
-  requireSupported(ask);
+function planSchedule(ask: FederatedAsk): FederatedAnswer {
+  checkSupport(ask);
   const q = ask.cohort_size / ask.population;
   const delta = decideDelta(ask.delta, ask.population, ask.delta_cap);
   const formula = federatedClosedForm(q, ask.noise_multiplier, ask.rounds, delta.value);
@@ -68,24 +68,24 @@ function planFederated(ask: FederatedAsk): FederatedAnswer {
     releases_per_period: ask.releases_per_period,
     cumulative: ask.releases_per_period === 1 ? epsilon : compute(ask.rounds * ask.releases_per_period),
     verdict: compareClosedForm(formula.total, epsilon.upper),
-    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server."), ...listUncovered(ask)],
+    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server."), ...listCoverageGaps(ask)],
   };
 }
 
-/** What is stated and not in the number: an embed has no field for it, and says so. */
-function listUncovered(ask: FederatedAsk): Finding[] {
+/** List stated parameters that the bound does not cover; an embedded calculator has no field for them. */
+function listCoverageGaps(ask: FederatedAsk): Finding[] {
   const stated = [
     ...(ask.group > 1 ? [`${ask.group} records per person`] : []),
     ...(ask.trials === null ? [] : [`the best of several runs (${ask.trials})`]),
     ...(ask.without_replacement ? [] : ["several updates of one unit in a round"]),
-    ...(ask.adaptive_clip ? ["a clip norm that is learnt from the data"] : []),
-    ...(ask.late_replies === "zero" ? [] : ["late replies that do not count as zero"]),
+    ...(ask.adaptive_clip ? ["a clip norm learned from the data"] : []),
+    ...(ask.late_replies === "zero" ? [] : ["late replies that are not counted as zero"]),
   ];
   return stated.map((what) => finding("limits/not-priced", "warned", `This number does NOT cover ${what}.`));
 }
 
 function roundsFor(ask: FederatedAsk, target: number): number {
-  requireSupported(ask);
+  checkSupport(ask);
   const delta = decideDelta(ask.delta, ask.population, ask.delta_cap).value;
   const [sigma, q] = [ask.noise_multiplier, ask.cohort_size / ask.population];
   const fits = (rounds: number): boolean => epsilonOf({ sigma, q, rounds }, delta) <= target;
@@ -93,7 +93,7 @@ function roundsFor(ask: FederatedAsk, target: number): number {
   let most = 1;
   while (fits(2 * most)) {
     most *= 2;
-    if (most > MAX_ROUNDS) throw new Problem("No value meets the goal", "More than a thousand million rounds fit.");
+    if (most > MAX_ROUNDS) throw new Problem("Calibration failed", "More than a billion rounds fit.");
   }
   for (let step = most; step > 1; ) {
     step = Math.ceil(step / 2);
@@ -103,11 +103,11 @@ function roundsFor(ask: FederatedAsk, target: number): number {
 }
 
 function noiseFor(ask: FederatedAsk, target: number): number {
-  const epsilonAt = (sigma: number): number => planFederated({ ...ask, noise_multiplier: sigma }).epsilon.upper;
+  const epsilonAt = (sigma: number): number => planSchedule({ ...ask, noise_multiplier: sigma }).epsilon.upper;
   let [low, high] = [0.05, 1];
   while (epsilonAt(high) > target) {
     high *= 2;
-    if (high > 1e9) throw new Problem("No value meets the goal", "No amount of noise reaches this target.");
+    if (high > 1e9) throw new Problem("Calibration failed", "No amount of noise reaches this target.");
   }
   while (high / low > 1 + 5e-4) {
     const middle = Math.sqrt(low * high);
@@ -151,7 +151,7 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   });
   let left = ask.queries_used;
   const taken = shares.map((share, i) => {
-    const here = i === shares.length - 1 ? left : Math.min(left, share.count); // beyond the plan: as its last one
+    const here = i === shares.length - 1 ? left : Math.min(left, share.count); // queries beyond the plan count as its last one
     left -= here;
     return here;
   });
@@ -175,7 +175,7 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   if (gaussian && ask.queries > 1)
     findings.push(finding("classic-formula/delta-for-each", "warned", sentence(["classic-formula/delta-for-each", { total_delta: Math.min(1, ask.queries * delta) }])));
   if (!gaussian && delta > 0) 
-    findings.push(finding("laplace/plain-split", "warned", "composing Laplace noise tightly with a δ needs the server; the plain split is shown"));
+    findings.push(finding("laplace/plain-split", "warned", "tight composition of Laplace noise with a δ needs the server; basic composition is shown"));
   return {
     epsilon: ask.epsilon,
     delta: delta > 0 ? { value: delta, rationale: decided?.rationale ?? "as given", findings: decided?.findings ?? [] } : null,
@@ -202,9 +202,9 @@ const finding = (code: string, verdict: Finding["verdict"], says: string): Findi
 
 export const browserEngine: Engine = {
   name: "browser",
-  federated: async (ask) => planFederated(ask),
+  federated: async (ask) => planSchedule(ask),
   curve: async (ask) => {
-    requireSupported(ask);
+    checkSupport(ask);
     const q = ask.cohort_size / ask.population;
     const delta = decideDelta(ask.delta, ask.population, ask.delta_cap).value;
     const counts = new Set([1, ...Array.from({ length: 24 }, (_, i) => Math.ceil((ask.rounds * (i + 1)) / 24))]);

@@ -1,8 +1,8 @@
-// The Gaussian mechanism, exactly (Balle & Wang 2018), rounded to the safe side; held to Python by shared vectors.
+// Upper bounds for the Gaussian mechanism (Balle & Wang 2018), compared with Python by shared vectors.
 
 const ROOT_PI = Math.sqrt(Math.PI);
 
-/** exp(x^2) erfc(x) for x >= 0: a power series near 0, a continued fraction elsewhere. */
+/** Return exp(x^2) erfc(x) for x >= 0: a power series near 0, a continued fraction elsewhere. */
 export function erfcx(x: number): number {
   if (x < 1) {
     let term = x;
@@ -18,13 +18,13 @@ export function erfcx(x: number): number {
   return 1 / (ROOT_PI * tail);
 }
 
-/** ln P(Z <= x) for a unit Gaussian. */
+/** Return ln P(Z <= x) for a unit Gaussian. */
 export function logNdtr(x: number): number {
   if (x <= 0) return Math.log(erfcx(-x * Math.SQRT1_2) / 2) - (x * x) / 2;
   return Math.log1p((-erfcx(x * Math.SQRT1_2) / 2) * Math.exp((-x * x) / 2));
 }
 
-/** An upper bound on delta(epsilon) of unit Gaussians mu apart. */
+/** Return an upper bound on delta(epsilon) of unit Gaussians at distance mu. */
 export function gaussianDelta(mu: number, epsilon: number): number {
   if (mu === 0) return Math.max(0, -Math.expm1(Math.min(epsilon, 0)));
   if (!Number.isFinite(mu)) return 1;
@@ -40,11 +40,11 @@ export function gaussianDelta(mu: number, epsilon: number): number {
     scale = peak * mills(t);
     value = peak * (mills(t) - mills(t + mu));
   }
-  const slip = 2 ** -51 * (Math.abs(epsilon / mu) + mu / 2) * (1 + Math.abs(t)); // how far t may be off, and its effect
+  const slip = 2 ** -51 * (Math.abs(epsilon / mu) + mu / 2) * (1 + Math.abs(t)); // the error of t, and its effect
   return Math.min(1, Math.max(0, value) + scale * (2e-14 + 4 * slip) + Number.MIN_VALUE);
 }
 
-/** An upper bound on epsilon(delta) of unit Gaussians mu apart. */
+/** Return an upper bound on epsilon(delta) of unit Gaussians at distance mu. */
 export function gaussianEpsilon(mu: number, delta: number): number {
   if (!Number.isFinite(mu)) return Infinity;
   if (gaussianDelta(mu, 0) <= delta) return 0;
@@ -52,7 +52,7 @@ export function gaussianEpsilon(mu: number, delta: number): number {
   return least((epsilon) => gaussianDelta(mu, epsilon) <= delta, 0, reach * (1 + 1e-9));
 }
 
-/** The least noise multiplier that is (epsilon, delta)-DP, on the safe side. */
+/** Return the smallest noise multiplier that is (epsilon, delta)-DP, rounded up. */
 export function gaussianNoise(epsilon: number, delta: number): number {
   let low = 1;
   while (gaussianDelta(low, epsilon) > delta && low > 1e-300) low /= 2;
@@ -62,7 +62,7 @@ export function gaussianNoise(epsilon: number, delta: number): number {
   return (1 + 1e-12) / fails;
 }
 
-/** Bisects to the least number where a monotone test holds, and returns the end where it does hold. */
+/** Return the smallest number where a monotone test holds, by bisection; the test holds there. */
 export function least(holds: (x: number) => boolean, low: number, high: number): number {
   for (let i = 0; i < 200; i++) {
     const middle = (low + high) / 2;

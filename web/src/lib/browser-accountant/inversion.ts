@@ -1,37 +1,37 @@
-// Delta and epsilon of many rounds, from the loss of one: docs/accounting/in-the-browser.md.
+// Delta and epsilon of many rounds from the loss distribution of one: docs/accounting/in-the-browser.md.
 //
 // delta(epsilon) = 1/(2 pi) Int M(z)^T e^(-epsilon z) / (z (z + 1)) dw on a line z = theta + iw, theta > 0. A sum over
-// equally spaced w is delta and its copies, all of which add; one more Gaussian release, a narrow one, cuts the sum off;
-// and what the moments M may be off by is added. Renyi DP is the same line with w = 0 only.
+// equally spaced w is delta plus its nonnegative copies; a narrow extra Gaussian release truncates the sum; and the errors
+// of the moments M are added. Renyi DP is the same line with w = 0 only.
 
 import type { LossDistribution } from "./cells";
 
 const UNIT = 2 ** -53;
-const OFF = 4 * UNIT; // relative, of an exponential, of a product of complex numbers
-const WORK = 400_000; // products of complex numbers for one line, at most
-const FINE = 0.004; // of epsilon: what the narrow Gaussian may cost
-const COPY = 6.5; // standard deviations between two copies, at least
-const RARE = 6; // -ln of what copies below may add, in deltas
-const FAR = 0.01; // what copies above may add by one round that alone reaches them, in deltas
-const EASED = [1, 0.93, 0.86, 0.8, 0.74, 0.66, 0.58, 0.5, 0.4]; // shares of the saddle's theta: below it big single losses weigh less
+const OFF = 4 * UNIT; // relative error of an exponential or a complex product
+const WORK = 400_000; // maximum complex products per line
+const FINE = 0.004; // largest cost of the narrow Gaussian, in epsilon
+const COPY = 6.5; // minimum distance of copies, in standard deviations
+const RARE = 6; // -ln of the largest contribution of lower copies, in deltas
+const FAR = 0.01; // largest contribution of upper copies through one extreme round, in deltas
+const EASED = [1, 0.93, 0.86, 0.8, 0.74, 0.66, 0.58, 0.5, 0.4]; // fractions of the saddle's theta: smaller values weight large single losses less
 
-/** ln of the moment of order theta, its two derivatives, how exactly it is known. */
+/** The log moment of order theta, its two derivatives and its errors. */
 interface Moment {
   log: number;
   mean: number;
   variance: number;
   tilted: Float64Array; // the distribution with weights e^(theta loss), summing to 1
-  off: number; // relative: what the moment may be off by anywhere on the line, by roundings
-  doubt: number; // the same by the masses, at most
-  slip: { masses: number; losses: number }; // the same by masses and by losses, for each unit of the length of z
-  wide: number; // mean size of a loss
-  rest: number; // what the masses lack to 1, over the moment
+  off: number; // relative rounding error of the moment, anywhere on the line
+  doubt: number; // bound on the relative error from the masses
+  slip: { masses: number; losses: number }; // relative errors from masses and losses, per unit of |z|
+  wide: number; // mean absolute loss
+  rest: number; // 1 minus the sum of the masses, over the moment
 }
 
-/** What a moment may be off by at a point of the line that is `length` from 0, relatively to the one on the real line. */
+/** Return the error of a moment at |z| = `length`, relative to the moment on the real axis. */
 const unsure = ({ off, doubt, slip }: Moment, length: number): number => off + Math.min(doubt, slip.masses * length) + slip.losses * length;
 
-/** The logarithm of a moment with its first two derivatives, about: where to look, and no bound. */
+/** Estimate the log moment and its two derivatives; used for the search only, not as a bound. */
 function glance({ losses, logs }: LossDistribution, theta: number): { log: number; mean: number; variance: number } {
   const n = losses.length;
   let top = -Infinity;
@@ -59,7 +59,7 @@ export function moment({ losses, logs, masses: plains, massErrors, lossErrors, l
   }
   let sum = 0;
   for (let j = 0; j < n; j++) sum += tilted[j] = Math.exp(tilted[j]! - top);
-  // the masses are 1 together, exactly: e^(z loss) - 1 is what a mass that is off counts for, and what they lack is added
+  // the exact masses sum to 1: an error of a mass counts as e^(z loss) - 1, and the missing mass is added
   let [total, carry] = [0, 0];
   const tiny = Math.exp(-top) / sum;
   let [mean, size, wide, doubt, masses, slip] = [0, 0, 0, 0, 0, 0];
@@ -86,7 +86,7 @@ export function moment({ losses, logs, masses: plains, massErrors, lossErrors, l
   return { log: top + Math.log(sum) + Math.log1p(rest), mean, variance, tilted, off, doubt, slip: { masses, losses: slip }, wide, rest };
 }
 
-/** Where a rising function is about 0, between two positive numbers, by Newton's steps in ln x with a bracket. */
+/** Return an approximate root of an increasing function between positive numbers, by bracketed Newton steps in ln x. */
 function crossing(at: (x: number) => { value: number; slope: number }, low: number, high: number, start: number): number {
   let x = Math.min(high, Math.max(low, start));
   for (let i = 0; i < 60 && high / low > 1.01; i++) {
@@ -101,7 +101,7 @@ function crossing(at: (x: number) => { value: number; slope: number }, low: numb
   return x;
 }
 
-/** How far above the mean losses lie that are rarer, under the tilted distribution, than `chance`. */
+/** Return how far above the mean the losses reach outside a tail of mass `chance` of the tilted distribution. */
 function furthest({ losses }: LossDistribution, { tilted, mean }: Moment, chance: number): number {
   const n = losses.length;
   const rising = losses[n - 1]! > losses[0]!;
@@ -120,14 +120,14 @@ interface Plan {
   theta: number;
   width: number; // of the narrow Gaussian
   step: number; // between points of the line
-  count: number; // of points above the real one
+  count: number; // number of points off the real axis
 }
 
-const SHARED = 3; // epsilons to a line
+const SHARED = 3; // epsilons per line
 const LEAST = 1e-6;
 const MOST = 1e12;
 
-/** Delta and epsilon of `rounds` rounds in one order of the neighbours, from above. */
+/** Upper bounds on delta and epsilon of `rounds` rounds for one adjacency type. */
 export class Composed {
   private start = 1;
 
@@ -136,12 +136,12 @@ export class Composed {
     private readonly rounds: number,
   ) {}
 
-  /** ln of what is lost without bound. */
+  /** ln of the infinity mass of all rounds. */
   private get lost(): number {
     return this.distribution.logInfinityMass + Math.log(this.rounds) + 1e-9;
   }
 
-  /** Epsilon at exp(`log`); a looser bound where it is at most `enough`. */
+  /** Bound epsilon at delta exp(`log`); a looser bound if that is at most `enough`. */
   epsilon(log: number, enough = 0): number {
     const { distribution, rounds } = this;
     const logBudget = log + Math.log1p(-Math.exp(Math.min(-1e-9, this.lost - log))) - 1e-12;
@@ -162,7 +162,7 @@ export class Composed {
     const single = this.single(log);
     let best = rounds === 1 ? Math.min(renyi, single) : renyi;
     if (rounds === 1 || best === 0) return best;
-    // where one round alone decides, Renyi DP says little: narrower, and again once epsilon is about known
+    // if one round dominates, the Renyi bound is loose: narrow the Gaussian and repeat near the better epsilon
     for (let pass = 0, guess = renyi; pass < 5; pass++) {
       const fine = pass === 0 ? FINE : FINE / 4;
       best = Math.min(best, this.least(this.best(at, theta, logBudget, guess, Math.sqrt(2 * fine * guess)), logBudget, best));
@@ -172,11 +172,11 @@ export class Composed {
     return best;
   }
 
-  /** Epsilon of one round whose delta is a share of all: what that round loses alone. */
+  /** Return the epsilon of a single round at its share of delta. */
   private single(log: number): number {
     const { losses, masses } = this.distribution;
     const most = losses.reduce((a, b) => Math.max(a, b));
-    const logBudget = Math.exp(log - Math.log(this.rounds)) * (1 - 2 ** -19); // less what lies beyond the cells
+    const logBudget = Math.exp(log - Math.log(this.rounds)) * (1 - 2 ** -19); // less the mass beyond the cells
     const delta = (epsilon: number): number => {
       let sum = 0;
       for (let j = 0; j < losses.length; j++) if (losses[j]! > epsilon) sum -= masses[j]! * Math.expm1(epsilon - losses[j]!);
@@ -204,7 +204,7 @@ export class Composed {
     return high;
   }
 
-  /** ln of delta at each epsilon; neighbours share lines, any of which bounds all. */
+  /** Bound ln delta at each epsilon; adjacent epsilons share lines, each of which bounds all. */
   deltas(epsilons: readonly number[]): number[] {
     const lines = epsilons.filter((_, i) => i % SHARED === 0).map((epsilon) => this.about(epsilon));
     return epsilons.map((epsilon) => {
@@ -213,7 +213,7 @@ export class Composed {
     });
   }
 
-  /** ln of delta, close to the truth near one epsilon. */
+  /** Return a bound on ln delta that is tight near one epsilon. */
   private about(epsilon: number): Line {
     const { distribution, rounds } = this;
     const theta = crossing(
@@ -233,14 +233,14 @@ export class Composed {
     return line === null ? renyi : (e) => Math.min(renyi(e), line(e));
   }
 
-  /** Canonne, Kamath & Steinke 2020, Prop. 12, at order theta + 1. */
+  /** Return the Renyi bound on epsilon at order theta + 1 (Canonne, Kamath & Steinke 2020, Prop. 12). */
   private renyi(at: Moment, theta: number, log: number): number {
     const terms = [this.rounds * (at.log + unsure(at, theta)), -log, theta * Math.log(theta / (1 + theta)), -Math.log1p(theta)];
     const slack = 1e-14 * terms.reduce((sum, term) => sum + Math.abs(term), 0);
     return (terms.reduce((sum, term) => sum + term, 0) + slack) / theta;
   }
 
-  /** The line that takes the fewest points, of some that are not above the saddle. */
+  /** Return the line with the fewest points among several at or below the saddle. */
   private best(saddle: Moment, most: number, log: number, epsilon: number, narrow: number): Line | null {
     const { distribution, rounds } = this;
     const plans = EASED.map((share) => {
@@ -248,7 +248,7 @@ export class Composed {
       const at = share === 1 ? saddle : moment(distribution, theta);
       const width = narrow / Math.sqrt(theta + 1);
       const spread = Math.sqrt(rounds * at.variance + width * width);
-      const height = Math.max(0, rounds * at.log - theta * epsilon - log); // ln of the line's height over delta
+      const height = Math.max(0, rounds * at.log - theta * epsilon - log); // ln of the integrand's height over delta
       const period = Math.max(COPY * spread, (RARE - log) / theta, furthest(distribution, at, (FAR * Math.exp(-height)) / rounds));
       const size = Math.max(0, height + Math.log(width));
       return { at, theta, width, step: (2 * Math.PI) / period, count: Math.ceil((Math.sqrt(2 * (9 + size)) / width / 2 / Math.PI) * period) };
@@ -256,7 +256,7 @@ export class Composed {
     return this.line(plans.reduce((a, b) => (b.count < a.count ? b : a)));
   }
 
-  /** ln of delta as a function of epsilon, by one line; null where rounding would drown it. */
+  /** Return the bound on ln delta of one line, as a function of epsilon; null if rounding dominates. */
   private line({ at, theta, step, ...plan }: Plan): Line | null {
     const { distribution, rounds } = this;
     const { losses } = distribution;
@@ -266,9 +266,9 @@ export class Composed {
       width *= (count * n) / WORK;
       count = Math.floor(WORK / n);
     }
-    // real parts of e^(iw loss), by turning each by its own angle again and again
+    // e^(iw loss) for each loss, by repeated rotation
     const [re, im, turnRe, turnIm] = [new Float64Array(n), new Float64Array(n), new Float64Array(n), new Float64Array(n)];
-    let used = 0; // what weighs nothing turns nothing
+    let used = 0; // losses of negligible weight are skipped
     for (let j = 0; j < n; j++) {
       const weight = at.tilted[j]!;
       if (weight < 1e-19) continue;
@@ -281,7 +281,7 @@ export class Composed {
     const [real, imaginary] = [new Float64Array(count + 1), new Float64Array(count + 1)];
     const share = step / (2 * Math.PI);
     let wrong = 0;
-    const drift = rounds * at.mean + (width * width * (2 * theta + 1)) / 2; // of the phase, with w
+    const drift = rounds * at.mean + (width * width * (2 * theta + 1)) / 2; // of the phase, per w
     real[0] = share / (theta * (theta + 1));
     for (let m = 1; m <= count; m++) {
       const w = m * step;
@@ -308,13 +308,13 @@ export class Composed {
       wrong += fall * powers + size * OFF * (4 + Math.abs(phase) + w * Math.abs(drift));
     }
     const reach = count * step;
-    const swell = Math.expm1(rounds * unsure(at, theta)); // what the moment on the real line may be off by, to the power of the rounds
+    const swell = Math.expm1(rounds * unsure(at, theta)); // relative error of the real moment to the power of the rounds
     const beyond = ((1 + swell) * Math.exp((-width * width * reach * reach) / 2)) / (Math.PI * reach);
     const height = rounds * at.log + (width * width * theta * (theta + 1)) / 2;
     wrong = (wrong + beyond + real[0]! * swell) * (1 + 1e-9);
     if (!Number.isFinite(wrong) || !Number.isFinite(height)) return null;
     return (epsilon) => {
-      // sum over m of Re(c_m e^(-iw_m (epsilon - drift))), by a turning angle
+      // sum over m of Re(c_m e^(-iw_m (epsilon - drift))), by rotation
       const lag = step * (drift - epsilon);
       const [c, d] = [Math.cos(lag), Math.sin(lag)];
       let [x, y, sum, sizes] = [1, 0, real[0]!, real[0]!];

@@ -1,23 +1,23 @@
-// One release of the comparison's form in the browser: upper bounds of its curve, where a closed form or the twin has one.
+// Upper bounds of one release of the comparison form, if a closed form or sampled.ts has one.
 
 import type { CompareAsk, Part } from "../openapi";
 import { deltasOf, epsilonOf } from "./sampled";
 
 export interface Release {
-  /** Bounds epsilon from above. */
+  /** Return an upper bound on epsilon. */
   epsilon(delta: number): number;
-  /** Bounds delta from above, at each epsilon; `least` is the smallest delta of interest. */
+  /** Return an upper bound on delta at each epsilon; `least` is the smallest delta of interest. */
   deltas(epsilons: readonly number[], least: number): number[];
 }
 
-const UP = 1 + 1e-12; // what a closed form may be off by, and more
+const UP = 1 + 1e-12; // covers the rounding of a closed form
 
-/** What the browser can bound by itself; null where the server's answer has to be waited for. */
+/** Return the browser's bounds of a release; null if only the server has one. */
 export function releaseOf(part: Part, relation: CompareAsk["relation"]): Release | null {
   const { mechanism, parameter, count } = part;
   const q = part.sampling_probability ?? 1;
   const times = count ?? 1;
-  const distance = relation === "replace-one" ? 2 : 1; // one is taken out and another put in
+  const distance = relation === "replace-one" ? 2 : 1; // one removal and one addition
   switch (mechanism) {
     case "gaussian":
       return q < 1 && distance > 1 ? null : gaussian(parameter / distance, q, times);
@@ -43,9 +43,9 @@ const gaussian = (sigma: number, q: number, rounds: number): Release => ({
   deltas: (epsilons, least) => deltasOf({ sigma, q, rounds }, epsilons, least),
 });
 
-/** delta(epsilon) = mass (1 - e^((epsilon - largest) / pace)) up to the largest loss, and 0 beyond. */
+/** Return the curve delta(epsilon) = mass (1 - e^((epsilon - largest) / pace)) up to the largest loss, and 0 beyond. */
 function decaying(largest: number, mass: number, pace: number): Release {
-  const most = largest * UP + (UP - 1); // where one has rounded down to 0, the other need not
+  const most = largest * UP + (UP - 1); // rounded up
   const epsilon = (delta: number): number => {
     if (delta >= mass) return 0;
     const found = most + pace * Math.log1p(-delta / mass);
@@ -55,10 +55,10 @@ function decaying(largest: number, mass: number, pace: number): Release {
   return Number.isFinite(most) ? { epsilon, deltas: (epsilons) => epsilons.map(at) } : never(mass);
 }
 
-/** Outcomes of that chance give the unit away. */
+/** Return the curve of outcomes with an infinite loss of that mass. */
 const never = (mass: number): Release => ({ epsilon: (delta) => (delta >= mass ? 0 : Infinity), deltas: (epsilons) => epsilons.map(() => mass) });
 
-/** Two outcomes whose chances are a factor e^epsilon apart are the worst that a promise of epsilon allows (Kairouz et al. 2015). */
+/** Return the worst case of a stated (epsilon, delta): randomized response (Kairouz et al. 2015). */
 function statedGuarantee(largest: number, lost: number): Release {
   const pure = decaying(largest, UP / (1 + Math.exp(-largest)), 1);
   return {
@@ -67,17 +67,17 @@ function statedGuarantee(largest: number, lost: number): Release {
   };
 }
 
-/** The truth with chance 1 - flip, else any of so many answers: two data sets differ in whose truth it is. */
+/** Return the curve of randomized response: the true category with probability 1 - flip, else a uniform one. */
 function response(flip: number, categories: number): Release {
   const other = flip / categories;
   const truth = 1 - flip + other;
   return flip === 0 ? never(1) : decaying(Math.log(truth / other), Math.min(1, truth * UP), 1);
 }
 
-// Renyi orders less 1, from few outcomes that matter to many
+// Renyi orders minus 1
 const ORDERS: readonly number[] = Array.from({ length: 160 }, (_, i) => 10 ** (i / 20 - 4));
 
-/** rho-zCDP by Renyi DP, the least over orders (Canonne, Kamath & Steinke 2020, Prop. 12): ln delta at epsilon, and back. */
+/** Return the curve of rho-zCDP: the best Renyi order (Canonne, Kamath & Steinke 2020, Prop. 12). */
 function zcdp(rho: number): Release {
   const loss = (order: number): number => (order + 1) * rho + Math.log1p(-1 / (order + 1));
   const logDelta = (epsilon: number): number => ORDERS.reduce((least, order) => Math.min(least, order * (loss(order) - epsilon) - Math.log1p(order)), 0);

@@ -1,12 +1,12 @@
-// A federated schedule in the browser: delta and epsilon of rounds of a Poisson-sampled Gaussian, never below the truth.
+// Upper bounds on delta and epsilon of a federated schedule of Poisson-sampled Gaussian rounds.
 
 import { type Round, round } from "./cells";
 import { gaussianDelta, gaussianEpsilon } from "./gaussian";
 import { Composed } from "./inversion";
 
-const LEAST_NOISE = 0.03; // below it the rounds that a unit is in are taken as seen
+const LEAST_NOISE = 0.03; // below it, the rounds that include a unit count as visible
 const MOST_NOISE = 1e6;
-const MOST_ROUNDS = 1e9; // the errors of that many rounds are still small
+const MOST_ROUNDS = 1e9; // up to here the accumulated errors stay small
 
 export interface Schedule {
   sigma: number;
@@ -14,10 +14,10 @@ export interface Schedule {
   rounds: number;
 }
 
-/** Cells reach so far that what they leave out is a millionth of delta. */
+/** Return the reach of the cells that leaves out a millionth of delta. */
 const reachOf = (rounds: number, log: number): number => Math.ceil(4 * Math.sqrt(2 * (Math.log(rounds) - log + 13))) / 4;
 
-// kept for the next question; cells that reach a little further than asked are as good
+// cached for the next request; cells that reach slightly further are equally good
 let kept: { sigma: number; q: number; reach: number; round: Round } | null = null;
 
 function cells(sigma: number, q: number, reach: number): Round {
@@ -29,9 +29,9 @@ function cells(sigma: number, q: number, reach: number): Round {
 const gaussianMu = (rounds: number, sigma: number): number => (sigma === 0 ? Infinity : (Math.sqrt(rounds) / sigma) * (1 + 1e-15));
 const isSupported = ({ sigma, q, rounds }: Schedule): boolean => q < 1 && sigma >= LEAST_NOISE && sigma <= MOST_NOISE && rounds <= MOST_ROUNDS;
 
-const POWER = 1 / 16; // of the chances that may be taken from delta, as in Python (pairs/counts.py)
+const POWER = 1 / 16; // ratio of the delta shares tried, as in Python (pairs/counts.py)
 
-/** The least number of rounds that a unit is in, but for a chance that Chernoff's bound holds at most exp(`log`). */
+/** Bound the rounds that include a unit, except with probability exp(`log`) by Chernoff's bound. */
 function maxParticipations({ q, rounds }: Schedule, log: number): number {
   const rare = (most: number): boolean => {
     const [k, rest] = [most + 1, rounds - most - 1];
@@ -51,7 +51,7 @@ function maxParticipations({ q, rounds }: Schedule, log: number): number {
   return high;
 }
 
-/** Bounds epsilon for whoever sees in which rounds a unit is: docs/accounting/certified-bounds.md, 1.5. */
+/** Return an upper bound on epsilon if participation is visible: docs/accounting/certified-bounds.md, 1.5. */
 function seenEpsilon(schedule: Schedule, delta: number): number {
   let spent = POWER;
   while (spent > delta / 2) spent *= POWER;
@@ -59,7 +59,7 @@ function seenEpsilon(schedule: Schedule, delta: number): number {
   return gaussianEpsilon(gaussianMu(maxParticipations(schedule, Math.log(spent)), schedule.sigma), (delta - spent) * (1 - 2 ** -50));
 }
 
-/** Bounds delta likewise, by every chance that matters to deltas from `least` on. */
+/** Return upper bounds on delta if participation is visible, down to `least`. */
 function seenDeltas(schedule: Schedule, epsilons: readonly number[], least: number): number[] {
   const ways: { spent: number; mu: number }[] = [];
   for (let spent = POWER; spent > POWER ** 3 * least; spent *= POWER) ways.push({ spent, mu: gaussianMu(maxParticipations(schedule, Math.log(spent)), schedule.sigma) });
@@ -70,7 +70,7 @@ function seenDeltas(schedule: Schedule, epsilons: readonly number[], least: numb
   });
 }
 
-/** Bounds epsilon from above. */
+/** Return an upper bound on epsilon. */
 export function epsilonOf(schedule: Schedule, delta: number): number {
   const { sigma, q, rounds } = schedule;
   if (q === 0 || rounds === 0) return 0;
@@ -81,13 +81,13 @@ export function epsilonOf(schedule: Schedule, delta: number): number {
   const log = Math.log(delta);
   const { remove, add } = cells(sigma, q, reachOf(rounds, log));
   const first = new Composed(remove, rounds).epsilon(log);
-  const pure = -rounds * Math.log1p(-q) * (1 + 1e-14); // with the unit added, no round loses more than -ln(1 - q)
+  const pure = -rounds * Math.log1p(-q) * (1 + 1e-14); // under ADD, a round's loss is at most -ln(1 - q)
   const second = pure <= first ? 0 : Math.min(pure, new Composed(add, rounds).epsilon(log, first));
   const sampled = Math.max(first, second);
   return Number.isNaN(sampled) ? plain : Math.min(sampled, plain);
 }
 
-/** Bounds delta from above, at each epsilon; `least` is the smallest delta of interest. */
+/** Return an upper bound on delta at each epsilon; `least` is the smallest delta of interest. */
 export function deltasOf(schedule: Schedule, epsilons: readonly number[], least = 1e-12): number[] {
   const { sigma, q, rounds } = schedule;
   if (q === 0 || rounds === 0) return epsilons.map(() => 0);
