@@ -21,7 +21,7 @@ HEAD = """\
 import type { ParameterSpec } from "./parameter-spec";
 import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
 """
-FORMS = ("FederatedAsk", "FederatedGoal", "QueriesAsk")  # their facts make forms
+FORMS = ("FederatedAsk", "FederatedGoal", "QueriesAsk", "SensitivityAsk", "CertificateRequest")
 READ = ("FederatedAsk", "FederatedSchedule", "QueriesAsk")  # what a form holds is read as these
 KINDS = {"integer": "integer", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
 BOUNDS = {"minimum": "min", "exclusiveMinimum": "exclusiveMin", "exclusiveMaximum": "exclusiveMax", "maximum": "max"}
@@ -89,7 +89,7 @@ def _parameter(field: str, told: Schema) -> Iterator[tuple[str, Any]]:
     main, nullable = _main(told)
     yield "name", field
     yield "kind", "choice" if "enum" in main else KINDS[main["type"]]
-    yield "help", told["description"]
+    yield "help", told.get("description", "")
     yield "initial", _typed(told["examples"][0] if "examples" in told else told.get("default"))
     if nullable:
         yield "optional", True
@@ -100,7 +100,7 @@ def _parameter(field: str, told: Schema) -> Iterator[tuple[str, Any]]:
         if key in told:
             yield name, told[key]
     if "enum" in main:
-        yield "choices", [[word, told["x-choices"][word]] for word in main["enum"]]
+        yield "choices", [[word, told.get("x-choices", {}).get(word, word)] for word in main["enum"]]
     if "maxLength" in main:
         yield "max", main["maxLength"]
 

@@ -73,6 +73,9 @@ export function Field({ form, name, when = true }: { form: Form; name: string; w
   );
 }
 
+/** Several fields in a row. */
+export const Fields = ({ form, names, when }: { form: Form; names: readonly string[]; when?: boolean }) => names.map((name) => <Field key={name} form={form} name={name} when={when} />);
+
 /** Next to the label on screen; after the input in keyboard order. */
 const Help = ({ spec }: { spec: FieldSpec }) => (spec.helpPage ? <FieldHelpLink page={spec.helpPage} label={spec.label} /> : null);
 

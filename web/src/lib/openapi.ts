@@ -1056,6 +1056,26 @@ export const PARAMETERS = {
     population: { name: "population", kind: "integer", help: "privacy units, for the delta policy", initial: "", optional: true, min: 1, symbol: "N", noneMeans: "unknown" },
     magnitude: { name: "magnitude", kind: "real", help: "a typical true answer, to compare errors with", initial: "", optional: true, noneMeans: "unknown" },
   },
+  SensitivityAsk: {
+    query: { name: "query", kind: "choice", help: "what is asked of the data", initial: "", choices: [["count", "count"], ["sum", "sum"], ["mean", "mean"]] },
+    contributions: { name: "contributions", kind: "integer", help: "the most rows that one unit may have", initial: "1", min: 1 },
+    low: { name: "low", kind: "real", help: "values are clipped to at least this", initial: "0" },
+    high: { name: "high", kind: "real", help: "values are clipped to at most this", initial: "1" },
+    size: { name: "size", kind: "integer", help: "the declared, public divisor of a mean", initial: "", optional: true, min: 1, noneMeans: "no mean" },
+    relation: { name: "relation", kind: "choice", help: "which data sets are neighbors", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+  },
+  CertificateRequest: {
+    participation: { name: "participation", kind: "choice", help: "", initial: "balls-in-bins", choices: [["balls-in-bins", "balls-in-bins"], ["b-min-sep", "b-min-sep"], ["cyclic-poisson", "cyclic-poisson"]] },
+    strategy: { name: "strategy", kind: "choice", help: "the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1", initial: "independent", choices: [["independent", "independent"], ["square-root", "square-root"], ["optimal", "optimal"]] },
+    bands: { name: "bands", kind: "integer", help: "entries in a column of C; ignored for independent noise", initial: "8", min: 1, max: 512 },
+    bins: { name: "bins", kind: "integer", help: "rounds in an epoch; b of b-min-sep and of cyclic Poisson", initial: "16", min: 1, max: 1024 },
+    epochs: { name: "epochs", kind: "integer", help: "", initial: "1", min: 1, max: 100 },
+    probability: { name: "probability", kind: "real", help: "chance to join when allowed; not for balls-in-bins", initial: "0.5", exclusiveMin: 0, max: 1 },
+    noise_multiplier: { name: "noise_multiplier", kind: "real", help: "noise of Z over the clip norm", initial: "1", exclusiveMin: 0, max: 1000 },
+    epsilon: { name: "epsilon", kind: "real", help: "", initial: "1", min: 0, max: 100 },
+    failure: { name: "failure", kind: "real", help: "chance over the draws that the interval is wrong", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
+    samples: { name: "samples", kind: "integer", help: "draws in each direction", initial: "1e+06", min: 1000, max: 50000000 },
+  },
 } as const satisfies Record<string, Record<string, ParameterSpec>>;
 
 /** What a form holds, as a FederatedAsk; what it does not ask stands at its default. */

@@ -26,3 +26,13 @@ export function makeField(spec: ParameterSpec, override: Partial<FieldSpec> = {}
   const text = spec.kind === "flag" ? { label: sentence(help) } : { label: sentence(spec.name.replaceAll("_", " ")), hint: noneMeans ? `${help}; blank: ${noneMeans}` : help };
   return { ...rest, ...text, ...override };
 }
+
+type Overrides<N extends string> = { readonly [name in N]?: Partial<FieldSpec> | null };
+
+/** Return the fields of a request's parameters, in their order; an override of null leaves one out. */
+export function makeFields<N extends string>(parameters: Readonly<Record<N, ParameterSpec>>, overrides: Overrides<N>): FieldSpec[] {
+  return (Object.keys(parameters) as N[]).flatMap((name) => {
+    const override = overrides[name];
+    return override === null ? [] : [makeField(parameters[name], override)];
+  });
+}

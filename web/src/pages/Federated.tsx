@@ -3,7 +3,7 @@ import { Assumptions } from "../components/Assumptions";
 import { Calculator } from "../components/Calculator";
 import { Card } from "../components/Card";
 import { Export } from "../components/Export";
-import { Field } from "../components/Field";
+import { Fields } from "../components/Field";
 import { Formulas } from "../components/Formulas";
 import { IntervalBar } from "../components/IntervalBar";
 import { Notice } from "../components/Notice";
@@ -19,7 +19,7 @@ import { useQuery, useRefinedQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
-import { makeField } from "../lib/parameter-spec";
+import { makeField, makeFields } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show, showPercent, showInteger } from "../lib/numbers";
@@ -28,29 +28,36 @@ import { numberOrNull } from "../lib/parse-values";
 import { browserEngine } from "../lib/browser-accountant/engine";
 import type { CurvePoint, FederatedAnswer, FederatedAsk, Interval } from "../lib/types";
 
-const { FederatedAsk: KNOWN, FederatedGoal: GOAL } = PARAMETERS;
+const { FederatedAsk: ASK, FederatedGoal: GOAL } = PARAMETERS;
 
 export const FEDERATED: readonly FieldSpec[] = [
-  makeField(KNOWN.population, { helpPage: "learn/who-takes-part.html" }),
-  makeField(KNOWN.cohort_size, { helpPage: "glossary.html#term-cohort-size" }),
-  makeField(KNOWN.rounds, { helpPage: "glossary.html#term-rounds" }),
-  makeField(KNOWN.noise_multiplier, { helpPage: "glossary.html#term-noise-multiplier" }),
-  makeField(KNOWN.clip_norm, { helpPage: "learn/clipping.html" }),
-  makeField(KNOWN.delta, { label: "Failure probability", hint: `blank: ${KNOWN.delta.noneMeans}`, helpPage: "learn/epsilon-and-delta.html" }),
-  makeField(KNOWN.delta_cap, { label: "Cap on δ", hint: `blank: ${KNOWN.delta_cap.noneMeans}`, helpPage: "glossary.html#term-delta" }),
-  makeField(KNOWN.privacy_unit, { helpPage: "glossary.html#term-privacy-unit" }),
-  makeField(KNOWN.relation, { label: "Neighboring relation", helpPage: "glossary.html#term-neighboring-relation" }),
-  makeField(KNOWN.sampling, { label: "Sampling scheme", helpPage: "glossary.html#term-poisson-sampling" }),
-  makeField(KNOWN.releases_per_period, { label: "Releases in a period", helpPage: "glossary.html#term-composition" }),
-  makeField(KNOWN.without_replacement, { helpPage: "learn/clipping.html" }),
-  makeField(KNOWN.rounds_per_release, { helpPage: "glossary.html#term-release" }),
-  makeField(KNOWN.adaptive_clip, { helpPage: "learn/clipping.html" }),
-  makeField(KNOWN.late_replies, { label: "Late or missing replies", helpPage: "learn/who-takes-part.html" }),
-  makeField(KNOWN.group, { label: "Records per person", helpPage: "how-to/protect-a-person.html" }),
-  makeField(KNOWN.trials, { label: "Best of several runs", suggestions: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"], helpPage: "how-to/tune.html" }),
+  ...makeFields(ASK, {
+    population: { helpPage: "learn/who-takes-part.html" },
+    cohort_size: { helpPage: "glossary.html#term-cohort-size" },
+    rounds: { helpPage: "glossary.html#term-rounds" },
+    noise_multiplier: { helpPage: "glossary.html#term-noise-multiplier" },
+    clip_norm: { helpPage: "learn/clipping.html" },
+    delta: { label: "Failure probability", hint: `blank: ${ASK.delta.noneMeans}`, helpPage: "learn/epsilon-and-delta.html" },
+    delta_cap: { label: "Cap on δ", hint: `blank: ${ASK.delta_cap.noneMeans}`, helpPage: "glossary.html#term-delta" },
+    privacy_unit: { helpPage: "glossary.html#term-privacy-unit" },
+    relation: { label: "Neighboring relation", helpPage: "glossary.html#term-neighboring-relation" },
+    sampling: { label: "Sampling scheme", helpPage: "glossary.html#term-poisson-sampling" },
+    releases_per_period: { label: "Releases in a period", helpPage: "glossary.html#term-composition" },
+    without_replacement: { helpPage: "learn/clipping.html" },
+    rounds_per_release: { helpPage: "glossary.html#term-release" },
+    adaptive_clip: { helpPage: "learn/clipping.html" },
+    late_replies: { label: "Late or missing replies", helpPage: "learn/who-takes-part.html" },
+    group: { label: "Records per person", helpPage: "how-to/protect-a-person.html" },
+    trials: { label: "Best of several runs", suggestions: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"], helpPage: "how-to/tune.html" },
+  }),
   makeField(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true, helpPage: "learn/epsilon-and-delta.html" }),
   PINS,
 ];
+
+const SCHEDULE = ["population", "cohort_size", "rounds", "noise_multiplier"];
+const CLAIM = ["delta", "delta_cap", "epsilon"];
+const PLACED = [...SCHEDULE, "clip_norm", "releases_per_period", ...CLAIM, "sampling", "relation", "privacy_unit", "group", "trials", PINS.name];
+const CONDITIONS = FEDERATED.map((spec) => spec.name).filter((name) => !PLACED.includes(name));
 
 const EXAMPLES = ["1.2", "0.7"].map((noise) => ({ ...Object.fromEntries(FEDERATED.map((spec) => [spec.name, spec.initial])), noise_multiplier: noise }));
 
@@ -78,36 +85,24 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
       <fieldset>
         <legend>Schedule</legend>
         <div class="pair">
-          <Field form={form} name="population" />
-          <Field form={form} name="cohort_size" />
-          <Field form={form} name="rounds" />
-          <Field form={form} name="noise_multiplier" />
-          <Field form={form} name="clip_norm" when={!compact} />
-          <Field form={form} name="releases_per_period" when={!compact} />
+          <Fields form={form} names={SCHEDULE} />
+          <Fields form={form} names={["clip_norm", "releases_per_period"]} when={!compact} />
         </div>
       </fieldset>
       <fieldset>
         <legend>Claim</legend>
         <div class="pair">
-          <Field form={form} name="delta" />
-          <Field form={form} name="delta_cap" />
-          <Field form={form} name="epsilon" />
+          <Fields form={form} names={CLAIM} />
         </div>
-        <Field form={form} name="sampling" when={!compact} />
-        <Field form={form} name="relation" when={!compact} />
-        <Field form={form} name="privacy_unit" when={!compact} />
+        <Fields form={form} names={["sampling", "relation", "privacy_unit"]} when={!compact} />
       </fieldset>
       <fieldset>
         <legend>Group privacy and tuning</legend>
-        <Field form={form} name="group" when={!compact && engine.name === "server"} />
-        <Field form={form} name="trials" when={!compact && engine.name === "server"} />
+        <Fields form={form} names={["group", "trials"]} when={!compact && engine.name === "server"} />
       </fieldset>
       <fieldset>
-        <legend>Boundary</legend>
-        <Field form={form} name="without_replacement" when={!compact} />
-        <Field form={form} name="adaptive_clip" when={!compact} />
-        <Field form={form} name="rounds_per_release" when={!compact} />
-        <Field form={form} name="late_replies" when={!compact} />
+        <legend>Conditions</legend>
+        <Fields form={form} names={CONDITIONS} when={!compact} />
       </fieldset>
     </>
   );

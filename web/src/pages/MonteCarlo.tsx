@@ -12,6 +12,8 @@ import { get, post } from "../lib/api";
 import type { FieldSpec, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { OVER, useJob } from "../lib/job-stream";
+import { PARAMETERS } from "../lib/openapi";
+import { makeFields } from "../lib/parameter-spec";
 import { show, showInteger } from "../lib/numbers";
 import { Problem } from "../lib/types";
 
@@ -26,18 +28,18 @@ const STRATEGIES = [
   ["optimal", "correlated: banded, optimal for prefix sums"],
 ] as const;
 
-const SPECS: readonly FieldSpec[] = [
-  { name: "participation", label: "Participation", kind: "choice", initial: "balls-in-bins", choices: PARTICIPATIONS },
-  { name: "strategy", label: "Noise", kind: "choice", initial: "independent", choices: STRATEGIES },
-  { name: "bins", label: "Rounds in an epoch", symbol: "b", kind: "integer", initial: "16", min: 1, max: 1024, hint: "bins, slots, minimum separation" },
-  { name: "epochs", label: "Epochs", kind: "integer", initial: "1", min: 1, max: 100 },
-  { name: "probability", label: "Sampling probability", symbol: "p", kind: "real", initial: "0.5", exclusiveMin: 0, max: 1, hint: "per eligible round" },
-  { name: "bands", label: "Bands of C", kind: "integer", initial: "8", min: 1, max: 512, hint: "nonzero entries per column" },
-  { name: "noise_multiplier", label: "Noise multiplier", symbol: "σ", kind: "real", initial: "1", exclusiveMin: 0, max: 1000, hint: "of Z; columns of C have norm 1" },
-  { name: "epsilon", label: "Epsilon", symbol: "ε", kind: "real", initial: "1", min: 0, max: 100 },
-  { name: "failure", label: "Failure probability of the certificate", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
-  { name: "samples", label: "Draws per direction", kind: "integer", initial: "1000000", min: 1000, max: 50_000_000 },
-];
+const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.CertificateRequest, {
+  participation: { hint: "", choices: PARTICIPATIONS },
+  strategy: { label: "Noise", hint: "", choices: STRATEGIES },
+  bands: { label: "Bands of C", hint: "nonzero entries per column" },
+  bins: { label: "Rounds in an epoch", symbol: "b", hint: "bins, slots, minimum separation" },
+  epochs: { hint: "" },
+  probability: { label: "Sampling probability", symbol: "p", hint: "per eligible round" },
+  noise_multiplier: { symbol: "σ", hint: "of Z; columns of C have norm 1" },
+  epsilon: { symbol: "ε", hint: "" },
+  failure: { label: "Failure probability of the certificate", hint: "" },
+  samples: { label: "Draws per direction", hint: "", initial: "1000000" },
+});
 
 function rule(values: Values): Record<string, string> {
   const spaced = values.participation !== "balls-in-bins" && values.strategy !== "independent";

@@ -2,7 +2,7 @@ import { useCallback, useMemo, useRef } from "preact/hooks";
 import { Calculator } from "../components/Calculator";
 import { Card } from "../components/Card";
 import { Export } from "../components/Export";
-import { Field } from "../components/Field";
+import { Field, Fields } from "../components/Field";
 import { Formulas } from "../components/Formulas";
 import { LearnLink } from "../components/LearnLink";
 import { Notice } from "../components/Notice";
@@ -18,7 +18,7 @@ import { useQuery, useRefinedQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
-import { makeField } from "../lib/parameter-spec";
+import { makeFields } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show, showPercent, showInteger } from "../lib/numbers";
@@ -28,21 +28,27 @@ import { browserEngine } from "../lib/browser-accountant/engine";
 import type { Interval, Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
 import { Sensitivity } from "./Sensitivity";
 
-const KNOWN = PARAMETERS.QueriesAsk;
+const ASK = PARAMETERS.QueriesAsk;
 
 export const QUERIES: readonly FieldSpec[] = [
-  makeField(KNOWN.epsilon, { label: "Total budget", helpPage: "learn/epsilon-and-delta.html" }),
-  makeField(KNOWN.queries, { label: "Queries planned", hint: "", helpPage: "glossary.html#term-composition" }),
-  makeField(KNOWN.sensitivity, { helpPage: "glossary.html#term-sensitivity" }),
-  makeField(KNOWN.mechanism, { label: "Noise", hint: "", initial: "gaussian", omitted: KNOWN.mechanism.initial, helpPage: "learn/laplace-and-gaussian.html" }),
-  makeField(KNOWN.delta, { label: "Failure probability", initial: "1e-6", omitted: KNOWN.delta.initial, hint: "required for Gaussian; reduces Laplace noise", helpPage: "glossary.html#term-delta" }),
-  makeField(KNOWN.population, { hint: "used for the default δ, and to check δ", helpPage: "glossary.html#term-delta" }),
-  makeField(KNOWN.queries_used, { label: "Answered so far", initial: "40", helpPage: "pitfalls.html#a-repetition-that-is-not-counted" }),
-  makeField(KNOWN.magnitude, { label: "Typical true answer", initial: "1000" }),
-  makeField(KNOWN.weights, { hint: "one per query, such as 2 1 1; blank: even", helpPage: "how-to/plan-queries.html" }),
+  ...makeFields(ASK, {
+    epsilon: { label: "Total budget", helpPage: "learn/epsilon-and-delta.html" },
+    queries: { label: "Queries planned", hint: "", helpPage: "glossary.html#term-composition" },
+    sensitivity: { helpPage: "glossary.html#term-sensitivity" },
+    mechanism: { label: "Noise", hint: "", initial: "gaussian", omitted: ASK.mechanism.initial, helpPage: "learn/laplace-and-gaussian.html" },
+    delta: { label: "Failure probability", initial: "1e-6", omitted: ASK.delta.initial, hint: "required for Gaussian; reduces Laplace noise", helpPage: "glossary.html#term-delta" },
+    delta_cap: null,
+    population: { hint: "used for the default δ, and to check δ", helpPage: "glossary.html#term-delta" },
+    queries_used: { label: "Answered so far", initial: "40", helpPage: "pitfalls.html#a-repetition-that-is-not-counted" },
+    magnitude: { label: "Typical true answer", initial: "1000" },
+    weights: { hint: "one per query, such as 2 1 1; blank: even", helpPage: "how-to/plan-queries.html" },
+  }),
   { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
   PINS,
 ];
+
+const BUDGET = ["epsilon", "queries", "queries_used", "sensitivity"];
+const NOISE = QUERIES.map((spec) => spec.name).filter((name) => ![...BUDGET, "mechanism", "cap", PINS.name].includes(name));
 
 const EXAMPLES = [
   { mechanism: "gaussian", delta: "1e-6" },
@@ -73,10 +79,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       <fieldset>
         <legend>Budget</legend>
         <div class="pair">
-          <Field form={form} name="epsilon" />
-          <Field form={form} name="queries" />
-          <Field form={form} name="queries_used" />
-          <Field form={form} name="sensitivity" />
+          <Fields form={form} names={BUDGET} />
         </div>
         {!compact && <Sensitivity use={(value) => form.set("sensitivity", String(value))} />}
       </fieldset>
@@ -84,10 +87,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
         <legend>Noise</legend>
         <Field form={form} name="mechanism" />
         <div class="pair">
-          <Field form={form} name="delta" />
-          <Field form={form} name="population" />
-          <Field form={form} name="magnitude" />
-          <Field form={form} name="weights" />
+          <Fields form={form} names={NOISE} />
           <Field form={form} name="cap" when={!compact && engine.name === "server"} />
         </div>
       </fieldset>

@@ -6,17 +6,19 @@ import { post } from "../lib/api";
 import type { FieldSpec, Raw, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { typeset } from "../lib/messages";
+import { PARAMETERS } from "../lib/openapi";
+import { makeFields } from "../lib/parameter-spec";
 import { show } from "../lib/numbers";
 import type { SensitivityAnswer } from "../lib/openapi";
 
-const SPECS: readonly FieldSpec[] = [
-  { name: "query", label: "Kind of answer", kind: "choice", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared row count"]], helpPage: "glossary.html#term-sensitivity" },
-  { name: "contributions", label: "Maximum rows per unit", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-privacy-unit" },
-  { name: "low", label: "Lower clipping bound", kind: "real", initial: "0" },
-  { name: "high", label: "Upper clipping bound", kind: "real", initial: "100" },
-  { name: "size", label: "Declared number of rows", kind: "integer", initial: "", optional: true, min: 1 },
-  { name: "relation", label: "Relation", kind: "choice", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]], helpPage: "glossary.html#term-neighboring-relation" },
-];
+const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.SensitivityAsk, {
+  query: { label: "Kind of answer", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared row count"]], helpPage: "glossary.html#term-sensitivity" },
+  contributions: { label: "Maximum rows per unit", hint: "", helpPage: "glossary.html#term-privacy-unit" },
+  low: { label: "Lower clipping bound", hint: "" },
+  high: { label: "Upper clipping bound", hint: "", initial: "100" },
+  size: { label: "Declared number of rows", hint: "" },
+  relation: { hint: "", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"]], helpPage: "glossary.html#term-neighboring-relation" },
+});
 
 const makeMemoryStore = (): Store => {
   let kept: Raw = {};
