@@ -54,7 +54,7 @@ def federated_closed_form(
         CheckError: an argument is out of bounds.
 
     Source:
-        docs/learn/two-formulas.md, which compares it with certified bounds.
+        docs/learn/estimates-and-bounds.md, which compares it with certified bounds.
 
     >>> worked = federated_closed_form(sampling_probability=0.02, noise_multiplier=1.0, rounds=100, delta=1e-6)
     >>> round(worked.total, 4), round(worked.root_term, 4), round(worked.linear_term, 4)

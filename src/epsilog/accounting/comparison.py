@@ -2,7 +2,7 @@
 
 Let D(t) = sup over A of P(A) - t Q(A). Condition on two releases: D of the first is at most D of the second plus excess
 (1 + t) at every t. It is equivalent to a bound on tests: the best test against the first has at most ``excess`` more
-power, at ``excess`` more false alarms than the best against the second (docs/accounting/comparing.md).
+power, at ``excess`` more false alarms than the best against the second (docs/accounting/interpretation.md).
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def fit_gaussian_dp(
 
     Source:
         Gomez et al. 2025 (arXiv:2503.10945) for reporting mu with its regret, after Kaissis et al. 2024
-        (arXiv:2406.08918); bounds and proof in docs/accounting/comparing.md.
+        (arXiv:2406.08918); bounds and proof in docs/accounting/interpretation.md.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> fit_gaussian_dp(Gaussian(noise_multiplier=2.0)).mu
@@ -201,7 +201,7 @@ def compare_profiles(
         UnsupportedMechanismError: no method has a proof for a part of one under this relation.
 
     Source:
-        docs/accounting/comparing.md.
+        docs/accounting/interpretation.md.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> compare_profiles(Gaussian(2.0), Gaussian(1.0)).verdict

@@ -131,7 +131,7 @@ def bound_log_odds_factor(curve: PrivacyProfile, delta: float) -> float:
         delta: the chance of the outcomes that are left out, in [0, 1); 0 leaves out none.
 
     Source:
-        docs/accounting/odds.md.
+        docs/accounting/interpretation.md.
 
     >>> from epsilog.mechanisms import Laplace
     >>> from epsilog.accounting import profile
@@ -152,7 +152,7 @@ def bound_log_odds_factor(curve: PrivacyProfile, delta: float) -> float:
 
 
 def _bound_per_step(curve: PrivacyProfile, delta: float, step: float, least: float) -> float:
-    """A bound for any step above 0; ``least`` is at most epsilon at ``delta`` (docs/accounting/odds.md)."""
+    """A bound for any step above 0; ``least`` is at most epsilon at ``delta`` (docs/accounting/interpretation.md)."""
     one_way = round_down(-math.expm1(-step) * delta / (1 + math.exp(-(least + step))), _ONE_WAY)
     return round_up(curve.epsilon(one_way).upper + step, _STEPPED)
 

@@ -45,7 +45,7 @@ def compute_risk_metrics(
         fit: whether to look for the mu that comes close, which takes a fraction of a second.
 
     Source:
-        Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md and comparing.md.
+        Dong, Roth & Su 2019 (arXiv:1905.02383) for mu and rates; docs/accounting/groups.md and interpretation.md.
     """
     delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
     held = check.optional(check.integer(1))(held=held)

@@ -86,9 +86,10 @@ class ClientLevelClientSide(ClientSide):
 class ExampleLevelClientSide(ClientSide):
     """Each sampled client runs DP-SGD on its own data and uploads a noisy model difference.
 
-    Algorithm 2 of Naseri, Hayes & De Cristofaro (NDSS 2022, arXiv:2009.03561) as we read it (docs/reading-algorithm-2):
-    clients start from the global model; each step is (sum of clipped gradients + noise) / (p n_k). The server's own
-    choice of the cohort amplifies nothing against the server, so only the client's batch sampling counts.
+    Our reading (docs/accounting/algorithm-2.md) of Algorithm 2 of Naseri, Hayes & De Cristofaro (NDSS 2022,
+    arXiv:2009.03561): clients start from the global model; each step is (sum of clipped gradients + noise) / (p n_k).
+    The server's own choice of the cohort amplifies nothing against the server, so only the client's batch sampling
+    counts.
     """
 
     batch_probability: Annotated[float, Field("the chance that an example joins a batch", "p", gt=0, le=1)]

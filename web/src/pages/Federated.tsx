@@ -206,7 +206,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
               </p>
               <p>
                 L, the privacy loss, is {LOSSES[ask.sampling]}; the larger of both adjacency types counts. The expectation is bounded from above
-                {epsilon.lower !== null && epsilon.lower > 0 && " and below"}, with directed rounding. <LearnLink page="two-formulas">Why they differ</LearnLink>
+                {epsilon.lower !== null && epsilon.lower > 0 && " and below"}, with directed rounding. <LearnLink page="estimates-and-bounds">Why they differ</LearnLink>
               </p>
             </>
           }

@@ -51,7 +51,7 @@ function computeQuickResult(sigma: number, rounds: number, cohort: number) {
 
 const MAX_ODDS = Math.log(1e6); // odds of a million to one: no protection in practice
 
-/** Bound the log-odds factor with probability 1 - DELTA: docs/accounting/odds.md. */
+/** Bound the log-odds factor with probability 1 - DELTA: docs/accounting/interpretation.md. */
 function boundLogOddsFactor(schedule: Schedule, epsilon: number, slope: number): number {
   if (!Number.isFinite(epsilon)) return Infinity;
   const step = Math.min(3, Math.max(0.02, Math.log1p(slope)));
