@@ -26,7 +26,7 @@ from epsilog.server import (
     certificates,
     create_app,
 )
-from epsilog.server.certificates import _SOFTWARE, LONGEST_PATH, CertificateRequest, CertificateService
+from epsilog.server.certificates import _SOFTWARE, MAX_SEQUENTIAL_ROUNDS, CertificateRequest, CertificateService
 from epsilog.terms import (
     CheckError,
     codec,
@@ -111,8 +111,8 @@ def test_a_certificate_is_of_the_run_that_was_described(participation, strategy)
 
 
 def test_a_run_whose_losses_are_drawn_one_after_the_other_is_short():
-    family = {"participation": "cyclic-poisson", "bins": LONGEST_PATH // 4}
-    assert CertificateRequest(**family, epochs=4).release().rounds == LONGEST_PATH
+    family = {"participation": "cyclic-poisson", "bins": MAX_SEQUENTIAL_ROUNDS // 4}
+    assert CertificateRequest(**family, epochs=4).release().rounds == MAX_SEQUENTIAL_ROUNDS
     with pytest.raises(CheckError, match="epochs must be at most 4 here, got 5"):
         CertificateRequest(**family, epochs=5).release()
     assert CertificateRequest(bins=1024, epochs=100).release()  # in closed form

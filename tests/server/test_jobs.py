@@ -31,7 +31,7 @@ class Steps:
         self.begun += 1
         while len(self.done) < 3:
             assert self.may.acquire(timeout=300)
-            job.breathe(checked=len(self.done) + 1)
+            job.publish(checked=len(self.done) + 1)
             self.done.append(len(self.done) + 1)
         return {"sound": True}
 
@@ -192,7 +192,7 @@ def test_begun_and_stopped_work_does_not_pile_up():
     def work(job):
         begun.release()
         go.wait()
-        job.breathe()
+        job.publish()
         return {}
 
     stopped = [Job(work) for _ in range(2)]

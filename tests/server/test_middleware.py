@@ -7,7 +7,13 @@ import pytest
 from starlette.responses import PlainTextResponse
 from tests.server.inside import ask, refuse_at_the_door
 
-from epsilog.server.middleware import LONGEST_BODY, PAUSE, BodyLimitMiddleware, CancelOnDisconnect, HostGuardMiddleware
+from epsilog.server.middleware import (
+    MAX_BODY_BYTES,
+    REFUSAL_DELAY_SECONDS,
+    BodyLimitMiddleware,
+    CancelOnDisconnect,
+    HostGuardMiddleware,
+)
 
 RUN = {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
 
@@ -29,7 +35,10 @@ def test_a_form_cannot_pose_as_json(site):
     assert found.status == 422
 
 
-@pytest.mark.parametrize(("status", "waits"), [(400, [PAUSE]), (413, [PAUSE]), (422, []), (429, []), (200, [])])
+@pytest.mark.parametrize(
+    ("status", "waits"),
+    [(400, [REFUSAL_DELAY_SECONDS]), (413, [REFUSAL_DELAY_SECONDS]), (422, []), (429, []), (200, [])],
+)
 def test_only_what_no_page_sends_waits_for_its_refusal(monkeypatch, status, waits):
     slept = []
 
@@ -42,10 +51,10 @@ def test_only_what_no_page_sends_waits_for_its_refusal(monkeypatch, status, wait
 
 
 def test_a_body_that_is_said_to_be_too_long_is_not_read():
-    app, long = BodyLimitMiddleware(PlainTextResponse("read")), b" " * (LONGEST_BODY + 1)
+    app, long = BodyLimitMiddleware(PlainTextResponse("read")), b" " * (MAX_BODY_BYTES + 1)
     assert [each.status for each in refuse_at_the_door(app, [("POST", "/api/v1/federated", None, long)])] == [413]
     assert ask(app, "POST", "/", headers=[("content-length", "9" * 5000)]).status == 413
-    assert ask(app, "POST", "/", headers=[("content-length", str(LONGEST_BODY))]).body == b"read"
+    assert ask(app, "POST", "/", headers=[("content-length", str(MAX_BODY_BYTES))]).body == b"read"
 
 
 @pytest.mark.parametrize("path", ["/", "/federated", "/game", "/api/v1/ledger", "/nothing", "/api/openapi.json"])
@@ -223,11 +232,11 @@ def test_a_body_that_drips_is_refused_in_time(monkeypatch):
 
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_a_body_may_be_so_long_and_no_longer(pieces):
-    size = LONGEST_BODY // pieces
+    size = MAX_BODY_BYTES // pieces
     full = [chunk(b"x" * size, at < pieces - 1) for at in range(pieces)]
-    full[-1]["body"] += b"x" * (LONGEST_BODY - pieces * size)
+    full[-1]["body"] += b"x" * (MAX_BODY_BYTES - pieces * size)
     (whole,), sent = passed(*full)
-    assert (len(whole["body"]), sent[0]["status"]) == (LONGEST_BODY, 200)
+    assert (len(whole["body"]), sent[0]["status"]) == (MAX_BODY_BYTES, 200)
     full[-1] = chunk(full[-1]["body"] + b"x", False)
     read, sent = passed(*full)
     assert (read, sent[0]["status"]) == ([], 413)

@@ -70,9 +70,9 @@ def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
     (tmp_path / "r").mkdir()
     path = tmp_path / "r" / "report.json"
     path.write_text(json.dumps(REPORT))
-    monkeypatch.setattr(page_data, "LONGEST_REPORT", path.stat().st_size)
+    monkeypatch.setattr(page_data, "MAX_REPORT_BYTES", path.stat().st_size)
     assert page_data.run_route(asked(runs=tmp_path), "r") == REPORT
-    monkeypatch.setattr(page_data, "LONGEST_REPORT", path.stat().st_size - 1)
+    monkeypatch.setattr(page_data, "MAX_REPORT_BYTES", path.stat().st_size - 1)
     with pytest.raises(HTTPException) as refused:
         page_data.run_route(asked(runs=tmp_path), "r")
     assert refused.value.status_code == 413

@@ -16,7 +16,7 @@ import pytest
 
 from epsilog.server import tokens
 from epsilog.server.authorization import Holder, Role
-from epsilog.server.tokens import LOOKS, TokenStore
+from epsilog.server.tokens import TOKEN_PATTERN, TokenStore
 from epsilog.terms import CheckError, ConflictError, StorageError
 
 TOMORROW = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
@@ -46,7 +46,7 @@ def good(keys, text):
 
 def test_a_token_is_long_random_and_kept_nowhere(file):
     found = [made(file, f"holder-{at}")[1] for at in range(20)]
-    assert all(LOOKS.fullmatch(text) for text in found)
+    assert all(TOKEN_PATTERN.fullmatch(text) for text in found)
     ids, secrets = {text.split("_", 2)[1] for text in found}, {text.split("_", 2)[2] for text in found}
     assert (len(ids), len(secrets), {len(secret) for secret in secrets}) == (20, 20, {43})
     kept = b"".join(path.read_bytes() for path in file.parent.iterdir())
@@ -207,7 +207,7 @@ SPOILS = {
     "half": lambda file: file.write_bytes(file.read_bytes()[:-40]),
     "not UTF-8": lambda file: file.write_bytes(b"\xff\xfe"),
     "deep": lambda file: file.write_text("[" * 100_000),
-    "too long": lambda file: file.write_bytes(file.read_bytes() + b" " * tokens.LARGEST),
+    "too long": lambda file: file.write_bytes(file.read_bytes() + b" " * tokens.MAX_BYTES),
     "a list": lambda file: file.write_text("[]"),
     "another version": rewritten(lambda document: document.update(v=2)),
     "another key": rewritten(lambda document: document["tokens"][0].update(more=1)),

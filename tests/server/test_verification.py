@@ -81,9 +81,9 @@ def test_what_is_no_report_is_refused_in_words(site, run):
 
 
 def test_a_report_may_be_longer_than_other_questions_and_not_endless(site):
-    assert site.post("verify", raw=b" " * (middleware.LONGEST_BODY + 1)).status != 413
-    assert site.post("verify", raw=b" " * (middleware.LONGEST_REPORT_BODY + 1)).status == 413
-    assert site.post("federated", raw=b" " * (middleware.LONGEST_BODY + 1)).status == 413
+    assert site.post("verify", raw=b" " * (middleware.MAX_BODY_BYTES + 1)).status != 413
+    assert site.post("verify", raw=b" " * (middleware.MAX_REPORT_BODY_BYTES + 1)).status == 413
+    assert site.post("federated", raw=b" " * (middleware.MAX_BODY_BYTES + 1)).status == 413
 
 
 def test_what_carries_no_evidence_cannot_be_compared(run):

@@ -16,7 +16,7 @@ from epsilog.server import create_app
 from epsilog.server.jobs import Job
 from epsilog.server.responses import ResponseModel
 from epsilog.server.routes import RequestModel, Route
-from epsilog.server.workers import MOST_WORK, QUICK, WorkerPool, _WorkerQueue
+from epsilog.server.workers import MAX_WORK_SECONDS, QUICK_SECONDS, WorkerPool, _WorkerQueue
 
 WORKER = """
 import json, os, sys, time
@@ -38,9 +38,9 @@ class Order(RequestModel):
     begins: str = ""
 
 
-LIGHT = Route("/light", "", Order, ResponseModel, dict, lambda _: QUICK)
-HEAVY = Route("/heavy", "", Order, ResponseModel, dict, lambda _: MOST_WORK)
-DEAR = Route("/dear", "", Order, ResponseModel, dict, lambda _: MOST_WORK + 1)
+LIGHT = Route("/light", "", Order, ResponseModel, dict, lambda _: QUICK_SECONDS)
+HEAVY = Route("/heavy", "", Order, ResponseModel, dict, lambda _: MAX_WORK_SECONDS)
+DEAR = Route("/dear", "", Order, ResponseModel, dict, lambda _: MAX_WORK_SECONDS + 1)
 
 
 def with_desk(story, **options):
@@ -321,7 +321,7 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
 
     def work(job):
         while not release.wait(0.01):
-            job.breathe()
+            job.publish()
         return {}
 
     monkeypatch.setattr(WorkerPool, "close", noted)
@@ -361,5 +361,5 @@ def test_a_process_that_runs_is_taken_before_one_that_was_ended():
     room = _WorkerQueue([], 1)
     idle, newest, ended = Of(True), Of(True), Of(False)
     for one in (idle, newest, ended):
-        room.give_back(one)
+        room.release(one)
     assert [room._free.get_nowait()[-1] for _ in range(3)] == [newest, idle, ended]

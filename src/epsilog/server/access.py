@@ -75,15 +75,15 @@ class Holder:
     scope: str | None = None
 
     def covers(self, scope: str | None) -> bool:
-        """Whether a scope is at or under the holder's; None is the whole ledger."""
+        """Return whether a scope is at or under the holder's; None is the whole ledger."""
         return self.scope is None or (scope is not None and f"{scope}/".startswith(f"{self.scope}/"))
 
     def owns(self, scope: str | None) -> bool:
-        """Whether the holder owns a scope; None is the whole ledger."""
+        """Return whether the holder owns a scope; None is the whole ledger."""
         return Action.OWN in ALLOWED_ACTIONS[self.role] and self.covers(scope)
 
     def can_read(self, scope: str) -> bool:
-        """Whether a budget is at or under the holder's scope, or above it, where refusals name it anyway."""
+        """Return whether a budget is at or under the holder's scope, or above it, where refusals name it anyway."""
         return self.covers(scope) or f"{self.scope}/".startswith(f"{scope}/")
 
 
@@ -129,7 +129,7 @@ class AccessConfig:
         return LOOPBACK_HOSTS | frozenset(self.names)
 
     def reached_at(self, host: str, *, tls: bool) -> AccessConfig:
-        """The same for a server that listens at an address, if that is safe.
+        """Return the same for a server that listens at an address, if that is safe.
 
         Raises:
             CheckError: the address is not loopback, and others could enter, read traffic or rebind a browser's names.
@@ -151,7 +151,7 @@ class AccessConfig:
 
 
 def _normalize_host(name: str) -> str:
-    """A host as a Host header has it, without a port."""
+    """Return a host as a Host header has it, without a port."""
     name = check.text()(name=name).lower()
     try:
         address = ipaddress.ip_address(name.strip("[]"))

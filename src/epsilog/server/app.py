@@ -81,7 +81,7 @@ def create_app(
     access: AccessConfig | None = None,
     workers: WorkerPool | None = None,
 ) -> FastAPI:
-    """The application, not yet listening.
+    """Return the application, not yet listening.
 
     Args:
         ledger: a ledger to read and write, as a database URL or a path; None shows none.

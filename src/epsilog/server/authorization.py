@@ -49,7 +49,7 @@ _LOG = logging.getLogger("uvicorn.error")
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What a route needs.
+    """The permission that a route requires.
 
     Attributes:
         action: what it does.
@@ -133,7 +133,7 @@ def match_route(method: str, path: str) -> str | None:
 
 
 def find_permission(method: str, path: str) -> Permission | None:
-    """What a request needs; None where its path is public or unknown."""
+    """Return the permission that a request requires; None if its path is public or unknown."""
     template = match_route(method, path)
     return None if template is None else PERMISSIONS[method, template]
 
@@ -179,7 +179,7 @@ class AuthorizedCaller:
 
 
 async def authenticate(request: Request) -> Holder:
-    """The sender of a request: the holder of its token, where the server has tokens."""
+    """Return the sender of a request: the holder of its token, where the server has tokens."""
     if request.app.state.access.tokens is None:
         return LOCAL_HOLDER
     found = request.scope.get(HOLDER)
@@ -189,7 +189,7 @@ async def authenticate(request: Request) -> Holder:
 
 
 async def authorize(request: Request, holder: Annotated[Holder, Depends(authenticate)]) -> AuthorizedCaller:
-    """The sender of a request to a route of the table."""
+    """Return the sender of a request to a route of the table."""
     permission = find_permission(request.method, request.scope["path"])
     if permission is None:
         raise PermissionDeniedError("no role allows this")

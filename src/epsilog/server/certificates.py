@@ -47,9 +47,9 @@ from epsilog.terms import CheckError, codec
 
 router = APIRouter(tags=["certificates"], dependencies=[Depends(authorize)])
 
-RUNNING_AT_ONCE = 2
-LONGEST_PATH = 4096  # rounds with losses that are drawn in sequence; each draw holds them all
-_APART = 1.08  # draws between two looks that are kept, as a factor
+MAX_RUNNING = 2
+MAX_SEQUENTIAL_ROUNDS = 4096  # rounds with losses that are drawn in sequence; each draw holds them all
+_LOOK_SPACING = 1.08  # draws between two looks that are kept, as a factor
 _NAME = re.compile(r"[0-9a-f]{16}")
 _SOFTWARE = f"epsilog {version('epsilog')}"
 
@@ -71,12 +71,12 @@ class CertificateRequest(RequestModel):
     samples: int = Field(1_000_000, ge=1000, le=50_000_000, description="draws in each direction")
 
     def release(self) -> Release:
-        """The run in the library's words."""
+        """Return the run in the library's words."""
         if self.participation == "balls-in-bins" and self.strategy == "independent":
             return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=self.epochs)
         rounds = self.bins * self.epochs
-        if rounds > LONGEST_PATH:
-            raise CheckError("epochs", f"at most {LONGEST_PATH // self.bins} here", f"{self.epochs}")
+        if rounds > MAX_SEQUENTIAL_ROUNDS:
+            raise CheckError("epochs", f"at most {MAX_SEQUENTIAL_ROUNDS // self.bins} here", f"{self.epochs}")
         return MatrixMechanism(self._strategy(rounds), self._participation(), rounds, self.noise_multiplier)
 
     def _strategy(self, rounds: int) -> ToeplitzStrategy:
@@ -114,7 +114,7 @@ class CertificateService:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.registry = JobRegistry(what="certificates", at_once=RUNNING_AT_ONCE)
+        self.registry = JobRegistry(what="certificates", at_once=MAX_RUNNING)
         for path in sorted(folder.glob("*.ask.json"), key=lambda path: path.stat().st_mtime):
             self._revive(path)
 
@@ -157,7 +157,7 @@ class CertificateService:
             def progress(trial: BernoulliTrial, draws: int, hits: int) -> None:
                 way = str(trial.tilt.direction)
                 ways[way] = _look(ways.get(way), trial, draws, hits, ask.failure)
-                job.breathe(directions=dict(ways), born=job.snapshot["born"] or _read_origin(journal))
+                job.publish(directions=dict(ways), born=job.snapshot["born"] or _read_origin(journal))
 
             found = certify_delta(
                 release,
@@ -203,13 +203,13 @@ def _look(
     low, high = compute_running_interval(trial, draws, hits, failure / 2)
     look = {"draws": draws, "hits": hits, "lower": low, "upper": high, "estimate": hits / draws * trial.bound}
     trail = [] if before is None else before["trail"]
-    if not trail or draws >= _APART * trail[-1]["draws"] or draws == trial.samples:
+    if not trail or draws >= _LOOK_SPACING * trail[-1]["draws"] or draws == trial.samples:
         trail = [*trail, look]
     return look | {"trail": trail}
 
 
 def _build_looks(document: dict[str, Any], failure: float) -> dict[str, Any]:
-    """The looks at a certificate that is finished, from the hits of its shards."""
+    """Return the looks at a certificate that is finished, from the hits of its shards."""
     ways: dict[str, dict[str, Any]] = {}
     shard = int(document["plan"]["shard"])
     plan = plan_from_json(document["plan"])
@@ -220,7 +220,7 @@ def _build_looks(document: dict[str, Any], failure: float) -> dict[str, Any]:
         draws = hits = 0
         for count in counts:
             draws, hits = min(draws + shard, trial.samples), hits + count
-            if seen is None or draws >= _APART * seen["trail"][-1]["draws"] or draws == trial.samples:
+            if seen is None or draws >= _LOOK_SPACING * seen["trail"][-1]["draws"] or draws == trial.samples:
                 seen = _look(seen, trial, draws, hits, failure)
         if seen is not None:
             ways[way] = seen

@@ -92,7 +92,7 @@ def _close_idlest(others: Sequence[ConnectionLimits], newcomer: ConnectionLimits
 
 
 def _find_idlest_address(others: Sequence[ConnectionLimits]) -> list[ConnectionLimits]:
-    """The idle connections of the address that has most of them."""
+    """Return the idle connections of the address that has most of them."""
     by_address: dict[str, list[ConnectionLimits]] = {}
     for one in others:
         if one.is_idle:

@@ -28,7 +28,7 @@ class JobStoppedError(Exception):
 
 @final
 class Job:
-    """Calls ``work``, which calls ``breathe`` often and returns the last news; a stopped job calls it again.
+    """Calls ``work``, which calls ``publish`` often and returns the last news; a stopped job calls it again.
 
     Attributes:
         id: its name in URLs.
@@ -74,7 +74,7 @@ class Job:
                 self._stopped = True
                 self._publish(state=state)
 
-    def breathe(self, **news: Any) -> None:
+    def publish(self, **news: Any) -> None:
         """Publish news; called by the work, which a ``JobStoppedError`` from here ends."""
         with self._lock:
             if self._stopped:
@@ -119,7 +119,7 @@ class JobRegistry:
         self._lock = threading.Lock()
 
     def jobs(self) -> list[Job]:
-        """All remembered jobs."""
+        """Return all remembered jobs."""
         return list(self._jobs.values())
 
     def keep(self, job: Job) -> None:
@@ -140,7 +140,7 @@ class JobRegistry:
             self.keep(job)
 
     def job(self, name: str) -> Job:
-        """The job of a name."""
+        """Return the job of a name."""
         found = self._jobs.get(name)
         if found is None:
             raise HTTPException(404, f"There is no such job among the {self._what}")

@@ -33,7 +33,7 @@ class StrictJsonRoute(APIRoute):
     """A route for JSON with one meaning: no name twice, no NaN, no number that a double does not hold."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
-        """The handler of a request."""
+        """Return the handler of a request."""
         handler = super().get_route_handler()
 
         async def handle(request: HttpRequest) -> Response:
@@ -63,7 +63,7 @@ IdempotencyKey = Annotated[
 
 
 def build_command_model(command: type[Command]) -> type[RequestModel]:
-    """The strict body of a command."""
+    """Return the strict body of a command."""
     members = {one.name: _describe_field(command, one) for one in fields(command)}  # type: ignore[arg-type]
     model: type[RequestModel] = create_model(  # type: ignore[call-overload]
         f"{command.__name__}Ask", __base__=RequestModel, __doc__=command.description.partition("\n")[0], **members
@@ -72,7 +72,7 @@ def build_command_model(command: type[Command]) -> type[RequestModel]:
 
 
 def _describe_field(command: type[Command], one: Any) -> tuple[Any, Any]:
-    """The JSON type of a field, and its description."""
+    """Return the JSON type of a field, and its description."""
     kind, arg, *_ = command.args[one.name]
     stated = arg.as_kind.json or next(part for part in (*get_args(kind), kind) if part is not NoneType)
     info: dict[str, Any] = {"description": arg.help + (f"; null: {arg.none_means}" if arg.none_means else "")}
@@ -89,7 +89,7 @@ def _describe_field(command: type[Command], one: Any) -> tuple[Any, Any]:
 
 
 def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
-    """The function that executes a command."""
+    """Return the function that executes a command."""
     reserves = command.subject == RESERVATION
 
     async def endpoint(
@@ -141,7 +141,7 @@ class HeadroomRequest(RequestModel):
     relation: Annotated[Relation | None, Field(description="null takes the budget's")] = None
 
     def request(self) -> ChargeRequest | None:
-        """The request to be costed; None without a release."""
+        """Return the request to be costed; None without a release."""
         if self.release is None:
             return None
         read = ChargeAtOnce.args["release"].arg.read
@@ -166,7 +166,7 @@ async def headroom_route(ask: HeadroomRequest, service: Service, caller: Caller)
 
 
 def resolve_idempotency_key(key: str | None, header: str | None) -> str:
-    """The idempotency key, which body or header give, or both alike."""
+    """Return the idempotency key, which body or header give, or both alike."""
     quoted = header is not None and len(header) >= 2 and header[0] == header[-1] == '"'
     other = header[1:-1] if quoted and header is not None else header
     if key is None and other is None:
@@ -177,7 +177,7 @@ def resolve_idempotency_key(key: str | None, header: str | None) -> str:
 
 
 def restrict_ledger(ledger: Ledger, caller: AuthorizedCaller) -> Ledger:
-    """The ledger restricted to what the caller's token covers and owns; it notes the holder's name."""
+    """Return the ledger restricted to what the caller's token covers and owns; it notes the holder's name."""
     holder = caller.holder
     if holder is LOCAL_HOLDER:
         return ledger
@@ -185,5 +185,5 @@ def restrict_ledger(ledger: Ledger, caller: AuthorizedCaller) -> Ledger:
 
 
 def identify_actor(by: str, holder: Holder) -> str:
-    """The actor that the request names, with the token that sent it."""
+    """Return the actor that the request names, with the token that sent it."""
     return by if holder is LOCAL_HOLDER else f"{by} (token of {holder.name})"

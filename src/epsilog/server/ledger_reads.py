@@ -17,7 +17,7 @@ from epsilog.terms import check
 router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(authorize)])
 
 MAX_CHARACTERS = 4 * 1024 * 1024  # of entries in one answer; the last entry may exceed it
-LARGEST = 2**53 - 1
+MAX_INDEX = 2**53 - 1
 
 ScopeQuery = Annotated[str | None, Query(max_length=500, description="at and under this scope; all if it is absent")]
 KeyQuery = Annotated[str, Query(max_length=500, description="the charge's idempotency key, within its scope")]
@@ -52,7 +52,7 @@ async def rows_route(
     service: Service,
     caller: Caller,
     scope: ScopeQuery = None,
-    after: Annotated[int, Query(ge=0, le=LARGEST, description="only entries of a higher index")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_INDEX, description="only entries of a higher index")] = 0,
     limit: Limit = 500,
 ) -> dict[str, Any]:
     """The canonical JSON of each entry, with its SHA-256 in the next one; ``more`` says whether others follow."""
@@ -75,7 +75,7 @@ def _read_documents(ledger: Ledger, scope: str | None, after: int, limit: int) -
 async def page_route(
     service: Service,
     caller: Caller,
-    before: Annotated[int, Query(ge=1, le=LARGEST, description="only entries of a lower index")],
+    before: Annotated[int, Query(ge=1, le=MAX_INDEX, description="only entries of a lower index")],
     scope: ScopeQuery = None,
     verb: Annotated[str | None, Query(max_length=40, description="only entries that do this; needs a scope")] = None,
     *,
@@ -110,7 +110,7 @@ async def charge_route(service: Service, caller: Caller, key: KeyQuery, scope: A
 
 @router.get("/ledger/entry", summary="One entry")
 async def entry_route(
-    service: Service, caller: Caller, index: Annotated[int, Query(ge=1, le=LARGEST)]
+    service: Service, caller: Caller, index: Annotated[int, Query(ge=1, le=MAX_INDEX)]
 ) -> dict[str, Any]:
     """Its canonical JSON, and the hash of that."""
     found = await service.run(lambda ledger: ledger.page(before=index + 1, limit=1))

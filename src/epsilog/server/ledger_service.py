@@ -98,7 +98,7 @@ def _parse_path(ask: PathCostRequest) -> list[Balance]:
 
 
 def headroom_to_json(found: Headroom) -> dict[str, Any]:
-    """A headroom as plain JSON values."""
+    """Return a headroom as plain JSON values."""
     return {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
 
 
@@ -109,7 +109,7 @@ class PooledCostModel:
         self._workers, self._loop = workers, loop
 
     def cost_model(self) -> CostModel:
-        """The costs for a ledger that is used in threads."""
+        """Return the costs for a ledger that is used in threads."""
         return CostModel(self._request_cost, self._count_repetitions)
 
     async def headroom(self, request: ChargeRequest, path: Sequence[Balance]) -> Response:
@@ -187,7 +187,7 @@ class LedgerService:
 
 
 def parse_ledger_url(url: str) -> Any:
-    """The address of a server's ledger."""
+    """Return the address of a server's ledger."""
     return url if url.startswith("sqlite:") else parse_address(url)
 
 

@@ -99,7 +99,7 @@ class MetricsMiddleware:
 
 
 def get_route_template(scope: Scope) -> str:
-    """The template of the route that answered; "none" if no route did."""
+    """Return the template of the route that answered; "none" if no route did."""
     path = getattr(scope.get("route"), "path", None)
     if not isinstance(path, str):  # the holder may have been refused before routing
         return (HOLDER in scope and match_route(scope["method"], scope["path"])) or "none"
@@ -132,7 +132,7 @@ def metrics_route(request: Request, caller: Caller) -> Response:
 
 
 def _write_budgets(budgets: list[Balance]) -> bytes:
-    """The sums of budgets as gauges: spent amounts rounded up, caps down."""
+    """Return the sums of budgets as gauges: spent amounts rounded up, caps down."""
     registry = CollectorRegistry()
     for name, amounts in (("cap", "caps"), ("spent", "spent"), ("reserved", "reserved")):
         gauge = Gauge(f"epsilog_budget_{name}", f"The {name} of a budget.", ["scope", "unit"], registry=registry)
@@ -170,7 +170,7 @@ class Readiness:
 
 
 def _round_outward(amount: Any, *, up: bool) -> float:
-    """A decimal number as a float on the safe side of it."""
+    """Return a decimal number as a float on the safe side of it."""
     exact = Decimal(str(amount))
     near = float(exact)
     if math.isinf(near) or Decimal(near) == exact or (Decimal(near) > exact) == up:

@@ -13,11 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from epsilog.server.access import AccessConfig
 from epsilog.server.problems import make_problem_response
 
-LONGEST_BODY = 64 * 1024  # bytes
-LONGEST_REPORT_BODY = 10 * 1024 * 1024  # bytes of a report in JSON
+MAX_BODY_BYTES = 64 * 1024
+MAX_REPORT_BODY_BYTES = 10 * 1024 * 1024
 REPORTS = "/api/v1/verify"
 BODY_TIMEOUT_SECONDS = 60.0  # from the first byte of a body to its last
-PAUSE = 0.25  # seconds before a body that cannot be read is refused
+REFUSAL_DELAY_SECONDS = 0.25  # before a body that cannot be read is refused
 CANCELLABLE = tuple(f"/api/v1/{name}" for name in ("federated", "queries", "account", "sensitivity"))
 _SINGLE_HEADERS = ("idempotency-key", "origin", "content-type")  # with two values it would be unclear which counts
 _UNREADABLE = frozenset({400, 413})
@@ -30,7 +30,7 @@ _POLICY = (
 
 
 def parse_host(header: str) -> str:
-    """The host of a Host header, without its port.
+    """Return the host of a Host header, without its port.
 
     >>> parse_host("[::1]:8080"), parse_host("localhost:8080")
     ('[::1]', 'localhost')
@@ -95,10 +95,10 @@ class BodyLimitMiddleware:
 
         async def send_delayed(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] in _UNREADABLE:
-                await anyio.sleep(PAUSE)
+                await anyio.sleep(REFUSAL_DELAY_SECONDS)
             await send(message)
 
-        longest = LONGEST_REPORT_BODY if scope["path"] == REPORTS else LONGEST_BODY
+        longest = MAX_REPORT_BODY_BYTES if scope["path"] == REPORTS else MAX_BODY_BYTES
         body = await _read_body(receive, longest, stated=Headers(scope=scope).get("content-length", ""))
         if body is None:
             return

@@ -26,7 +26,7 @@ from epsilog.terms import CheckError, LedgerIntegrityError, RunArtifact
 
 router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(authorize)])
 
-LONGEST_REPORT = 20_000_000  # bytes
+MAX_REPORT_BYTES = 20_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _MEDIA_TYPES: dict[str, str] = {RunArtifact.REPORT: "application/json", RunArtifact.PAGE: "text/html"}
 _AMOUNTS = ("caps", "reserved", "started", "committed", "spent", "available")
@@ -136,7 +136,7 @@ def verify_cancel_route(name: str, request: Request) -> dict[str, Any]:
 def _verify_ledger(job: Job, url: str) -> dict[str, Any]:
     with open_readable_ledger(url) as ledger:
         try:
-            sound = ledger.verify(progress=lambda count: job.breathe(checked=count))
+            sound = ledger.verify(progress=lambda count: job.publish(checked=count))
         except LedgerIntegrityError as error:
             return {"sound": False, "says": str(error)}
     return {"sound": True, "checked": sound.count, "entries": sound.count, "head": sound.head}
@@ -178,7 +178,7 @@ def _open_ledger(request: Request) -> Iterator[LedgerView]:
 
 
 def open_readable_ledger(url: str) -> LedgerView:
-    """The ledger of a server, to read."""
+    """Return the ledger of a server, to read."""
     return read_ledger(parse_ledger_url(url))
 
 
@@ -210,7 +210,7 @@ def _find_run(request: Request, name: str) -> Path:
 
 def _read_report(folder: Path) -> dict[str, Any]:
     path = folder / RunArtifact.REPORT
-    if path.stat().st_size > LONGEST_REPORT:
+    if path.stat().st_size > MAX_REPORT_BYTES:
         raise HTTPException(413, "The report is too large to show")
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(document, dict) or document.get("kind") != "report":

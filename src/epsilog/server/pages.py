@@ -96,7 +96,7 @@ def serve_embed_route(name: str) -> Response:
 
 
 def find_static_file(folder: Path, name: str) -> Path | None:
-    """The file with that name in a folder or below it; None if it does not exist, or the name is no path."""
+    """Return the file with that name in a folder or below it; None if it does not exist, or the name is no path."""
     try:
         file = (folder / name).resolve()
         return file if file.is_relative_to(folder.resolve()) and file.is_file() else None

@@ -90,13 +90,13 @@ def make_problem_response(
 
 
 def too_many_requests(wait: float) -> Response:
-    """A refusal until ``wait`` seconds have passed."""
+    """Return a refusal until ``wait`` seconds have passed."""
     detail = "Ask again after the seconds that Retry-After says."
     return make_problem_response(429, "too-often", "Too often", detail, retry_after=wait)
 
 
 def map_error_to_problem(error: Exception) -> Response:
-    """The problem document of an error: that of the nearest class which has one."""
+    """Return the problem document of an error: that of the nearest class which has one."""
     if isinstance(error, ProblemError):
         return error.response
     if isinstance(error, RequestValidationError):

@@ -51,7 +51,7 @@ class TokenBuckets:
 
 
 def get_client_address(scope: Scope, *, behind_proxy: bool) -> str:
-    """The address that requests are counted by: of IPv6 the /64 network, which one client has to itself.
+    """Return the address that requests are counted by: of IPv6 the /64 network, which one client has to itself.
 
     Args:
         scope: of the request.

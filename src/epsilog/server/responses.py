@@ -81,14 +81,14 @@ def _build_model(kind: Any, name: str = "", *, omit: tuple[str, ...] = (), **mor
 
 
 def _list_members(kind: Any, omit: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a dataclass, each with its type in JSON."""
+    """Return the fields of a dataclass, each with its type in JSON."""
     hints = get_type_hints(kind)
     return {each.name: _shape(hints[each.name]) for each in dataclasses.fields(kind) if each.name not in omit}
 
 
 @cache
 def _shape(kind: Any) -> Any:
-    """A field's type in JSON."""
+    """Return a field's type in JSON."""
     parts = get_args(kind)
     if get_origin(kind) is tuple:
         return list[_shape(parts[0])]  # type: ignore[misc]

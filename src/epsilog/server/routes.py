@@ -82,7 +82,7 @@ class Routes:
         return register
 
     def router(self) -> APIRouter:
-        """The routes for an application; its worker pool does the work."""
+        """Return the routes for an application; its worker pool does the work."""
         router = APIRouter(tags=[self._tag])
         for route in self.by_path.values():
             router.add_api_route(
@@ -109,7 +109,7 @@ def _make_endpoint(route: Route) -> Callable[..., Any]:
 
 
 def build_request_model(kind: type[Any]) -> type[RequestModel]:
-    """The strict model of described fields: shapes and types; the fields themselves hold the bounds."""
+    """Return the strict model of described fields: shapes and types; the fields themselves hold the bounds."""
     described: Any = kind.body if issubclass(kind, Question) else kind
     return _model(described)
 
@@ -128,7 +128,7 @@ def _model(kind: Any) -> type[RequestModel]:
 
 
 def _shape(kind: Any, one: fields.Field) -> Any:
-    """A field's type, as strict JSON has it."""
+    """Return a field's type, as strict JSON has it."""
     parts = get_args(kind)
     if type(None) in parts:
         return _shape(parts[0], one) | None
@@ -147,7 +147,7 @@ def _shape(kind: Any, one: fields.Field) -> Any:
 
 
 def _describe_field(one: fields.Field, default: Any) -> Any:
-    """A field for a description: its words and bounds; the library enforces them."""
+    """Return a field for a description: its words and bounds; the library enforces them."""
     names = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
     more: dict[str, Any] = {
         **{names[name]: bound for name, bound in one.bounds.items()},

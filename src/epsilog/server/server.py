@@ -103,7 +103,7 @@ def serve(
 
 
 def make_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """The context of a server of TLS 1.2 and above.
+    """Return the context of a server of TLS 1.2 and above.
 
     Args:
         certificate: in PEM, with the chain above it.
@@ -131,7 +131,7 @@ def _explain_missing_extra(error: ImportError) -> EpsilogError:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """A listening socket, or an error that says why it cannot be bound."""
+    """Return a listening socket, or an error that says why it cannot be bound."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family)

@@ -63,7 +63,7 @@ def make_query_snippets_route(ask: QueriesVerdict) -> dict[str, Any]:
 
 
 def _list_parameters(page: str, ask: Question, *, omit: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields that the cost depends on and that differ from their defaults."""
+    """Return the fields that the cost depends on and that differ from their defaults."""
     known = {*inspect.signature(getattr(plan, page)).parameters, _POLICY}
     stated = {each.name for each in fields(ask) if getattr(ask, each.name) != each.default}  # type: ignore[arg-type]
     return {name: value for name, value in ask.to_json().items() if name in known & stated and name not in omit}
@@ -93,7 +93,7 @@ def _write_command(name: str, ask: Question, first: set[str]) -> str:
 
 
 def _write_config(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
-    """A file, and why it is refused as it is; or None, and why."""
+    """Return a file, and why it is refused as it is; or None, and why."""
     import tomllib
 
     from epsilog.pipeline import PlanConfig, export_config  # here, because it imports the trainer
@@ -122,6 +122,6 @@ def _link_playground(lines: list[str], delta: float, relation: str) -> str:
 
 
 def _link_charge(release: Any, delta: float) -> str:
-    """The form for a charge, filled with the release itself; each budget computes its cost in its own terms."""
+    """Return the form for a charge, filled with the release itself; each budget computes its cost in its own terms."""
     term = json.dumps(codec.to_json(release), separators=(",", ":"))
     return "/ledger?" + urlencode({"release": term} | ({"delta": repr(delta)} if delta else {}))

@@ -33,10 +33,10 @@ from epsilog.server.access import Holder, Role
 from epsilog.terms import CheckError, ConflictError, EpsilogError, StorageError, check
 from epsilog.terms.extras import install_command
 
-LOOKS = re.compile(r"eps_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)  # the text of a token
+TOKEN_PATTERN = re.compile(r"eps_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)  # the text of a token
 VERSION = 0  # of the file
-LARGEST = 4 * 2**20  # bytes of a file
-LONGEST_NAME = 100  # characters
+MAX_BYTES = 4 * 2**20  # bytes of a file
+MAX_NAME_LENGTH = 100  # characters
 _TIMES = ("created", "expires", "ended")
 _KEYS = ("id", "name", "role", "scope", *_TIMES, "hash")
 RETRY = 60.0  # seconds until a server tries again to record expiries
@@ -87,17 +87,17 @@ class Token:
         return Holder(self.name, self.role, self.scope)
 
     def has_expired(self, now: float) -> bool:
-        """Whether it has expired at a Unix time."""
+        """Return whether it has expired at a Unix time."""
         return self.ended is not None or (self.expires is not None and now >= self.expires.timestamp())
 
     def note_expiry(self, now: float) -> Token:
-        """The same, with its expiry recorded if it has expired."""
+        """Return the same, with its expiry recorded if it has expired."""
         if self.ended is not None or not self.has_expired(now):
             return self
         return replace(self, ended=dt.datetime.fromtimestamp(int(now), dt.UTC))
 
     def to_json(self) -> dict[str, str | None]:
-        """All fields but the hash."""
+        """Return all fields but the hash."""
         times = {name: None if (at := getattr(self, name)) is None else at.isoformat() for name in _TIMES}
         return {"id": self.id, "name": self.name, "role": self.role.value, "scope": self.scope} | times
 
@@ -108,8 +108,8 @@ def require_holder_name(name: str) -> str:
     if name.startswith("eps_"):
         raise CheckError("name", "a holder's name", "what looks like a token")
     plain = name.isprintable() and unicodedata.is_normalized("NFC", name) and name == name.strip()
-    if not plain or len(name) > LONGEST_NAME:
-        raise CheckError("name", f"printable (NFC) text of at most {LONGEST_NAME} characters", repr(name[:80]))
+    if not plain or len(name) > MAX_NAME_LENGTH:
+        raise CheckError("name", f"printable (NFC) text of at most {MAX_NAME_LENGTH} characters", repr(name[:80]))
     return name
 
 
@@ -157,7 +157,7 @@ def revoke_token(path: Path, name: str) -> Token:
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """All tokens of a file, oldest first.
+    """Return all tokens of a file, oldest first.
 
     Raises:
         StorageError: it does not exist, others can read it, or it is no file of tokens.
@@ -189,17 +189,17 @@ class TokenStore:
         self._refresh()
 
     def find(self, text: str) -> Token | None:
-        """The row of a token by its id alone; its secret is not checked."""
+        """Return the row of a token by its id alone; its secret is not checked."""
         self._refresh()
-        match = LOOKS.fullmatch(text)
+        match = TOKEN_PATTERN.fullmatch(text)
         return None if match is None else self._tokens.get(match[1])
 
     def is_known(self, token: Token, text: str) -> bool:
-        """Whether this text was verified since the file last changed, and the token is still valid."""
+        """Return whether this text was verified since the file last changed, and the token is still valid."""
         return self._good.get(self._digest(text)) == token.id and self.is_valid(token)
 
     def verify(self, token: Token, text: str) -> bool:
-        """Whether the text is the token, by argon2. May run in a thread: it changes nothing."""
+        """Return whether the text is the token, by argon2. May run in a thread: it changes nothing."""
         try:
             return bool(_argon2().PasswordHasher(**_COST).verify(token.hash, text))
         except _argon2().exceptions.VerificationError:
@@ -213,7 +213,7 @@ class TokenStore:
         return False
 
     def is_valid(self, token: Token) -> bool:
-        """Whether the token is still in the file, unchanged, and has not expired."""
+        """Return whether the token is still in the file, unchanged, and has not expired."""
         self._refresh()
         return self._tokens.get(token.id) == token and not token.has_expired(self._now())
 
@@ -268,7 +268,7 @@ class TokenStore:
 
 
 def _make_monotonic_clock() -> Callable[[], float]:
-    """A Unix clock that never goes back, even if the machine's clock is set back."""
+    """Return a Unix clock that never goes back, even if the machine's clock is set back."""
     ahead = time.time() - time.monotonic()
     return lambda: max(time.time(), time.monotonic() + ahead)
 
@@ -314,11 +314,11 @@ def _open_private_file(path: Path) -> Iterator[int]:
 
 
 def _parse_tokens(path: Path, descriptor: int) -> dict[str, Token]:
-    """The rows by id, in order."""
+    """Return the rows by id, in order."""
     with open(descriptor, "rb", closefd=False) as file:
-        content = file.read(LARGEST + 1)
+        content = file.read(MAX_BYTES + 1)
     try:
-        document = json.loads(content) if len(content) <= LARGEST else None
+        document = json.loads(content) if len(content) <= MAX_BYTES else None
         if not isinstance(document, dict) or document.keys() != {"v", "kind", "tokens"}:
             raise ValueError
         if document["v"] != VERSION or document["kind"] != "tokens" or not isinstance(document["tokens"], list):
@@ -332,7 +332,7 @@ def _parse_tokens(path: Path, descriptor: int) -> dict[str, Token]:
 
 
 def _row(row: dict[str, Any]) -> Token:
-    if tuple(row) != _KEYS or not LOOKS.fullmatch(f"eps_{check.text()(id=row['id'])}_{'x' * 43}"):
+    if tuple(row) != _KEYS or not TOKEN_PATTERN.fullmatch(f"eps_{check.text()(id=row['id'])}_{'x' * 43}"):
         raise ValueError
     _argon2().extract_parameters(row["hash"])  # a ValueError if it is no hash
     times = {name: None if row[name] is None and name != "created" else _moment(row[name]) for name in _TIMES}

@@ -65,7 +65,7 @@ def verify_route(ask: VerifyRequest) -> dict[str, Any]:
 
 
 def _verify_record(ask: VerifyRequest) -> dict[str, Any]:
-    """The findings of a calculator's record; nothing that belongs to a run goes with it."""
+    """Return the findings of a calculator's record; nothing that belongs to a run goes with it."""
     if ask.model_fields_set - {"record"} and ask.model_dump(exclude={"record"}, exclude_none=True):
         raise CheckError("record", "alone: it is of no run", "other fields too")
     with _name_unreadable("record", "a stamped calculation"):

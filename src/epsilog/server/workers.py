@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from epsilog.server.routes import RequestModel, Route
 
 TIMEOUT_SECONDS = 20.0  # of work for one question
-QUICK = 0.4  # seconds of work, at most about, of a question that is not slow
-MOST_WORK = 60.0  # of a question that is accepted at all
+QUICK_SECONDS = 0.4  # seconds of work, at most about, of a question that is not slow
+MAX_WORK_SECONDS = 60.0  # of a question that is accepted at all
 MAX_QUEUED = 64  # questions of either kind that may wait
 WORKERS = max(2, min(4, os.cpu_count() or 1))
 SLOW_WORKERS = max(1, WORKERS - 1)
@@ -84,7 +84,7 @@ class WorkerPool:
         await self._slow.close()
 
     async def answer(self, route: Route, ask: RequestModel, *, client: str | None = None) -> Response:
-        """The answer as a response, or a problem document: too much work, or too many that wait.
+        """Return the answer as a response, or a problem document: too much work, or too many that wait.
 
         Args:
             route: which question.
@@ -92,10 +92,10 @@ class WorkerPool:
             client: the address that slow questions are counted by; None counts none.
         """
         work = route.work(ask)
-        if work > MOST_WORK:
-            return _refuse_work(f"This takes more than {MOST_WORK:g} s of work.")
+        if work > MAX_WORK_SECONDS:
+            return _refuse_work(f"This takes more than {MAX_WORK_SECONDS:g} s of work.")
         line = json.dumps({"path": route.path, "ask": ask.model_dump(mode="json")}).encode() + b"\n"
-        if work <= QUICK:
+        if work <= QUICK_SECONDS:
             return await self._ask_worker(self._quick, line)
         if client is None:
             return await self._ask_worker(self._slow, line)
@@ -150,7 +150,7 @@ class _WorkerQueue:
         for worker in self.workers if at_once else ():
             await worker.start()
         for worker in reversed(self.workers):
-            self.give_back(worker)
+            self.release(worker)
 
     async def close(self) -> None:
         """Kill all."""
@@ -184,9 +184,9 @@ class _WorkerQueue:
             worker.kill()
             raise
         finally:
-            self.give_back(worker)
+            self.release(worker)
 
-    def give_back(self, worker: _Worker) -> None:
+    def release(self, worker: _Worker) -> None:
         """A process that runs is used first, the last used one before others; a killed one must start again."""
         self._free.put_nowait((not worker.is_running, -next(self._turns), worker))
 

@@ -60,7 +60,7 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
       <div class="sides">
         <div>
           <Table
-            caption={`Several such releases, at δ = ${show(answer.delta)}`}
+            caption={`Repeated releases at δ = ${show(answer.delta)}`}
             columns={[{ title: "releases" }, { title: "ε at most", number: true }]}
             rows={answer.releases.map(({ count, epsilon }) => [showInteger(count), epsilon === null ? "no proven bound" : show(epsilon, 4, "up")])}
           />

@@ -1,4 +1,4 @@
-// Two densities and a threshold: the largest TPR at an FPR.
+// Two densities and a threshold: the bound on the TPR of any attack.
 
 const [WIDE, HIGH, BASE, TOP] = [400, 236, 186, 24];
 const MAX_DISTANCE = 7; // in the drawing
