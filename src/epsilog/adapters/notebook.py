@@ -51,9 +51,9 @@ class FederatedSliders(anywidget.AnyWidget):
         try:
             plan = self.plan
         except (ValueError, EpsilogError) as error:
-            outcome: dict[str, Any] = {"trouble": str(error)}
+            shown: dict[str, Any] = {"trouble": str(error)}
         else:
             numbers = {"lower": plan.epsilon.lower, "upper": plan.epsilon.upper, "formula": plan.formula.total}
-            outcome = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
-            outcome["verdict"] = str(plan.verdict)
-        self.set_trait("certified", {"asked": asked} | outcome)
+            shown = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
+            shown["verdict"] = str(plan.verdict)
+        self.set_trait("certified", {"asked": asked} | shown)

@@ -1,4 +1,4 @@
-"""Samplers of cohorts: training draws from them, and a verifier tests participant lists against them."""
+"""How a round's clients are picked: what training draws, and what a verifier tests the curator's lists against."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["BallsInBinsSampler", "CappedSampler", "Cohorts", "FixedSizeSampler",
 
 @dataclass(frozen=True, slots=True)
 class PoissonSampler:
-    """Each client joins each round independently.
+    """Every client joins every round by its own coin.
 
     Attributes:
-        clients: number of clients.
-        probability: sampling probability.
+        clients: clients in all.
+        probability: of heads.
     """
 
     clients: int
@@ -26,10 +26,10 @@ class PoissonSampler:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampler:
-    """Each round draws a fixed number of clients; all subsets are equally likely, independently of earlier rounds.
+    """Every round takes the same number of clients; all subsets are equally likely, independently of earlier rounds.
 
     Attributes:
-        clients: number of clients.
+        clients: clients in all.
         cohort_size: clients in a round.
     """
 
@@ -43,13 +43,12 @@ class FixedSizeSampler:
 
 @dataclass(frozen=True, slots=True)
 class BallsInBinsSampler:
-    """Each client takes part in one round of each cycle, drawn independently for each cycle and client.
+    """Every client takes part in one round of every cycle, drawn anew for each cycle and each client alone.
 
     Attributes:
-        clients: number of clients.
+        clients: clients in all.
         cycle_length: rounds in a cycle.
-        separation: a divisor of ``cycle_length``. The rounds of a client have one residue modulo it, which makes it
-            the least distance between them.
+        separation: divides it; a client's rounds leave the same rest in all cycles, so they lie as far apart at least.
     """
 
     clients: int
@@ -57,7 +56,7 @@ class BallsInBinsSampler:
     separation: int = 1
 
     def slot(self, round: int) -> int:  # noqa: A002 (the field's word)
-        """Return the position of a round in its cycle, from 0."""
+        """A round's place in its cycle, from 0."""
         return (round - 1) % self.cycle_length
 
     def count_max_participations(self, rounds: int) -> int:
@@ -67,12 +66,12 @@ class BallsInBinsSampler:
 
 @dataclass(frozen=True, slots=True)
 class CappedSampler:
-    """Each round draws a fixed number of the clients below their cap, or all if there are fewer.
+    """Cohorts of one size, drawn at random from the clients that are below their cap; smaller when few are left.
 
     Attributes:
-        clients: number of clients.
+        clients: clients in all.
         cohort_size: clients in a round.
-        max_participations: largest number of rounds of a client.
+        max_participations: rounds after which a client is left out.
     """
 
     clients: int
@@ -86,10 +85,10 @@ class CappedSampler:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinSampler:
-    """Client i takes part in round t if t - 1 and i are equal modulo the cycle length.
+    """Round-robin turns: client i takes part in round t if t - 1 and i have the same remainder.
 
     Attributes:
-        clients: number of clients.
+        clients: clients in all.
         cycle_length: rounds from one turn to the next.
     """
 
@@ -97,7 +96,7 @@ class RoundRobinSampler:
     cycle_length: int
 
     def due(self, round: int) -> range:  # noqa: A002 (the field's word)
-        """Return the ids of the clients of a round."""
+        """Return the clients of a round."""
         return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
 
     def count_max_participations(self, rounds: int) -> int:

@@ -1,10 +1,11 @@
-"""A custom model from a Python file (``module:factory``), and public starting parameters.
+"""A model of the user's own from a Python file (``module:factory``), and public parameters that a model starts from.
 
-The file is read once. Its SHA-256 is a public fact of the model, and exactly the hashed bytes are run. The folder of
-the file is not on the import path: the file can import installed packages, but no neighboring file without a hash.
+The file is read once; its SHA-256 goes into the model's public facts, and what runs are the very bytes that were
+hashed. The file's folder is not put on the import path: the file may import what is installed, and nothing that lies
+next to it and would go unhashed.
 
-Parameters of a warm start must come from public data. Parameters trained on private data are another release, which
-this run does not charge. The report states their hash, and that the owner declares them public.
+Parameters of a warm start must come from public data. Those that were trained on private data are a release of their
+own, which this run does not charge; the report says that the owner declares them public, and which numbers they are.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from epsilog import npz
 from epsilog.terms import CheckError
 from epsilog.training.models.base import Model
 
-OF_A_MODEL = {each.name for each in dataclasses.fields(Model)} - {"classes"}  # the data state classes, too
+OF_A_MODEL = {each.name for each in dataclasses.fields(Model)} - {"classes"}  # the data has classes as well
 NAMED = re.compile(r"[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 
 
 def is_custom(kind: str) -> bool:
-    """Return whether a kind names a factory instead of a built-in kind."""
+    """Whether a kind names a factory rather than something that is shipped."""
     return ":" in kind
 
 
 def require_factory_name(kind: str) -> str:
-    """Return a kind that names a module and its factory; refuse any other."""
+    """Return a kind that names a module and its factory, or refuses it."""
     if not NAMED.fullmatch(kind):
         raise CheckError("kind", "module:factory, a Python file's name without .py and a function in it", repr(kind))
     return kind
@@ -45,13 +46,13 @@ def require_factory_name(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CustomModel:
-    """A kind of model from a file of the user.
+    """A kind of model that somebody's own file makes.
 
     Attributes:
         kind: module:factory.
-        sha256: SHA-256 of the file.
-        options: arguments of the factory besides inputs and classes.
-        source: content of the file.
+        sha256: of the file.
+        options: what the factory gets besides inputs and classes.
+        source: the file's bytes.
     """
 
     kind: str
@@ -61,10 +62,10 @@ class CustomModel:
 
     @classmethod
     def read(cls, kind: str, folder: Path, options: dict[str, Any]) -> CustomModel:
-        """Read the file without running it.
+        """Read the file, and runs nothing of it.
 
         Raises:
-            CheckError: the name is invalid, or the file cannot be read.
+            CheckError: a name that is none, or a file that cannot be read.
         """
         file = folder / f"{require_factory_name(kind).partition(':')[0]}.py"
         try:
@@ -75,10 +76,10 @@ class CustomModel:
         return cls(kind, hashlib.sha256(source).hexdigest(), frozen, source)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """Run the file and return the model of its factory.
+        """Run the file and calls the factory.
 
         Raises:
-            CheckError: the code fails, or returns no model.
+            CheckError: the code fails, or makes something else than a model.
         """
         factory = getattr(self._module(), self.kind.partition(":")[2], None)
         if not callable(factory):
@@ -92,7 +93,7 @@ class CustomModel:
         return dataclasses.replace(made, name=self.kind, facts=facts, shipped=False, inputs=inputs)
 
     def _module(self) -> ModuleType:
-        name = f"epsilog_own_{self.sha256[:16]}"  # unique, and in sys.modules, which dataclasses require
+        name = f"epsilog_own_{self.sha256[:16]}"  # its own, and known to sys.modules as dataclasses need it
         module = sys.modules.get(name)
         if module is None:
             module = sys.modules[name] = ModuleType(name)
@@ -110,7 +111,7 @@ class CustomModel:
             if error.field in OF_A_MODEL:
                 raise
             raise CheckError(
-                "kind", f"a factory of a valid model: {error.field} {error.requirement}", error.value
+                "kind", f"a factory of a model whose {error.field} {error.requirement}", error.value
             ) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
@@ -118,7 +119,7 @@ class CustomModel:
 
 
 def _frozen(name: str, value: Any) -> Any:
-    """Return an option in a form that can be compared and printed."""
+    """An option as it can be compared and printed."""
     if isinstance(value, list | tuple):
         return tuple(_frozen(name, one) for one in value)
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
@@ -130,16 +131,16 @@ def _plain(value: Any) -> Any:
     return list(map(_plain, value)) if isinstance(value, tuple) else value
 
 
-DECLARED = "declared public by the owner: not trained on private data, or charged elsewhere"
+DECLARED = "declared public by the owner: not trained on private data, or paid for elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """A kind of model with given starting parameters.
+    """A kind of model that starts from given parameters.
 
     Attributes:
-        kind: the kind of model.
-        sha256: SHA-256 of the parameters as little-endian doubles, as in the ledger for a released model.
+        kind: the kind itself.
+        sha256: of the parameters as little-endian doubles, as a ledger has it of a released model.
         vector: the parameters; shape (d,).
     """
 
@@ -149,10 +150,10 @@ class WarmStart:
 
     @classmethod
     def read(cls, kind: Any, initial: Any, folder: Path) -> WarmStart:
-        """Return a warm start from an array, an .npy file or the .npz file of a released model, never from a pickle.
+        """Take an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
 
         Raises:
-            CheckError: the file cannot be read, or holds anything but a vector of finite real numbers.
+            CheckError: a file that cannot be read, or anything but finite real numbers, one after another.
         """
         found = _load_array(folder / initial) if isinstance(initial, str | Path) else np.asarray(initial)
         if found.dtype.kind != "f" or found.ndim != 1:
@@ -164,17 +165,17 @@ class WarmStart:
         return cls(kind, hashlib.sha256(vector.tobytes()).hexdigest(), vector)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """Return the model, as ``ModelKind`` specifies.
+        """As ``Kind`` says.
 
         Raises:
-            CheckError: the number of parameters differs from that of the model.
+            CheckError: another number of parameters than the model has.
         """
         model: Model = self.kind.build(inputs=inputs, classes=classes)
         if self.vector.size != model.size:
             raise CheckError("initial", f"the model's {model.size} parameters", f"{self.vector.size}", verb="hold")
-        fact = {"sha256": self.sha256, "data": DECLARED}
+        told = {"sha256": self.sha256, "data": DECLARED}
         return dataclasses.replace(
-            model, init=lambda: model.unflatten(self.vector), facts={**model.facts, "initial": fact}
+            model, init=lambda: model.unflatten(self.vector), facts={**model.facts, "initial": told}
         )
 
 

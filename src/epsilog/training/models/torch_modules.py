@@ -1,7 +1,7 @@
-"""PyTorch modules as models for ``engines.torch_engine``. PyTorch is imported on first use.
+"""PyTorch modules as models: what ``engines.torch_engine`` trains. PyTorch is imported where it is used.
 
-The parameters of a module that require a gradient are the flat vector of the model, in their order. Frozen parameters
-and buffers stay constant, and are as public as the starting parameters.
+A module's parameters that require a gradient are the model's flat vector, in their own order; whatever else it holds
+(frozen parameters, buffers) stays as it is, and is as public as the starting parameters.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError, check
 from epsilog.training.models.base import Loss, Model, half_squared_error, require_classes
 
-ROWS_APART = "a function of each row alone"
+ROWS_APART = "a function of each row on its own"
 
 
 def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **described: Any) -> Model:
-    """Return a model from a module that maps features (n, f) to outputs (n, ...).
+    """A model from a module that takes features (n, f) and returns outputs (n, ...).
 
-    The module is copied, and trained in its current mode. Its weights are public: they must not come from private data.
+    The module is copied, and trained in the mode that it is in. Its weights are public: they must not come from
+    anybody's private data.
 
     Args:
-        module: a ``torch.nn.Module``. The output for a row must depend on this row alone: outside evaluation mode,
-            BatchNorm mixes rows and Dropout makes random draws that are not accounted for.
-        loss: "half-squared-error" (one real output), "cross-entropy" (one output per class), or a function of outputs
-            and targets that returns one number per example (``reduction="none"``).
-        classes: number of classes; None if targets are real numbers.
+        module: a ``torch.nn.Module``. A row's output must be its own: BatchNorm mixes rows, and Dropout draws where
+            nobody accounts for it, unless they are in evaluation mode.
+        loss: "half-squared-error" (one real output), "cross-entropy" (an output a class), or a function of outputs and
+            targets that returns one number an example (``reduction="none"``).
+        classes: how many classes there are, where targets are class numbers; None where they are real numbers.
         **described: the other attributes of ``Model``.
 
     Raises:
-        CheckError: the argument is no module, mixes rows, makes random draws, or has no trainable parameter.
+        CheckError: no module, one that mixes rows or draws at random, or nothing in it to train.
     """
     import torch
 
@@ -52,7 +53,7 @@ def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **d
         rows = _tensor(features)
         given = {name: _tensor(one) for name, one in zip(names, params[0], strict=True)}
         frozen = {name: _like(one, rows) for name, one in held.items()}
-        kept = {name: _like(one, rows).clone() for name, one in buffers.items()}  # the module may change them
+        kept = {name: _like(one, rows).clone() for name, one in buffers.items()}  # whatever the module does to them
         return torch.func.functional_call(module, {**frozen, **kept, **given}, (rows,))
 
     facts = {"framework": "torch", **_held_facts({**held, **buffers}), **described.pop("facts", {})}
@@ -71,7 +72,7 @@ def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **d
 
 
 def compute_torch_gradients(model: Model, vector: Any, features: Any, targets: Any) -> Any:
-    """Return the gradient of each example from its row alone; tensors of shape (d,), (n, f), (n,) to (n, d)."""
+    """Each example's gradient, computed from its row alone; tensors of shape (d,), (n, f), (n,) to (n, d)."""
     import torch
 
     def loss(vector: Any, row: Any, target: Any) -> Any:
@@ -81,7 +82,7 @@ def compute_torch_gradients(model: Model, vector: Any, features: Any, targets: A
 
 
 def reject_cross_row_layers(module: Any) -> None:
-    """Refuse known layers that mix rows or make random draws; the test on synthetic rows finds others."""
+    """Name the layers that everybody knows to do what a model must not; the probe finds the others by trying."""
     import torch
 
     for name, part in module.named_modules():
@@ -95,7 +96,7 @@ def reject_cross_row_layers(module: Any) -> None:
 
 
 def _loss(loss: str | Loss) -> Loss:
-    """Return a loss of tensors; a built-in one keeps its name."""
+    """A loss of tensors; one of those with a name keeps it."""
     if not isinstance(loss, str):
         return loss
 
@@ -119,7 +120,7 @@ LOSSES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _held_facts(held: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts about untrained numbers, to which a run is bound."""
+    """What a report says of numbers that are not trained: a run is bound to them."""
     if not held:
         return {}
     whole = hashlib.sha256()
@@ -130,7 +131,7 @@ def _held_facts(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def _array(parameter: Any) -> NDArray[Any]:
-    """Return the numbers of a parameter, in float64 if they are real."""
+    """A parameter's numbers as doubles, where they are real."""
     found = parameter.detach().cpu()
     return np.array((found.double() if found.is_floating_point() else found).numpy())
 
@@ -142,5 +143,5 @@ def _tensor(values: Any) -> Any:
 
 
 def _like(held: Any, rows: Any) -> Any:
-    """Return a tensor in the precision of the rows if its numbers are real."""
+    """In the precision of the rows, where it is a real number."""
     return held.to(rows.dtype) if held.is_floating_point() else held
