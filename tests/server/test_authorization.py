@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse
 from tests.server.described import description
 from tests.server.inside import ask, ask_at_once, ask_often, refuse_at_the_door
 
+from epsilog.plan import QUESTIONS
 from epsilog.server import AccessConfig, authorization, create_app, pages, tokens
 from epsilog.server.access import Role
 from epsilog.server.authorization import TokenAuthMiddleware
@@ -116,26 +117,11 @@ def test_every_route_is_closed_or_known_to_be_open(app):
         for method in methods
         if ask(app, method.upper(), path, body=b"no JSON", headers=[("content-type", "application/json")]).status != 401
     }
-    calculators = ("federated", "federated/curve", "federated/noise", "federated/record", "federated/rounds", "queries")
-    calculators += (
-        "queries/crossover",
-        "queries/record",
-        "sensitivity",
-        "account",
-        "account/profile",
-        "account/verdict",
-        "account/risk",
-        "account/compare",
-    )
-    calculators += (
-        "federated/verdict",
-        "federated/risk",
-        "federated/elsewhere",
-        "queries/elsewhere",
-    )
-    calculators += ("queries/verdict", "queries/risk")
+    more = {f"/{page}/{what}" for page in ("federated", "queries") for what in ("record", "elsewhere")}
     assert {path for method, path in anonymous if method == "GET"} == {"/healthz", "/readyz"}
-    assert {path for method, path in anonymous if method != "GET"} == {f"/api/v1/{name}" for name in calculators}
+    assert {path for method, path in anonymous if method != "GET"} == {
+        f"/api/v1{path}" for path in QUESTIONS.keys() | more
+    }
 
 
 BODIES = {

@@ -121,8 +121,20 @@ def clean(driver):
     ]
 
 
+@contextmanager
+def screen(driver, width, height=900):
+    """A screen of this size."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def broken_rules(driver):
-    """What axe finds wrong with the page as it stands."""
+    """The rules of axe that the page breaks; it must not scroll sideways, either."""
+    assert driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
     driver.execute_script(AXE.read_text())
     found = driver.execute_async_script("axe.run(document).then(arguments[0])")
     assert len(found["passes"]) > 10
@@ -134,25 +146,16 @@ def broken_rules(driver):
 def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, path):
     browser.get_log("browser")
     for width in (1280, 390):
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-        )
-        browser.get(site.url + path)
-        until(lambda: "Loading…" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
-        if browser.find_elements("css selector", ".results"):
-            claim(browser)
-        if browser.find_elements("css selector", ".compared, .live"):
-            until(lambda: browser.find_elements("css selector", ".compared:not(.busy) .plot, .live path.claim"))
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        assert AXE.is_file(), "axe-core comes with the front end's own packages"
-        browser.execute_script(AXE.read_text())
-        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
-        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
-        assert len(found["passes"]) > 10
-        assert browser.execute_script(SMALL) == []
-        assert browser.execute_script(HELP_FIRST) == []
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        with screen(browser, width):
+            browser.get(site.url + path)
+            until(lambda: "Loading…" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
+            if browser.find_elements("css selector", ".results"):
+                claim(browser)
+            if browser.find_elements("css selector", ".compared, .live"):
+                until(lambda: browser.find_elements("css selector", ".compared:not(.busy) .plot, .live path.claim"))
+            assert broken_rules(browser) == []
+            assert browser.execute_script(SMALL) == []
+            assert browser.execute_script(HELP_FIRST) == []
     assert clean(browser) == []
 
 
@@ -278,19 +281,17 @@ def test_a_record_names_a_file_by_the_hash_that_the_browser_works_out(browser, s
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_jumps_while_a_page_fills(browser, site, path, most, width):
     """Cumulative layout shift: below 0.1 counts as good (web.dev); the query page had 0.34, the ledger's 0.55."""
-    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
     try:
-        browser.get(site.url + path)
-        if browser.find_elements("css selector", ".calculator"):
-            claim(browser)
-        until(lambda: "Loading…" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
-        time.sleep(0.5)
-        assert browser.execute_script("return window.shifted") < most
+        with screen(browser, width):
+            browser.get(site.url + path)
+            if browser.find_elements("css selector", ".calculator"):
+                claim(browser)
+            until(lambda: "Loading…" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
+            time.sleep(0.5)
+            assert browser.execute_script("return window.shifted") < most
     finally:
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_nothing_jumps_after_an_edit(browser, site):
@@ -302,9 +303,7 @@ def test_nothing_jumps_after_an_edit(browser, site):
             return text(browser, ".meaning .lead")
         return ""
 
-    screen = {"width": 1280, "height": 2000, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    try:
+    with screen(browser, 1280, 2000):
         browser.get(site.url + "/federated")
         first = until(told)
         browser.execute_script(SHIFTS.replace("true}", "false}"))
@@ -312,21 +311,17 @@ def test_nothing_jumps_after_an_edit(browser, site):
         until(lambda: told() not in {"", first})
         time.sleep(0.2)
         assert browser.execute_script("return window.shifted") < 0.005
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_a_form_is_never_scrolled_inside_itself(browser, site):
-    screen = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    browser.get(site.url + "/federated")
-    claim(browser)
-    form = "const form = document.querySelector('form.inputs'); "
-    assert browser.execute_script(form + "return form.scrollHeight <= form.clientHeight + 1")
-    assert browser.execute_script(form + "return form.offsetHeight") > 880  # the control: it is higher than the screen
-    browser.execute_script(form + "scrollTo(0, form.offsetHeight)")
-    until(lambda: browser.execute_script(form + "return form.getBoundingClientRect().bottom <= innerHeight"))
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    with screen(browser, 1280):
+        browser.get(site.url + "/federated")
+        claim(browser)
+        form = "const form = document.querySelector('form.inputs'); "
+        assert browser.execute_script(form + "return form.scrollHeight <= form.clientHeight + 1")
+        assert browser.execute_script(form + "return form.offsetHeight") > 880  # the control: higher than the screen
+        browser.execute_script(form + "scrollTo(0, form.offsetHeight)")
+        until(lambda: browser.execute_script(form + "return form.getBoundingClientRect().bottom <= innerHeight"))
 
 
 def test_print_begins_with_the_answer(browser, site):
@@ -356,9 +351,7 @@ def test_what_it_means_for_one_person_is_told_and_fits_one_sheet(browser, site):
         )
         told = text(browser, ".meaning")
         assert all(each in told for each in ("result changes the odds", "largest TPR at an FPR of 1%", said))
-        browser.execute_script(AXE.read_text())
-        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
-        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        assert broken_rules(browser) == []
         printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
         assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed["data"]))) == 1
 
@@ -636,10 +629,7 @@ def test_a_ledger_behind_tokens_asks_for_one_and_keeps_it_nowhere(browser, serve
         assert token not in browser.page_source
         browser.get(site.url + "/runs")  # left and come back: it is gone
         until(lambda: "A token is required" in text(browser, "main"))
-        assert AXE.is_file()
-        browser.execute_script(AXE.read_text())
-        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
-        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
+        assert broken_rules(browser) == []
         browser.get(site.url + "/federated")  # the calculators need none
         claim(browser)
         browser.get("about:blank")  # hangs up: a server ends when nobody waits any more
@@ -754,13 +744,8 @@ def test_owners_allow_prices_and_set_caps_on_the_ledgers_page(browser, serve_app
         press(charge, "Charge now (permanent)")
         until(lambda: "Charged: ε 0.5, key allowed." in charge.text)
         for width in (1280, 390):
-            screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-            browser.execute_script(AXE.read_text())
-            found = browser.execute_async_script("axe.run(document).then(arguments[0])")
-            assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            with screen(browser, width):
+                assert broken_rules(browser) == []
         with read_ledger(path) as ledger:
             assert ledger.balance("acme/claims").caps["epsilon"] == "3.5"
             assert dict(ledger.charge_record("allowed").amounts["pure"]) == {"epsilon": "0.5"}
@@ -794,13 +779,8 @@ def test_a_budget_is_shown_as_it_went_and_as_it_may_go_on(browser, serve_app, tm
         assert "rounds 1–2" in folded
         assert folded.startswith("9–12")
         for width in (1280, 390):
-            screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-            browser.execute_script(AXE.read_text())
-            found = browser.execute_async_script("axe.run(document).then(arguments[0])")
-            assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            with screen(browser, width):
+                assert broken_rules(browser) == []
         next(b for b in browser.find_elements("css selector", ".budgets button") if "partition" in b.text).click()
         until(
             lambda: "ε 0.5 in each block. A charge in a block counts in that block only" in text(browser, ".headroom")
@@ -1206,13 +1186,7 @@ def test_the_docs_open_cleanly_and_pass_axe(browser, site, monkeypatch, tmp_path
     monkeypatch.setattr(pages, "DOCS", built_in(tmp_path_factory))
     browser.get_log("browser")
     for width in (1280, 390):
-        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        browser.get(f"{site.url}/docs/{page}")
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        browser.execute_script(AXE.read_text())
-        found = browser.execute_async_script("axe.run(document).then(arguments[0])")
-        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found["violations"]] == []
-        assert len(found["passes"]) > 10
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        with screen(browser, width):
+            browser.get(f"{site.url}/docs/{page}")
+            assert broken_rules(browser) == []
     assert clean(browser) == []

@@ -8,7 +8,6 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from epsilog import plan
@@ -35,21 +34,6 @@ from epsilog.terms import (
 EVERYBODY = {"population": 50_000, "cohort_size": 50_000, "rounds": 20, "noise_multiplier": 1.2}
 
 
-LIMITS = {
-    "bands": (1, 512),
-    "bins": (1, 1024),
-    "epochs": (1, 100),
-    "probability": (1e-9, 1.0),
-    "noise_multiplier": (1e-9, 1000.0),
-    "epsilon": (0.0, 100.0),
-    "failure": (1e-9, 1 - 1e-9),
-    "samples": (1000, 50_000_000),
-}
-
-
-BEYOND = {"probability": 0.0, "noise_multiplier": 0.0, "failure": 0.0}
-
-
 def test_what_a_certificate_leaves_out_means_what_it_means_in_the_library():
     known = inspect.signature(certify_delta).parameters
     for name, one in CertificateRequest.model_fields.items():
@@ -62,17 +46,6 @@ def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
     blank = CertificateRequest()
     assert blank.release() == BallsInBins(Gaussian(1.0), bins=16, epochs=1)
     assert (blank.epsilon, blank.samples, blank.failure, blank.bands, blank.probability) == (1.0, 10**6, 1e-6, 8, 0.5)
-
-
-@pytest.mark.parametrize("name", LIMITS)
-def test_a_certificates_limits_are_allowed_and_what_lies_beyond_is_not(name):
-    low, high = LIMITS[name]
-    for value in (low, high):
-        assert getattr(CertificateRequest(**{name: value}), name) == value
-    over = 1.0 if name == "failure" else high + 1 if isinstance(high, int) else high * (1 + 1e-9)
-    for value in (BEYOND.get(name, low - 1), over):
-        with pytest.raises(ValidationError):
-            CertificateRequest(**{name: value})
 
 
 @pytest.mark.slow
@@ -252,33 +225,6 @@ def test_a_certificate_can_be_paused_resumed_and_cancelled(site):
         assert events(site, each)[-1]["state"] == "cancelled"
     assert site.post(f"certificates/{name}/explode").status == 422
     assert site.get("certificates/none").status == 404
-
-
-FAMILIES = [
-    {"participation": "balls-in-bins"},
-    {"participation": "balls-in-bins", "strategy": "square-root", "bands": 4, "epochs": 2},
-    {"participation": "balls-in-bins", "strategy": "optimal", "bands": 3},
-    {"participation": "b-min-sep", "strategy": "square-root", "bands": 4, "bins": 4, "epochs": 3, "probability": 0.2},
-    {"participation": "cyclic-poisson", "strategy": "optimal", "bands": 4, "bins": 4, "epochs": 2},
-    {"participation": "b-min-sep", "bins": 1, "epochs": 5, "probability": 0.1},
-]
-
-
-@pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda each: "-".join(map(str, each.values())))
-def test_every_family_is_the_librarys_certificate(site, family):
-    from epsilog.accounting.montecarlo import recompute_document
-
-    ask = {"samples": 20_000, "noise_multiplier": 1.5, "bins": 4} | family
-    started = site.post("certificates", ask).json()
-    last = events(site, started["id"])[-1]
-    assert last["state"] == "done", last
-    document = site.get(f"certificates/{started['id']}/evidence.json").json()
-    assert recompute_document(document, shards=1) == ()
-    assert document["interval"] == last["interval"]
-    assert (started["exact"] is not None) == (family == FAMILIES[0])
-    if started["exact"] is not None:
-        assert last["interval"]["lower"] <= started["exact"] <= last["interval"]["upper"]
 
 
 def test_what_cannot_be_certified_says_why(site):

@@ -147,17 +147,24 @@ def test_nobody_is_told_anything_by_a_commit_that_fails():
     assert (found, store.kept) == ([None, None], [4, 5])
 
 
-def test_a_transaction_that_is_lost_is_lost_for_all_of_its_group():
+@pytest.mark.parametrize(
+    ("error", "says"), [(StorageError("the disk is gone"), "the disk is gone"), (MemoryError(), "MemoryError")]
+)
+def test_a_transaction_that_is_lost_is_lost_for_all_of_its_group(error, says):
     store = Slow()
     shared = GroupCommitStore(store)
 
     def breaks():
         with shared.writing() as session:
             session.intact = False
-            raise StorageError("the disk is gone")
+            raise error
 
-    found = together(shared, [writes(shared, 1), breaks, writes(shared, 2)])
-    assert [type(error) for error in found] == [StorageError, StorageError, type(None)]
+    def is_told():
+        with pytest.raises(StorageError, match=says):
+            breaks()
+
+    found = together(shared, [writes(shared, 1), is_told, writes(shared, 2)])
+    assert [type(each) for each in found] == [StorageError, type(None), type(None)]
     assert (store.kept, store.commits) == ([2], 1)  # whoever comes after them begins another
 
 
@@ -249,24 +256,6 @@ def test_a_rollback_by_the_database_itself_loses_the_group_and_nothing_else(ledg
     assert found[2:] == [None, None]
     with read_ledger(path) as after:
         assert {key for _, key in after.verify().charges} == {"before", "b", "c"}
-
-
-def test_a_transaction_lost_to_an_error_that_says_nothing_is_lost_for_all_of_its_group():
-    store = Slow()
-    shared = GroupCommitStore(store)
-
-    def breaks():
-        with shared.writing() as session:
-            session.intact = False
-            raise MemoryError
-
-    def breaks_in_turn():
-        with pytest.raises(StorageError, match="MemoryError"):
-            breaks()
-
-    found = together(shared, [writes(shared, 1), breaks_in_turn, writes(shared, 2)])
-    assert [type(error) for error in found] == [StorageError, type(None), type(None)]
-    assert store.kept == [2]
 
 
 def test_a_part_that_cannot_begin_ends_the_transaction_for_all_of_its_group(ledger):

@@ -227,11 +227,3 @@ def test_nothing_else_in_the_folder_is_served(site, path):
     found = site.get(path)
     assert found.status == 404
     assert b"must stay" not in found.body
-
-
-@pytest.mark.slow
-def test_a_server_without_ledger_or_runs_says_so(serve_app):
-    with serve_app(create_app()) as bare:
-        assert bare.get("ledger").json()["present"] is False
-        assert bare.get("ledger/entries").status == 404
-        assert bare.get("runs").json() == {"present": False, "runs": []}

@@ -186,112 +186,93 @@ def test_the_server_starts_where_uvloop_is_installed(tmp_path):
             server.kill()
 
 
-@pytest.mark.slow
-def test_one_address_does_not_take_all_connections(monkeypatch):
-    """Neither by saying nothing nor by asking for pages, as long as it likes: all are served all the time."""
+@contextlib.contextmanager
+def limited(address, most):
+    """A server with limits on connections, and the port where it listens."""
     import uvicorn
 
     from epsilog.server import connections, create_app
 
-    monkeypatch.setattr(connections.ConnectionLimits, "max_per_address", 8)
-    listener = socket.create_server(("0.0.0.0", 0))  # noqa: S104 (it has the addresses of loopback, 127.0.0.2 too)
-    port = listener.getsockname()[1]
-    config = uvicorn.Config(
-        create_app(), http=connections.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=12
-    )
+    listener = socket.create_server((address, 0))
+    http = connections.ConnectionLimits
+    config = uvicorn.Config(create_app(), http=http, ws="none", log_level="critical", limit_concurrency=most)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-
-    def status(address):
-        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=300, source_address=(address, 0))
-        try:
-            asked.request("GET", "/healthz", headers={"Host": "127.0.0.1"})
-            return asked.getresponse().status
-        finally:
-            asked.close()
-
-    held = []
     try:
         while not server.started:
             time.sleep(0.05)
-        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
-        time.sleep(0.3)
-        for words in (
-            b"",
-            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",  # and then nothing
-            b"POST /api/v1/federated HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{",
-        ):
-            for one in held:
-                with contextlib.suppress(OSError):
-                    one.sendall(words)
-                one.close()
-            held = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
-            for one in held:
-                with contextlib.suppress(OSError):
-                    one.sendall(words)
-            time.sleep(0.3)
-            for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):  # who comes from the same address neither
-                assert status(address) == 200
-        assert (
-            connections.ProxyConnectionLimits.max_per_address == connections.MAX_CONNECTIONS
-        )  # behind a proxy all have its address
+        yield listener.getsockname()[1]
     finally:
-        for one in held:
-            one.close()
         server.should_exit = True
         thread.join(timeout=20)
         listener.close()
 
 
-@pytest.mark.slow
-def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch, tmp_path):
-    import uvicorn
+def connect(port, words=b""):
+    """Thirty connections that send these words, and then nothing."""
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
+    for one in held:
+        with contextlib.suppress(OSError):
+            one.sendall(words)
+    time.sleep(0.3)
+    return held
 
-    from epsilog.server import connections, create_app
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"POST /api/v1/federated HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_one_address_does_not_take_all_connections(monkeypatch, words):
+    """Neither by saying nothing nor by asking for pages, as long as it likes: all are served all the time."""
+    from epsilog.server import connections
+
+    monkeypatch.setattr(connections.ConnectionLimits, "max_per_address", 8)
+    assert connections.ProxyConnectionLimits.max_per_address == connections.MAX_CONNECTIONS
+    with limited("0.0.0.0", 12) as port:  # noqa: S104 (it has the addresses of loopback, 127.0.0.2 too)
+        held = connect(port, words)
+        for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):  # who comes from the same address neither
+            asked = http.client.HTTPConnection("127.0.0.1", port, timeout=300, source_address=(address, 0))
+            asked.request("GET", "/healthz", headers={"Host": "127.0.0.1"})
+            assert asked.getresponse().status == 200
+            asked.close()
+        for one in held:
+            one.close()
+
+
+@pytest.mark.slow
+def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch):
+    from epsilog.server import connections
 
     monkeypatch.setattr(connections, "HEADER_TIMEOUT_SECONDS", 1.0)
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    config = uvicorn.Config(
-        create_app(), http=connections.ConnectionLimits, ws="none", log_level="critical", limit_concurrency=20
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
 
-    def status():
+    def status(port):
         asked = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-        asked.request("GET", "/healthz")
-        found = asked.getresponse()
-        found.read()
-        again = None
-        if found.status == 200:  # the same connection serves once more: only heads are hurried
-            time.sleep(1.5)
+        for wait in (0.0, 1.5):  # the same connection serves once more: only heads are hurried
+            time.sleep(wait)
             asked.request("GET", "/healthz")
-            again = asked.getresponse().status
+            found = asked.getresponse()
+            found.read()
+            if found.status != 200:
+                break
         asked.close()
-        return found.status, again
+        return found.status
 
-    try:
-        while not server.started:
-            time.sleep(0.05)
-        assert status() == (200, 200)
-        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(30)]
-        for one in idle:
-            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Dri")
-        time.sleep(0.3)
-        assert status() == (200, 200)
+    with limited("127.0.0.1", 20) as port:
+        assert status(port) == 200
+        idle = connect(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Dri")
+        assert status(port) == 200
         began = time.monotonic()
         while time.monotonic() - began < 1.5:  # a byte now and then does not help
             for one in idle:
                 with contextlib.suppress(OSError):
                     one.sendall(b"p")
             time.sleep(0.1)
-        assert status() == (200, 200)
+        assert status(port) == 200
         for one in idle:
             one.close()
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        listener.close()

@@ -17,7 +17,6 @@ from epsilog.ledger import (
     open_ledger,
     read_ledger,
 )
-from epsilog.ledger.commands import Start
 from epsilog.ledger.execute import Local
 from epsilog.ledger.remote import RemoteStore
 from epsilog.ledger.remote.store import parse_entry_row
@@ -156,60 +155,6 @@ def test_odd_bodies_are_refused_and_nothing_is_written(site, ledger, raw, path):
     assert ledger.head() == before
 
 
-def test_roles_bound_what_is_done_and_seen(ledger, site, top, held_by):
-    ledger.create_budget(f"{top}/a", kind="pure", epsilon="0.5")
-    ledger.create_budget(f"{top}/b", kind="pure", epsilon="0.5")
-    ledger.reserve(f"{top}/b", PureDP(0.125), key=f"{top}-b", plan_hash=HASH)
-    ledger.register_plan(f"{top}/b", OTHER, key=f"{top}-plan")
-    before = ledger.head()
-    held_by(Role.READER, f"{top}/a")
-    assert [b.scope for b in ledger.budgets()] == [top, f"{top}/a"]
-    assert ledger.find(f"{top}-b") is None
-    assert list(ledger.history(f"{top}/a"))
-    for ask in (
-        lambda: ledger.charge(f"{top}/a", PureDP(0.125), key="r"),
-        lambda: list(ledger.history(f"{top}/b")),
-        lambda: list(ledger.history()),
-        ledger.verify,
-        lambda: ledger.balance(f"{top}/b"),
-        lambda: ledger.what_fits(top),
-        lambda: ledger.page(top),
-        lambda: ledger.spending(top),
-        lambda: ledger.execute(Start(key=f"{top}-b")),
-        lambda: ledger.create_budget(f"{top}/a/x", kind="pure", epsilon="0"),
-    ):
-        with pytest.raises(PermissionDeniedError):
-            ask()
-    assert site.get(f"ledger/entry?index={before[0]}").status == 404
-    held_by(Role.SPENDER, f"{top}/a")
-    for ask in (
-        lambda: ledger.charge(f"{top}/b", PureDP(0.125), key="s"),
-        lambda: ledger.change_cap(f"{top}/a", by="anna", reason="more", epsilon="1"),
-        lambda: ledger.revoke(f"{top}-b", by="anna", reason="mine"),
-        lambda: ledger.accept_restored(by="anna", reason="mine"),
-    ):
-        with pytest.raises(PermissionDeniedError):
-            ask()
-    assert str(_refused(lambda: ledger.execute(Start(key=f"{top}-b")))) == str(
-        _refused(lambda: ledger.execute(Start(key=f"{top}-nobody")))
-    ).replace("nobody", "b")
-    assert str(_refused(lambda: ledger.charge_record(f"{top}-b"))) == str(
-        _refused(lambda: ledger.charge_record(f"{top}-nobody"))
-    ).replace("nobody", "b")
-    assert ledger.head() == before
-    ledger.charge(f"{top}/a", PureDP(0.125), key=f"{top}-a")
-    assert not ledger.charge(f"{top}/a", PureDP(0.125), key=f"{top}-b").replayed  # each scope has keys of its own
-    ledger.register_plan(f"{top}/a", HASH, key=f"{top}-plan")
-    held_by(Role.OWNER, f"{top}/b")
-    ledger.revoke(f"{top}-b", by="bob", reason="never scheduled")
-    entry = ledger.page(f"{top}/b", limit=1)[0]
-    assert entry.body["by"] == "bob (token of anna)"
-    held_by(Role.AUDITOR, None)
-    assert ledger.verify().count == ledger.head()[0]
-    with pytest.raises(PermissionDeniedError, match="auditor may not own"):
-        ledger.retire(top, by="carl", reason="over")
-
-
 def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, served):
     key, soon = f"{top}-mine", datetime.now(UTC) + timedelta(hours=1)
     held_by(Role.SPENDER, top)
@@ -325,12 +270,6 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
 def test_a_row_whose_index_is_no_number_is_no_entry(index):
     with pytest.raises(LedgerIntegrityError, match="an entry cannot be read"):
         parse_entry_row(json.dumps({"index": index, "scope": "acme"}))
-
-
-def _refused(ask):
-    with pytest.raises(ConflictError) as found:
-        ask()
-    return found.value
 
 
 def test_threads_that_race_for_a_cap_meet_it_exactly(site, ledger, top):
