@@ -171,5 +171,5 @@ def test_a_node_is_waited_for_where_none_is_left(courier):
     grid.get_nodes = back
     assert len(dict(courier(grid).carry({"0": None}))) == 1
     assert courier.told == ["no node is connected; waiting for one"]
-    with pytest.raises(ConnectionError, match=r"no node of Flower is connected, after 0\.05 seconds"):
+    with pytest.raises(ConnectionError, match=r"no node of Flower connected within 0\.05 seconds"):
         dict(courier(Grid(alive=[]), 0.05).carry({"0": None}))

@@ -57,14 +57,14 @@ def section(page, heading):
     [
         pytest.param(page, id=page.stem, marks=[] if page.stem == "README" else pytest.mark.slow)
         for page in (ROOT / "README.md", PYTHON, *sorted((ROOT / "docs/how-to").glob("*.md")))
-        # tests/adapters/in_opacus runs the first, where PyTorch is, and test_follow_a_run.py the second
-        if page.stem not in ("train-with-pytorch", "follow-a-run")
+        # tests/adapters/in_opacus runs the first, where PyTorch is, and test_monitor_a_run.py the second
+        if page.stem not in ("train-with-pytorch", "monitor-a-run")
     ],
 )
 def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = outputs.CODE.findall(page.read_text(encoding="utf-8"))
-    if page.name in ("README.md", "python.md", "price-a-schedule.md", "plan-queries.md", "book-a-release.md"):
+    if page.name in ("README.md", "python.md", "plan-a-schedule.md", "answer-queries.md", "charge-a-release.md"):
         assert blocks, f"{page.name} has lost its code"
     names = {}
     for block in blocks:

@@ -15,24 +15,24 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.commands import run
 from tests.docs import outputs
 
-PAGE = outputs.ROOT / "docs/how-to/serve-a-team.md"
+PAGE = outputs.ROOT / "docs/how-to/share-a-ledger.md"
 pytestmark = [pytest.mark.slow, pytest.mark.patient]
 
 
 def commands(heading):
     part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^    (\S.*)$", part, flags=re.MULTILINE)
+    return re.findall(r"```sh\n(.*?)\n```", part, re.DOTALL)[0].split("\n")
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
 def test_a_server_is_tried_out_and_somebody_is_let_in_and_out(tmp_path):
-    certificate, *others = commands("Try it out with a certificate of your own")
+    certificate, *others = commands("Test with a self-signed certificate")
     subprocess.run(shlex.split(certificate), cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0
     made = [run(*shlex.split(command)[1:], cwd=tmp_path) for command in others[:2]]
     assert all(done.returncode == 0 for done in made), made
     (dora,) = re.findall(r"^(eps_\S+)$", made[1].stdout, flags=re.MULTILINE)
-    create, listed, revoke = (shlex.split(command)[1:] for command in commands("Let people in, and out"))
+    create, listed, revoke = (shlex.split(command)[1:] for command in commands("Add and revoke tokens"))
     anna = json.loads(run(*create, "--json", cwd=tmp_path).stdout)["token"]
     assert "anna" in run(*listed, cwd=tmp_path).stdout
 

@@ -16,14 +16,14 @@ from tests.docs import outputs
 
 pytest.importorskip("cryptography")
 pytestmark = [pytest.mark.slow, pytest.mark.patient]
-PAGE = outputs.ROOT / "docs/how-to/team-ledger.md"
+PAGE = outputs.ROOT / "docs/how-to/share-a-ledger.md"
 FAR = "https://ledger.example:8443"
 
 
 def commands(heading):
     """The commands of ours in a section, in order."""
     part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^    (epsilog .*)$", part, flags=re.MULTILINE)
+    return re.findall(r"^(epsilog .*)$", "\n".join(re.findall(r"```sh\n(.*?)```", part, re.DOTALL)), re.MULTILINE)
 
 
 def certificate(folder):
@@ -62,7 +62,7 @@ class Server:
     def __init__(self, folder):
         self.folder, self.tokens, self.process = folder, {}, None
         certificate(folder)
-        made = commands("Dora makes the budget and hands out tokens")
+        made = commands("Create the budget and start the server")
         self.port = 0  # the server takes a free one at its first start, and keeps it
         for command in made[:-1]:
             words = shlex.split(command)[1:]
@@ -108,7 +108,7 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
     for who in ("anna", "bob"):
         (tmp_path / who).mkdir()
         (tmp_path / who / "release.json").write_text(release)
-    asked = commands("Anna asks first")
+    asked = commands("Charge the budget")
     assert len(asked) == 4
     for number, command in enumerate(asked):
         if number == 3:  # what was reserved and started is there when it is back
@@ -116,7 +116,7 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
             server.start()
         done = by("anna", command)
         assert done.returncode == 0, done.stderr
-    refused, raised = commands("Bob is refused")
+    refused, raised = commands("Handle a refusal")
     done = by("bob", refused)
     assert done.returncode == 3
     for told in ("asked epsilon 0.75", "available epsilon 0.25", "short by epsilon 0.5", "at most epsilon 0.25 fits"):
@@ -124,7 +124,7 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
     assert by("bob", raised).returncode == 2
     assert by("dora", raised).returncode == 0
     assert by("bob", refused).returncode == 0
-    bundled, verified = commands("Carl audits")
+    bundled, verified = commands("Audit the ledger")
     assert by("bob", bundled).returncode == 2
     assert by("carl", bundled).returncode == 0
     done = run(*shlex.split(verified)[1:], cwd=tmp_path / "carl")

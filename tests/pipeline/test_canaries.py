@@ -282,8 +282,8 @@ def test_a_refusal_leaves_no_secret(write_config, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ([AUDIT[0]], r"guarantee.population must be 2200 for this data"),
-        ([AUDIT[1]], r"guarantee.population must be 2000 for this data"),
+        ([AUDIT[0]], r"guarantee.population must be 2200 for these data"),
+        ([AUDIT[1]], r"guarantee.population must be 2000 for these data"),
         ([("[references]", "[audit]\ncanaries = 15\n\n[references]")], r"audit.canaries must be .*16"),
         ([("[references]", "[audit]\ncanaries = 2000\n\n[references]")], r"audit.canaries must be at most 1999"),
         ([("[references]", "[audit]\ncanaries = 20\nguesses = [[11, 10]]\n\n[references]")], r"audit.guesses must be"),

@@ -81,7 +81,7 @@ CASES = [
     (("test_share = 0.2 ", 'test = "none"\ntest_share = 0.2 '), "data.test must be given .*got both"),
     (("test_share = 0.2 ", "test_share = 1.0 "), "data.test_share must be below 1, got 1.0"),
     (("test_share = 0.2 ", 'test = "gone.csv" # '), "data.test must be a file like that of the data: path must be"),
-    (('row = "visit"', 'row = "clinic"'), "data.row must be another word than the client's"),
+    (('row = "visit"', 'row = "clinic"'), "data.row must be a word for one row, different from that for a client"),
     (
         ('privacy_unit = "clinic"', 'privacy_unit = "patient"'),
         "guarantee.privacy_unit must be 'clinic' (a whole client)",
@@ -155,7 +155,7 @@ def test_want_of_places_is_refused_without_the_number_there_is(written):
     assert "got 3000" in found
     assert not [number for number in ("240", "3523") if number in found]
     public = ("population = 5000", "population_is_public = true\npopulation = 5000")
-    assert "guarantee.population must be 3523 for this data, got 5000" in refusal(written(public, name="visits"))
+    assert "guarantee.population must be 3523 for these data, got 5000" in refusal(written(public, name="visits"))
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path)
     (tmp_path / "visits.csv").write_text(
         rows.replace("v00001,2025-01-01,Bülach 065,10", "v00001,2025-01-01,Bülach 065,11")
     )
-    with pytest.raises(Exception, match="was begun with another scheme, model, training or data"):
+    with pytest.raises(Exception, match="was began with another scheme, model, training or data"):
         run(path, runs=tmp_path / "runs")
     (tmp_path / "visits.csv").write_text(rows)
     outcome = run(path, runs=tmp_path / "runs")

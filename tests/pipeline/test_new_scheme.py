@@ -80,7 +80,7 @@ def test_files_terms_and_words_know_it(write_config, everybody):
 
 
 def test_a_kind_is_given_once(everybody):
-    with pytest.raises(ValueError, match="kind must be one that is not taken, got 'everybody-central'"):
+    with pytest.raises(ValueError, match="kind must be one that no other scheme has, got 'everybody-central'"):
         register_scheme(everybody)
 
 

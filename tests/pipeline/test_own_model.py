@@ -65,7 +65,7 @@ def test_a_plan_is_not_gone_on_with_under_other_code(write_config):
     [
         (None, "model.kind must be a function in net.py, got 'net:wide': No such file"),
         ("raise OSError('boom')", "model.kind must be code that makes a model .* got OSError: boom"),
-        (CODE.replace("scale * x", "scale * (x - x.mean(0))"), "model.apply must be a function of each row on its own"),
+        (CODE.replace("scale * x", "scale * (x - x.mean(0))"), "model.apply must be a function of each row alone"),
         (CODE.replace("jnp.zeros(inputs)", "jnp.zeros(inputs) / 0"), "model.init must make finite numbers"),
         (BUILT.format("2, hiden=[4]"), "model.kind must be a factory of a model whose hiden must be an option of mlp"),
         (BUILT.format("1"), "model.kind must be a factory of a model whose classes must be at least 2, got 1"),

@@ -17,7 +17,7 @@ def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
     small, other = ("second", "first") if turned else ("first", "second")
     assert both.found.verdict == "neither"
     assert both.at_delta.better == small
-    assert getattr(both.at_delta, small).upper == pytest.approx(5.8855, abs=1e-4)  # docs/how-to/compare.md
+    assert getattr(both.at_delta, small).upper == pytest.approx(5.8855, abs=1e-4)  # docs/how-to/plan-a-schedule.md
     assert both.at_fpr.better == other
     cross, weaker = both.messages
     assert cross.id == "compare/neither"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/answer-questions.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/answer-queries.md"
 
 
 def test_the_page_prints_what_it_shows(tmp_path, monkeypatch, capsys):

@@ -61,7 +61,7 @@ def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
     assert scores[0] > 0.9
     assert scores[0] >= scores[1] > scores[2]
     works = [one.of("backdoor", "success")[0] for one in found]
-    alone = [one.of("utility", "backdoor, nobody attacking")[0] for one in found]
+    alone = [one.of("utility", "backdoor, no attackers")[0] for one in found]
     assert works[0] > max(0.5, alone[0] + 0.3)
 
 
@@ -127,9 +127,15 @@ def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task
         ({"budgets": ()}, "budgets must name some, each once"),
         ({"seeds": (1, 1)}, "seeds must name some, each once"),
         ({"budgets": (0.0,)}, "budgets"),
-        ({"backdoors": (BACKDOOR, BACKDOOR)}, "backdoors must be each of a name of its own"),
-        ({"backdoors": (replace(BACKDOOR, name="utility"),)}, "backdoors must be each of a name of its own"),
-        ({"backdoors": (replace(BACKDOOR, name="losses"),)}, "backdoors must be each of a name of its own"),
+        ({"backdoors": (BACKDOOR, BACKDOOR)}, "backdoors must be each with a name that no other attack has"),
+        (
+            {"backdoors": (replace(BACKDOOR, name="utility"),)},
+            "backdoors must be each with a name that no other attack has",
+        ),
+        (
+            {"backdoors": (replace(BACKDOOR, name="losses"),)},
+            "backdoors must be each with a name that no other attack has",
+        ),
         ({"seeds": (10**9,)}, "seeds"),
     ],
 )
@@ -159,33 +165,31 @@ def test_sentences_say_what_the_numbers_say():
     sure = condition(None, auc=(0.7, 0.8), beyond=(1.0, 1.0))
     told = write_conclusions([sure, condition(1.0, largest=0.3, score=(0.1, 0.2))], PROTOCOL)
     assert "s: at epsilon 1 the score is 0.150 (0.100 to 0.200); without DP 0.850 (0.800 to 0.900)." in told
-    assert (
-        "s: without DP losses tell members from others beyond chance in every seed (AUC 0.750 (0.700 to 0.800))."
-        in told
-    )
+    assert "s: without DP losses identify members beyond chance in every seed (AUC 0.750 (0.700 to 0.800))." in told
     assert "s: without DP backdoor works on 25% of rows (25% to 25%)." in told
-    calm = tuple(run | {"utility": run["utility"] | {"backdoor, nobody attacking": 0.2}} for run in sure.runs)
-    told_both = "works on 25% of rows (25% to 25%); where nobody attacks, on 20% of rows (20% to 20%)."
+    calm = tuple(run | {"utility": run["utility"] | {"backdoor, no attackers": 0.2}} for run in sure.runs)
+    told_both = "works on 25% of rows (25% to 25%); without attackers, on 20% of rows (20% to 20%)."
     assert f"s: without DP backdoor {told_both}" in write_conclusions([replace(sure, runs=calm)], PROTOCOL)
-    assert any("at epsilon 1 losses tell members from others beyond chance in no seed" in each for each in told)
+    assert any("at epsilon 1 losses identify members beyond chance in no seed" in each for each in told)
     assert not any("FPR" in each for each in told)
     more = write_conclusions([condition(None), condition(1.0, tpr=0.25, largest=0.3)], PROTOCOL)
-    says = (
-        "0.250 (0.250 to 0.250) of members at an FPR of 0.1, beyond chance in every seed; no attack on one unit passes"
+    rate, bound = (
+        "of members at an FPR of 0.1, beyond chance in every seed",
+        "the bound for an attack on one unit is 0.3.",
     )
-    assert f"s: at epsilon 1 losses tell {says} 0.3." in more
+    assert f"s: at epsilon 1 losses identify 0.250 (0.250 to 0.250) {rate}; {bound}" in more
     mixed = write_conclusions([condition(None, auc=(0.503, 0.6), beyond=(0.0, 1.0))], PROTOCOL)
     assert any("beyond chance in 1 of 2 seeds" in each for each in mixed)
-    assert told[-1].startswith("An attack that finds nothing is one attack")
+    assert told[-1].startswith("An attack that finds nothing does not exclude")
     near = write_conclusions([condition(None), condition(1.0, largest=0.3)], PROTOCOL)
-    assert any("within the spread of the seeds" in each for each in near)
+    assert any("within the range of the seeds" in each for each in near)
 
 
 def test_a_run_that_diverged_has_no_number():
     gone = Condition("s", 1.0, 1.0, {}, ({"utility": None}, {"utility": {"score": 0.5}}))
     assert gone.of("utility", "score") is None
     assert build_tables([gone]) == []
-    assert any("some run diverged" in each for each in write_conclusions([condition(None), gone], PROTOCOL))
+    assert any("at least one run diverged" in each for each in write_conclusions([condition(None), gone], PROTOCOL))
     assert set(draw_study_plots([condition(None), condition(1.0)])) == {"score", "backdoor-1", "losses"}
 
 
@@ -218,5 +222,5 @@ def test_the_protocol_stands_in_the_ledger_before_the_first_run_and_the_outcome_
 
 
 def test_a_study_names_its_subjects_apart(subject):
-    with pytest.raises(ValueError, match="subjects must be some, each of its own name"):
+    with pytest.raises(ValueError, match="subjects must be a list of subjects with distinct names"):
         Study("trial", (subject, subject), PROTOCOL)

@@ -107,7 +107,7 @@ def test_a_changed_cell_is_refused(cells, tmp_path, change):
     told = json.loads(file.read_text())
     change(told)
     file.write_text(json.dumps(told))
-    with pytest.raises(RecordError, match="was changed or is damaged"):
+    with pytest.raises(RecordError, match="is damaged or was changed"):
         cells()("seed 1", lambda: 1.0)
 
 
@@ -116,19 +116,19 @@ def test_a_damaged_cell_is_refused(cells, tmp_path, content):
     cells()("seed 1", lambda: 1.0)
     (file,) = (tmp_path / "cells").glob("*.json")
     file.write_bytes(content)
-    with pytest.raises(RecordError, match="was changed or is damaged"):
+    with pytest.raises(RecordError, match="is damaged or was changed"):
         cells()("seed 1", lambda: 1.0)
 
 
 def test_a_cell_of_another_study_or_of_another_name_is_refused(cells, tmp_path):
     cells()("seed 1", lambda: 1.0)
-    with pytest.raises(RecordError, match="of another protocol, other data or another version"):
+    with pytest.raises(RecordError, match="from another protocol, other data or another version"):
         cells("two")("seed 1", lambda: 1.0)
     (file,) = (tmp_path / "cells").glob("*.json")
     cells()("seed 2", lambda: 2.0)
     (other,) = set((tmp_path / "cells").glob("*.json")) - {file}
     other.write_bytes(file.read_bytes())
-    with pytest.raises(RecordError, match="of another protocol"):
+    with pytest.raises(RecordError, match="from another protocol"):
         cells()("seed 2", lambda: 2.0)
 
 

@@ -51,7 +51,7 @@ def test_the_example_compares_four_schemes():
         (("seeds = [1]", "seeds = [1, 1]"), "seeds must name some, each once"),
         (("seeds = [1]", "seed = 1"), "study.seed"),
         (('["one.toml"]', '["two.toml"]'), "cannot be read"),
-        (('["one.toml"]', '["one.toml", "one.toml"]'), "subjects must be some, each of its own name"),
+        (('["one.toml"]', '["one.toml", "one.toml"]'), "subjects must be a list of subjects with distinct names"),
         (("seeds = [1]", "seeds = [1"), "is not TOML"),
         (
             ("seeds = [1]\n", "seeds = [1]\n[[backdoor]]\nattackers = 1\nfeatures = []\nvalue = 1\ntarget = 0"),

@@ -88,15 +88,15 @@ def test_clients_take_places_that_are_empty_and_are_counted(small_task):
     there = insert_canaries(room, drawn(5))
     assert there.describe() == room.describe() | {"canaries": 5}
     assert (there.units, there.clients.count) == (room.units, room.clients.count)
-    with pytest.raises(ValueError, match="canaries must be at most the places that are empty, behind everybody's"):
+    with pytest.raises(ValueError, match="canaries must be at most the number of empty slots after all clients"):
         insert_canaries(room, drawn(6))
-    with pytest.raises(ValueError, match="canaries must be put in once, got 5 there"):
+    with pytest.raises(ValueError, match="canaries must be absent before they are inserted, got 5"):
         insert_canaries(there, drawn(5))
     for count in (17, 18):
-        with pytest.raises(ValueError, match="places that are empty"):
+        with pytest.raises(ValueError, match="empty slots"):
             insert_canaries(room, drawn(count))
     away = Federation.remote_clients(["a", "b"], width=3)
-    with pytest.raises(ValueError, match="canaries must be absent where clients' rows lie with themselves"):
+    with pytest.raises(ValueError, match="canaries must be absent if clients hold their own rows"):
         insert_canaries(dataclasses.replace(task, clients=away), drawn(5))
     with pytest.raises(ValueError, match="canaries must be at least 1"):
         add_canary_slots(task, 0)
@@ -197,7 +197,9 @@ def test_every_scheme_of_clients_trains_with_canaries_among_them(small_task, sch
 def test_shares_of_noise_are_nothing_for_canaries(small_task, tmp_path):
     there = insert_canaries(add_canary_slots(small_task(), 6), drawn(6))
     scheme = ClientLevelDistributed(18, 6, 2, 2, 2, 0.2, 1e-3, 32, 1.5)
-    with pytest.raises(ValueError, match="canaries must be absent where clients share the noise: a canary's operator"):
+    with pytest.raises(
+        ValueError, match="canaries must be absent if clients share the noise, since the operator of a canary"
+    ):
         run_smoke_test(scheme, there, tmp_path)
 
 
@@ -221,7 +223,7 @@ def test_simulated_silence_is_that_of_others_and_other_hosts_are_refused(small_t
     assert found.silent == 12
     sent = sum(make_canary_direction(canaries, one, now.model.size) for one in np.flatnonzero(canaries.included))
     assert np.allclose(found.total, 0.1 * sent)
-    with pytest.raises(ValueError, match="canaries must be absent where clients compute elsewhere, got 6"):
+    with pytest.raises(ValueError, match="canaries must be absent if clients compute remotely, got 6"):
         make_simulated_remote_engine(None, SCHEMES[0], "run", there)
 
 
@@ -239,7 +241,7 @@ def test_scores_tell_nothing_of_a_model_that_is_not_finite_or_has_not_moved(smal
         task = insert_canaries(add_canary_slots(small_task(unit_is_client=unit_is_client), 6), drawn(6))
         for model in (np.full(task.model.size, np.nan), np.full(task.model.size, np.inf), task.model.start):
             assert compute_canary_scores(task, model).tolist() == [0.0] * 6
-    with pytest.raises(ValueError, match="canaries must be put into the task first, got none"):
+    with pytest.raises(ValueError, match="canaries must be inserted into the task first, got none"):
         compute_canary_scores(small_task(), np.zeros(3))
 
 

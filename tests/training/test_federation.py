@@ -79,13 +79,16 @@ def test_clients_that_are_not_named_are_those_that_have_rows():
             lambda: Federation.from_table({"a": [1]}, client="a", features={"b": "0-9"}, target="c"),
             "features.b must be a",
         ),
-        (lambda: Federation.from_arrays([np.eye(2)], []), "targets must hold 1 arrays, one a client, got 0"),
+        (lambda: Federation.from_arrays([np.eye(2)], []), "targets must hold 1 arrays, one per client, got 0"),
         (lambda: Federation.from_arrays([np.eye(2)], [[1]]), r"targets\[0\] must have shape \(2,\), got \(1,\)"),
         (lambda: Federation.from_arrays([np.eye(2), np.eye(3)], [[1, 2], [1, 2, 3]]), r"features\[0\] must have shape"),
         (lambda: Federation.from_arrays([[1.0]], [[1]]), r"features\[0\] must have shape"),
         (lambda: Federation.from_arrays([np.eye(2)], [[1, 2]], dtype="int8"), "dtype must be one of float32, float64"),
         (lambda: Federation.from_rows([1], np.eye(2), [1, 2]), r"client must have shape \(2,\), got \(1,\)"),
-        (lambda: Federation.from_rows([1, 3], np.eye(2), [1, 2], clients=[1, 2]), "client must be one of the clients"),
+        (
+            lambda: Federation.from_rows([1, 3], np.eye(2), [1, 2], clients=[1, 2]),
+            "client must be a name in clients for each row",
+        ),
         (lambda: Federation.from_rows([1, 1], np.eye(2), [1]), "targets must have shape"),
     ],
 )

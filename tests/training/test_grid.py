@@ -305,9 +305,9 @@ def test_orders_hold_no_draws_in_a_real_run(engine_with):
 
 def test_what_clients_would_not_go_by_is_refused(engine_with):
     engine = engine_with([], ALONE)
-    with pytest.raises(CheckError, match=r"clip_norm must be 0\.2, as clients have booked, got inf"):
+    with pytest.raises(CheckError, match=r"clip_norm must be 0\.2, as clients have charged, got inf"):
         engine.sum_uploads(RoundInputs(np.zeros(4), ALONE_COHORT), NoisyUpdate(np.inf, 0.2))
-    with pytest.raises(CheckError, match=r"noise_stddev must be 0\.2, as clients have booked, got 0\.1"):
+    with pytest.raises(CheckError, match=r"noise_stddev must be 0\.2, as clients have charged, got 0\.1"):
         engine.sum_uploads(RoundInputs(np.zeros(4), ALONE_COHORT), NoisyUpdate(0.2, 0.1))
 
 
@@ -383,12 +383,12 @@ def test_clients_elsewhere_are_named_once_each_and_have_no_rows_here():
     for names in (["a", "a"], ["a", ""], []):
         with pytest.raises(CheckError):
             Federation.remote_clients(names, width=2)
-    with pytest.raises(CheckError, match="no rows here"):
+    with pytest.raises(CheckError, match="no rows if clients have names"):
         Federation(np.zeros((2, 1)), np.zeros(2), np.array([2]), names=("a",))
 
 
 def test_how_many_examples_there_are_must_be_declared_where_nobody_can_count_them(small_task):
-    with pytest.raises(CheckError, match="population must be declared where rows lie with their clients"):
+    with pytest.raises(CheckError, match="population must be declared if clients hold their own rows"):
         dataclasses.replace(afar(small_task(unit_is_client=False)), population=None)
 
 
@@ -427,7 +427,9 @@ def test_a_site_weighs_its_own_update_and_never_where_its_size_would_show(site_f
     assert TrainRequest.from_json(order.to_json(), order.model).training == order.training
     assert site_for(ALONE).answer(order).shape == (5,)
     order = dataclasses.replace(order, scheme=RUNS, run="two")
-    with pytest.raises(CheckError, match="example_cap must be absent: how many rows a site has would show, got 9"):
+    with pytest.raises(
+        CheckError, match="example_cap must be absent, since it would disclose the number of rows of this site, got 9"
+    ):
         site_for(RUNS).answer(order)
 
 
@@ -547,7 +549,7 @@ def test_two_answers_at_once_are_never_counted_as_one(site_for):
 def test_a_scheme_that_protects_another_unit_is_refused(site_for, own, asked):
     """Noise for one example, booked as that of a whole client, would be a price that is too low."""
     site = site_for(own)
-    with pytest.raises(CheckError, match=f"scheme must be one that protects a {site.unit}"):
+    with pytest.raises(CheckError, match=f"scheme must be one that protects the unit '{site.unit}'"):
         site.answer(order_for(asked))
 
 
@@ -560,19 +562,19 @@ def test_another_run_costs_again(site_for):
 
 def test_what_a_site_does_not_take(site_for, tmp_path):
     refusals = {
-        "this server is not trusted": (site_for(CENTRAL, trusts_server=False), order_for(CENTRAL)),
-        "draws must be given, as this site is a simulation": (site_for(ALONE), order_for(ALONE, draws=None)),
+        "this site does not trust the server": (site_for(CENTRAL, trusts_server=False), order_for(CENTRAL)),
+        "draws must be given, since this site is a simulation": (site_for(ALONE), order_for(ALONE, draws=None)),
         "noise_multiplier must be above 0": (
             site_for(ALONE),
             order_for(dataclasses.replace(ALONE, noise_multiplier=0.0)),
         ),
-        "must be such that clip and noise can be relied on": (
+        "must be such that clip and noise are in the range of reliable arithmetic": (
             site_for(ALONE),
             order_for(dataclasses.replace(ALONE, clip_norm=1e-200)),
         ),
         "model must be finite": (site_for(ALONE), order_for(ALONE, model=np.full(4, np.nan))),
         "model must be float64 of shape": (site_for(ALONE), order_for(ALONE, model=np.zeros((2, 2)))),
-        "ledger must be there": (
+        "ledger must be an existing ledger": (
             dataclasses.replace(site_for(ALONE), ledger=tmp_path / "gone.db"),
             order_for(ALONE),
         ),
@@ -599,7 +601,7 @@ def test_a_relation_that_a_scheme_has_no_price_for_is_refused(tmp_path, small_ta
 def test_a_real_site_draws_for_itself_and_takes_no_draws(site_for):
     scheme = dataclasses.replace(ALONE, rounds=40, max_participations=40, noise_multiplier=3.0)
     site = site_for(scheme, simulation=False, computing=make_function_site_engine(lambda model, _: 0 * model))
-    with pytest.raises(CheckError, match="draws must be absent, as this site is no simulation"):
+    with pytest.raises(CheckError, match="draws must be absent, since this site has real data"):
         site.answer(order_for(scheme))
     drawn = np.concatenate([site.answer(order_for(scheme, draws=None, model=np.zeros(400))) for _ in range(2)])
     assert len(np.unique(drawn)) == drawn.size

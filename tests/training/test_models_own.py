@@ -168,19 +168,19 @@ def own(**changes):
     [
         (
             {"apply": lambda p, x: normalised(x, 0) @ p["w"]},
-            "apply must be a function of each row on its own .*BatchNorm",
+            "apply must be a function of each row alone .*BatchNorm",
         ),
-        ({"apply": lambda p, x: x @ p["w"] / len(x)}, "apply must be a function of each row on its own"),
+        ({"apply": lambda p, x: x @ p["w"] / len(x)}, "apply must be a function of each row alone"),
         (
             {"init": lambda: {"w": jnp.zeros(3)}, "apply": lambda p, x: normalised(x, 0) @ p["w"]},
-            "apply must be a function of each row on its own",
+            "apply must be a function of each row alone",
         ),
         ({"apply": lambda p, x: x @ p["w"] + np.random.standard_normal()}, "apply must be the same function each time"),  # noqa: NPY002
         ({"apply": lambda p, x: (x @ p["w"]).sum()}, "apply must give an output for each row, got shape"),
         ({"apply": lambda p, x: (x @ p["w"], p)}, "apply must give an output for each row, got a tuple"),
         ({"apply": lambda p, x: x @ p["v"]}, "apply must take rows of 3 features, got KeyError: 'v'"),
         ({"loss": lambda o, t: ((o - t) ** 2).mean()}, r"loss must give one number for each example, got shape \(\)"),
-        ({"loss": lambda o, t: (o - o.mean() - t) ** 2}, "loss must be a function of each row on its own"),
+        ({"loss": lambda o, t: (o - o.mean() - t) ** 2}, "loss must be a function of each row alone"),
         (
             {"init": lambda: {"w": jnp.zeros((3, 2))}, "loss": "cross-entropy", "classes": 4},
             r"apply must give 4 outputs for each row, got shape \(6, 2\)",
@@ -309,5 +309,7 @@ CALLS = {
 @pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("apply", CALLS.values(), ids=CALLS)
 def test_a_model_that_calls_python_back_is_refused_since_a_row_could_make_that_fail(apply):
-    with pytest.raises(CheckError, match=r"apply must be of JAX's own operations, .*, got \w+_callback"):
+    with pytest.raises(
+        CheckError, match=r"apply must be made of JAX operations without callbacks, .*, got \w+_callback"
+    ):
         require_per_example(own(apply=apply), inputs=3)

@@ -130,8 +130,8 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
 @pytest.mark.parametrize(
     ("scheme", "unit_is_client", "error", "says"),
     [
-        (CLIENT_SIDE, True, ValueError, "privacy_unit must be the one that example-level-client-side protects"),
-        (CENTRAL, False, ValueError, "privacy_unit must be the one that client-level-central protects"),
+        (CLIENT_SIDE, True, ValueError, "privacy_unit must be the unit that example-level-client-side protects"),
+        (CENTRAL, False, ValueError, "privacy_unit must be the unit that client-level-central protects"),
         (dataclasses.replace(CENTRAL, clients=13), True, ValueError, "clients must be 12, .* got 13"),
         (dataclasses.replace(CENTRAL, clip_norm=1e-320), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
         (dataclasses.replace(CENTRAL, clip_norm=1e300), True, ValueError, r"clip_norm must be in \[1e-90, 1e\+90\]"),
@@ -143,7 +143,7 @@ def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_
             ValueError,
             "local_steps must be so few that a client needs",
         ),
-        ("central", True, TypeError, "no training is written for str"),
+        ("central", True, TypeError, "a registered trainer, got str"),
     ],
 )
 def test_a_scheme_that_does_not_fit_is_refused(small_task, scheme, unit_is_client, error, says):

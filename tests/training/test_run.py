@@ -183,7 +183,7 @@ def test_a_callback_that_fails_takes_no_round_along(charge_for, small_task, tmp_
     assert files(tmp_path / "shown") == files(tmp_path / "alone")
     assert charge.rounds_released == silent.rounds_released
     assert [one.getMessage() for one in caplog.records] == [
-        f"on_round failed after round {number}; training goes on" for number in (1, 2, 3)
+        f"on_round failed after round {number}; training continues" for number in (1, 2, 3)
     ]
     assert "no dashboard in round 2" in caplog.text
 
@@ -353,7 +353,7 @@ def test_a_run_does_not_go_on_under_another_scheme_of_the_same_price(charge_for,
     charge = charge_for(FEW, "example")
     stopped_after_two(small_task(unit_is_client=False), charge, tmp_path)
     charge.scheme = MANY
-    with pytest.raises(RecordError, match="begun with another scheme, model, training or data"):
+    with pytest.raises(RecordError, match="began with another scheme, model, training or data"):
         train(small_task(unit_is_client=False), charge, tmp_path)
 
 
@@ -367,7 +367,7 @@ def test_a_run_does_not_go_on_with_other_data_or_training(charge_for, small_task
     charge = charge_for(FEW, "example")
     stopped_after_two(small_task(unit_is_client=False), charge, tmp_path)
     for other in ({"change": reorder}, {"nominal_examples": 11}, {"dtype": "float32"}, {"widths": (3, 1)}):
-        with pytest.raises(RecordError, match="begun with another scheme, model, training or data"):
+        with pytest.raises(RecordError, match="began with another scheme, model, training or data"):
             train(small_task(unit_is_client=False, **other), charge, tmp_path)
     train(small_task(unit_is_client=False), charge, tmp_path)
     assert len(charge.rounds_released) == FEW.rounds
@@ -376,7 +376,7 @@ def test_a_run_does_not_go_on_with_other_data_or_training(charge_for, small_task
 def test_more_rounds_than_the_schedule_are_refused(charge_for, small_task, tmp_path):
     charge = charge_for(CENTRAL, "client")
     train(small_task(), charge, tmp_path)
-    with pytest.raises(RecordError, match="released 3 rounds of a schedule of 2"):
+    with pytest.raises(RecordError, match="released 3 rounds, but the schedule has 2"):
         train(small_task(), charge.repriced(dataclasses.replace(CENTRAL, rounds=2)), tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Server optimisers and schedules: against optax, against the slow engine, and over a kill."""
+"""Server optimizers and schedules: against optax, against the slow engine, and over a kill."""
 
 import dataclasses
 
@@ -128,7 +128,7 @@ def test_a_killed_run_ends_with_the_same_bits(small_task, charge_for, tmp_path, 
     assert resumed.records == whole.records
 
 
-def test_a_run_is_not_gone_on_with_under_another_optimiser(small_task, charge_for, tmp_path):
+def test_a_run_is_not_gone_on_with_under_another_optimizer(small_task, charge_for, tmp_path):
     charge = charge_for(SCHEME, "client")
 
     def train(server, on_round=None):

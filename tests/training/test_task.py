@@ -41,7 +41,7 @@ def spoilt(array, value, dtype=None):
         (CLASSES, lambda t: {"test_targets": spoilt(t.test_targets, 255, "uint8")}, "got 255 in row 5"),
         ({}, lambda _: {"training": LocalTraining(1e200)}, r"learning_rate must be in \[0, 1e\+100\], got 1e\+200"),
         ({"dtype": "float32"}, lambda _: {"training": LocalTraining(1e50)}, "learning_rate must be in .* got 1e.50"),
-        (CLASSES, lambda _: {"test_targets": np.full(20, 2)}, "of two classes or more .*, got class 2 in all of 20"),
+        (CLASSES, lambda _: {"test_targets": np.full(20, 2)}, "of at least two classes .*, got class 2 in all of 20"),
         ({}, lambda _: {"model": None}, "model must be a Model, got a NoneType"),
         ({}, lambda _: {"training": {"learning_rate": 1.0}}, "training must be a LocalTraining, got a dict"),
         ({}, lambda _: {"clients": [np.eye(3)]}, "clients must be a Federation, got a list$"),

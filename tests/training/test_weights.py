@@ -76,14 +76,16 @@ def test_at_the_client_level_weights_change_the_model_and_no_price(small_task, s
 
 
 def test_examples_count_only_where_sizes_are_public_and_neighbors_keep_them(small_task, charge_for):
-    with pytest.raises(CheckError, match="example_cap must be absent, or sizes_are_public, where the unit is an exam"):
+    with pytest.raises(
+        CheckError, match="example_cap must be absent, or sizes_are_public true, if the unit is an exam"
+    ):
         small_task(unit_is_client=False, example_cap=4)
     task = small_task(example_cap=4, **EXAMPLES)
     assert task.describe()["client_sizes"] == "public"
     charge = charge_for(RUNS, "example")
     assert charge.request.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     paid = AuthorizedRun(RUNS, charge, Randomness.from_seed(1))
-    with pytest.raises(CheckError, match="example_cap must be absent, or paid for neighbors that keep all rows"):
+    with pytest.raises(CheckError, match="example_cap must be absent unless the charge has the relation zero-out"):
         paid.require_unit(task)
     paid.require_unit(small_task(**EXAMPLES))
     charge.request = dataclasses.replace(charge.request, relation=NeighboringRelation.ZERO_OUT)

@@ -100,7 +100,7 @@ def test_where_clients_add_the_noise_nobody_withdraws_since_the_records_would_te
     task, engine = small_task(unit_is_client=way.unit_is_client), Fixed
     charge, paid = charge_for(way, task.unit), Randomness.from_seed(2)
     for gone in (tuple, lambda: GONE):
-        with pytest.raises(CheckError, match=r"withdrawn must be absent for .*whose public records tell how many"):
+        with pytest.raises(CheckError, match=r"withdrawn must be absent for .*, which publishes the number of replies"):
             run_rounds(AuthorizedRun(way, charge, paid), task, folder=tmp_path / "run", engine=engine, withdrawn=gone)
     assert charge.state == "reserved"
     assert not (tmp_path / "run").exists()

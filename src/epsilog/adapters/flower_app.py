@@ -1,10 +1,10 @@
-"""Run the rounds over Flower's nodes (flwr >= 1.41); ``run_rounds`` samples, adds noise, charges and resumes as ever.
+"""Run the rounds over Flower's nodes (flwr >= 1.41); ``run_rounds`` samples, adds noise, charges and resumes.
 
 On the nodes, in the module that the app names:
 
-    app = build_site_client_app(lambda context: Site(from_task(my_task(context)), ...))
+    app = build_site_client_app(lambda context: Site(make_task_site_engine(my_task(context)), ...))
 
-On the server, inside the main function of a ``ServerApp``, under a charge of its own ledger:
+On the server, inside the main function of a ``ServerApp``, under a charge of the ledger of the server:
 
     authorized = AuthorizedRun(scheme, charge, Randomness.from_os())
     train_over_flower(grid, authorized, task, folder=folder, run=charge.key, reply_seconds=600)
@@ -61,7 +61,7 @@ Key = TypeVar("Key")
 REFUSED = 1  # code of an error reply; the reason stays in the log of the node
 PULL_SECONDS = 0.25
 LOOKUP_SECONDS = 0.5  # between two lookups of the connected nodes
-MAX_ATTEMPTS = 4  # to compute a simulated client in a round, before it counts as a non-responder
+MAX_ATTEMPTS = 4  # per simulated client and round, before it counts as a non-responder
 UNAVAILABLE, CRASHED = (3, 4, 5), 8  # Flower's error codes: of a lost message, reply or node; of a crashed app
 log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class _NodeMonitor:
         return True
 
     def note_refusal(self, names: tuple[str, ...], reply: Message | None) -> None:
-        """Note clients whose node or message is lost, by Flower's error code."""
+        """Note clients with a lost node or message, by Flower's error code."""
         if reply is None or not reply.has_error():
             return
         if reply.error.code in UNAVAILABLE:
@@ -242,7 +242,9 @@ class FlowerSimulationTransport(FlowerTransport):
         waiting = False
         while not (found := sorted({node.node_id for node in self.grid.get_nodes()} - {*lost})):
             if time.monotonic() > until:
-                raise ConnectionError(f"no node of Flower is connected, after {self.reply_seconds:g} seconds")
+                raise ConnectionError(
+                    f"no node of Flower connected within {self.reply_seconds:g} seconds; start a SuperNode"
+                )
             if not waiting:
                 self.notify("no node is connected; waiting for one")
                 waiting = True

@@ -1,23 +1,22 @@
-"""JAX Privacy: our accountant for its plans and trainings, and its Monte Carlo statistics under their own names.
+"""Provide a certified accountant and Monte Carlo statistics for JAX Privacy.
 
-Since June 2026 JAX Privacy describes a training by an event of dp-accounting, and asks for an accountant by a function
-of the neighboring relation, which ``CertifiedAccountant`` is:
+Since June 2026, JAX Privacy describes training by an event of dp-accounting. Its ``accountant_fn`` maps a neighboring
+relation to an accountant, as ``CertifiedAccountant`` does:
 
     from epsilog.adapters.jax_privacy import CertifiedAccountant, bound_epsilon
     config = BandMFConfig(...).calibrate(epsilon=1.0, delta=1e-6, accountant_fn=CertifiedAccountant)
     bound_epsilon(config.make(), delta=1e-6)
 
-Version 2.0.0 asks its accountants for a configuration instead:
+Version 2.0.0 takes a configuration instead:
 
     from epsilog.adapters.jax_privacy import CertifiedAccountantConfig
     accountant = jax_privacy.accounting.DpsgdTrainingAccountant(CertifiedAccountantConfig())
 
-The functions below are a drop-in for ``jax_privacy.experimental.monte_carlo`` (2.0.0 and after). Same meaning, three
-differences: values are exact and on the safe side where the original's optimiser is not, nothing hangs, and samples
-that are NaN or weights that are negative are errors instead of passes. Tighter promises for the same samples are in
-``epsilog.accounting.montecarlo``. They import nothing of JAX.
+The functions below replace those of ``jax_privacy.experimental.monte_carlo`` (2.0.0 and later). Their values are exact
+and never on the unsafe side, no search runs forever, and NaN samples or negative weights are errors.
+``epsilog.accounting.montecarlo`` has tighter bounds for the same samples. None of them imports JAX.
 
-``read_training_loop`` reads a training loop off its batch selection before it runs, for ``epsilog.plan.preflight``:
+``read_training_loop`` reads a training loop from its batch selection before it runs, for ``epsilog.plan.preflight``:
 
     loop = read_training_loop(selection, examples=60_000, noise_multiplier=1.1, params=dp_params)
     found = preflight(loop, delta=1e-6)
@@ -43,13 +42,13 @@ if TYPE_CHECKING:
 
 
 def bound_epsilon(plan: Any, *, delta: float, relation: TheirRelation | None = None, gap: float = 0.002) -> Interval:
-    """Bounds epsilon of a plan or an event from both sides.
+    """Bound epsilon of a plan or an event from both sides.
 
     Args:
-        plan: a ``DPExecutionPlan``, or an event of dp-accounting such as ``jax_privacy.accounting.dpsgd_event`` makes.
+        plan: a ``DPExecutionPlan``, or an event of dp-accounting, such as from ``jax_privacy.accounting.dpsgd_event``.
         delta: failure probability, in [0, 1].
-        relation: dp-accounting's; blank for the plan's own, of an event for add-or-remove-one.
-        gap: the relative width of the interval to aim for.
+        relation: a relation of dp-accounting; None for that of the plan, or for add-or-remove-one with an event.
+        gap: target relative width of the interval.
 
     Raises:
         UnsupportedMechanismError: the event, or one inside it, has no certified bound.
@@ -69,7 +68,7 @@ def bound_epsilon(plan: Any, *, delta: float, relation: TheirRelation | None = N
 
 
 def get_overall_delta(num_samples: int, base_delta: float) -> float:
-    """Bounds the delta of estimate-verify-release; see ``montecarlo.overall_delta``.
+    """Bound the delta of estimate-verify-release; see ``montecarlo.overall_delta``.
 
     >>> get_overall_delta(10_745_967, 5e-6) <= 1e-5
     True
@@ -78,7 +77,7 @@ def get_overall_delta(num_samples: int, base_delta: float) -> float:
 
 
 def get_base_delta(num_samples: int, target_delta: float) -> float:
-    """Finds the largest threshold that meets a target; see ``montecarlo.base_delta``.
+    """Return the largest threshold that meets a target; see ``montecarlo.base_delta``.
 
     >>> round(get_base_delta(1000, 0.1), 4)
     0.067
@@ -87,7 +86,7 @@ def get_base_delta(num_samples: int, target_delta: float) -> float:
 
 
 def minimum_samples_to_calibrate(base_delta: float, target_delta: float) -> int:
-    """Finds the least number of samples; see ``montecarlo.minimum_samples``.
+    """Return the least number of samples; see ``montecarlo.minimum_samples``.
 
     >>> minimum_samples_to_calibrate(5e-6, 1e-5)
     10745967
@@ -101,13 +100,13 @@ def delta_from_epsilon_and_samples(
     counts: ArrayLike | None = None,
     other_event: ProfilePayoff | None = None,
 ) -> float:
-    """Estimates delta from privacy losses; see ``montecarlo.delta_from_samples``.
+    """Estimate delta from privacy losses; see ``montecarlo.delta_from_samples``.
 
     Args:
         epsilon: in nats, at least 0.
         samples: privacy losses, shape (n,).
-        counts: how often each was seen, shape (n,).
-        other_event: the certified profile of what is composed with it, as a ``ProfilePayoff`` at this epsilon.
+        counts: number of occurrences of each, shape (n,).
+        other_event: certified profile of the mechanism composed with it, a ``ProfilePayoff`` at this epsilon.
 
     >>> delta_from_epsilon_and_samples(0.0, [float("inf"), -3.0])
     0.5
@@ -134,20 +133,20 @@ def perform_calibration_from_samples(
     negative_counts: Sequence[ArrayLike] | None = None,
     other_event: ProfilePayoff | None = None,
 ) -> tuple[bool, int | float]:
-    """Verifies candidates in order and names the last one before the first failure.
+    """Verify candidates in order and return the last one before the first failure.
 
     Args:
-        epsilon: of the promise, in nats.
-        delta: of the promise, in (0, 1].
-        positive_samples: per candidate, from the most private to the least, its losses in the remove direction.
-        positive_counts: per candidate, whole numbers: how often each loss was seen.
-        negative_samples: the same for the add direction; a candidate passes only in both.
-        negative_counts: the same for the add direction.
-        other_event: what is composed with each candidate; see ``delta_from_epsilon_and_samples``.
+        epsilon: epsilon of the target, in nats.
+        delta: delta of the target, in (0, 1].
+        positive_samples: losses of each candidate, from the most to the least private, in the remove direction.
+        positive_counts: numbers of occurrences of these losses, as integers.
+        negative_samples: losses in the add direction; a candidate must pass in both directions.
+        negative_counts: their numbers of occurrences.
+        other_event: the mechanism composed with each candidate; see ``delta_from_epsilon_and_samples``.
 
     Returns:
-        ``(True, index)``, or ``(False, base_delta)`` if the first candidate fails: then release something that is
-        (epsilon, base_delta)-DP for certain. Overall either is (epsilon, delta)-DP.
+        ``(True, index)``, or ``(False, base_delta)`` if the first candidate fails: then release a mechanism that is
+        certainly (epsilon, base_delta)-DP. In both cases the whole procedure is (epsilon, delta)-DP.
 
     >>> perform_calibration_from_samples(1.0, 0.1, positive_samples=[[0.0] * 1000, [9.0] * 1000])
     (True, 0)
@@ -179,29 +178,29 @@ def perform_calibration_from_samples(
 
 @cache
 def _config() -> type[Any]:
-    """A ``DpAccountantConfig`` that makes our accountant: JAX Privacy 2.0.0 asks it for a new one each time."""
+    """Return a ``DpAccountantConfig`` that creates certified accountants, for JAX Privacy 2.0.0."""
     try:
         from jax_privacy.accounting import DpAccountantConfig
     except ImportError as error:
         raise ImportError(
-            "this JAX Privacy has no DpAccountantConfig, which 2.0.0 has: give CertifiedAccountant where it takes an "
-            "accountant_fn, or ask price(plan, delta=...)"
+            "this version of JAX Privacy has no DpAccountantConfig, unlike 2.0.0; pass CertifiedAccountant as its "
+            "accountant_fn, or call bound_epsilon(plan, delta=...)"
         ) from error
 
     from epsilog.adapters.dp_accounting import CertifiedAccountant
 
     class CertifiedAccountantConfig(DpAccountantConfig):  # type: ignore[misc]  # untyped base
-        """Certified upper bounds wherever JAX Privacy asks for epsilon: its accountants, and its calibrations."""
+        """A configuration of certified accountants for JAX Privacy, including its calibrations."""
 
         def create_accountant(self) -> Any:
-            """A new accountant, for adding or removing one example."""
+            """Return a new accountant under add-or-remove-one."""
             return CertifiedAccountant()
 
     return CertifiedAccountantConfig
 
 
 def __getattr__(name: str) -> Any:
-    """Makes the classes when they are first asked for, so that this module needs neither JAX nor dp-accounting."""
+    """Create the classes on first use, so that this module imports neither JAX nor dp-accounting."""
     if name == "CertifiedAccountantConfig":
         return _config()
     if name == "CertifiedAccountant":
@@ -212,7 +211,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
-    """How many draws a list stands for."""
+    """Return the number of draws of a list."""
     if counts is None:
         return int(np.asarray(losses).size)
     values = arrays.doubles("counts", counts)

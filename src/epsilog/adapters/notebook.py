@@ -51,9 +51,9 @@ class FederatedSliders(anywidget.AnyWidget):
         try:
             plan = self.plan
         except (ValueError, EpsilogError) as error:
-            shown: dict[str, Any] = {"trouble": str(error)}
+            outcome: dict[str, Any] = {"trouble": str(error)}
         else:
             numbers = {"lower": plan.epsilon.lower, "upper": plan.epsilon.upper, "formula": plan.formula.total}
-            shown = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
-            shown["verdict"] = str(plan.verdict)
-        self.set_trait("certified", {"asked": asked} | shown)
+            outcome = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
+            outcome["verdict"] = str(plan.verdict)
+        self.set_trait("certified", {"asked": asked} | outcome)

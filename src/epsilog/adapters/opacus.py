@@ -43,7 +43,7 @@ LOUD = 1e6  # factor by which the other synthetic rows are larger
 
 History = list[tuple[float, float, int]]
 Run = Callable[[NDArray[np.float64], LocalDPSGD, LocalTraining], NDArray[np.float64]]
-"""(model, runs, training) -> the model update: the ``run_dp_sgd`` of ``training.site.from_functions``."""
+"""(model, runs, training) -> model update: the ``noisy_run`` of ``training.site.make_function_site_engine``."""
 
 
 def from_history(history: Iterable[tuple[float, float, int]]) -> Release:
@@ -87,7 +87,7 @@ def register() -> None:
 def run_dp_sgd(
     module: Any, loss: Callable[[Any, Any], Any], features: Any, targets: Any, *, ids: int | None = None
 ) -> Run:
-    """Return DP-SGD on the rows of a site, for ``training.site.from_functions``; Opacus computes the gradients.
+    """Return DP-SGD on the rows of a site, for ``make_function_site_engine``; Opacus computes the gradients.
 
     It supports the layers that Opacus supports, recurrent ones included. Sampling, clipping and noise are ours: random
     bits from the operating system, norms and sums in doubles. The module is copied and tried on synthetic rows. An
@@ -242,7 +242,7 @@ def _require_no_questions(module: Any, loss: Callable[[Any, Any], Any], features
             torch.allclose, torch.is_nonzero, torch.nonzero)  # fmt: skip
 
     class Row(torch.Tensor):  # type: ignore[misc]
-        """A tensor whose class carries over to everything computed from it."""
+        """A tensor with a class that carries over to everything computed from it."""
 
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -57,10 +57,10 @@ def read_training_loop(
             multiplier and clip norm. Functions that a scheduler calls must return the same values in the run.
 
     Raises:
-        CheckError: the optimizer is not Opacus' own, or a method was replaced; the clip norm adapts (its counts are
-            released) or is not the one that scales the noise; ``schedulers`` lacks a scheduler of this optimizer, or a
-            scheduler depends on anything else; the sampler is unknown, or has another number of workers than the
-            optimizer; no accountant counts the steps.
+        CheckError: the optimizer is not one of Opacus, or a method was replaced. The clip norm adapts (its counts are
+            released), or it is not the norm that scales the noise. ``schedulers`` lacks a scheduler of this optimizer,
+            or a scheduler depends on anything else. The sampler is unknown, or its number of workers differs from that
+            of the optimizer. No accountant counts the steps.
     """
     kind = _require_opacus_optimizer(optimizer)
     examples = _count_examples(loader)
@@ -106,7 +106,7 @@ def _read_noise(optimizer: Any) -> float:
 
 
 def require_scaled_noise(optimizer: Any) -> None:
-    """Refuse an Opacus optimizer whose clip norm adapts or is not the norm that scales the noise.
+    """Refuse an Opacus optimizer with a clip norm that adapts or is not the norm that scales the noise.
 
     With an adaptive norm, Opacus 1.6 accounts for counts of a batch as if one example changed them by 1/2 instead of 1.
     It also divides them by the batch size, which is private.
@@ -126,12 +126,14 @@ def require_scaled_noise(optimizer: Any) -> None:
     if kind not in _GHOST:
         return
     if hasattr(optimizer, "_adjusted_noise_multiplier"):
-        raise CheckError("optimizer", "one with a fixed clip norm", "one whose loss adapts it", verb="be")
+        raise CheckError("optimizer", "one with a fixed clip norm", "one with a loss that adapts it", verb="be")
     losses = list(
         _find_live_objects("opacus.utils.fast_gradient_clipping_utils", ("DPLossFastGradientClipping",), optimizer)
     )
     if not losses:
-        raise CheckError("optimizer", "one whose loss (criterion) is held, since it clips", "no such loss", verb="be")
+        raise CheckError(
+            "optimizer", "one with a loss (criterion) that is held, since it clips", "no such loss", verb="be"
+        )
     for loss in losses:
         if hasattr(loss, "target_unclipped_quantile"):
             raise CheckError("optimizer", "one with a fixed clip norm", type(loss).__name__)
@@ -203,7 +205,7 @@ def _step_scheduler(scheduler: Any) -> None:
     try:
         scheduler.step()
     except Exception as error:
-        bound = "schedulers whose values follow from steps, noise and clip norm alone"
+        bound = "schedulers with values that depend on steps, noise and clip norm alone"
         raise CheckError("schedulers", bound, f"{type(scheduler).__name__}: {error}", verb="list") from error
 
 
@@ -249,7 +251,7 @@ def _read_sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
         case "WeightedRandomSampler":
             kind, rows = "weighted", len(inner.weights)
         case name:
-            raise CheckError("loader", "one whose sampler is known", name, verb="have")
+            raise CheckError("loader", "one with a known sampler", name, verb="have")
     _check_rows(rows, examples)
     complete = check.boolean()(drop_last=getattr(inner, "drop_last", False))
     mean = float(min(check.integer(1)(batch_size=size), examples))
@@ -259,5 +261,5 @@ def _read_sampler(loader: Any, examples: int) -> tuple[str, float, int, bool]:
 def _check_rows(rows: Any, examples: int) -> None:
     """Refuse a sampler of other rows than the data set's: with more rows, one may be in a batch twice."""
     if check.integer(0)(rows=rows) != examples:
-        bound = f"one whose sampler goes through all {examples} examples, each once"
+        bound = f"one with a sampler of all {examples} examples, each once"
         raise CheckError("loader", bound, f"{rows}")

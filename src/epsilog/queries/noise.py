@@ -2,7 +2,7 @@
 
 The sensitivity of a mechanism is the largest change by adding or removing one unit; under replace-one, accountants
 double it. If the contributions of a unit have one sign, replacing it changes a sum by less than twice that. So half of
-that change is stated here. The proofs are in docs/how-to/answer-questions.md.
+that change is stated here. The proofs are in docs/how-to/answer-queries.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a federated run protects people: one frozen description that drives plan, sampler, noise and verifier alike.
+"""Training schemes: one frozen description of the protection for plan, sampler, noise and verifier.
 
-The server may add the noise, or the clients. A certificate never says just "local": it names the scheme, and every
-scheme says who sees what. A scheme is one file here and one in ``training.schemes`` that computes its rounds; both
-folders are read whole, so a new file is known by its kind everywhere.
+The server or the clients may add the noise. A certificate never says just "local": it names the scheme, and each scheme
+states what each party sees. A scheme is a file here, and a file in ``training.schemes`` that computes its rounds. All
+files of both folders are imported, so a new scheme is known by its kind everywhere.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What every scheme says of itself: what it costs, whom it protects against whom, and what can be checked of it."""
+"""The interface of a scheme: its cost, its guarantee against each party, and what a verifier can check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epsilog.terms import CheckError, NeighboringRelation, RoundRecord, check, c
 
 
 class ProtectionLevel(Enum):
-    """Which number holds against a party."""
+    """The guarantee against a party."""
 
     NOTHING = "no guarantee"
     CLAIM = "the claim"
@@ -27,9 +27,9 @@ class Party:
     """A party that sees part of a run.
 
     Attributes:
-        name: who it is.
+        name: the name of the party.
         sees: what it sees, as a phrase.
-        holds: which number holds against it.
+        holds: the guarantee against it.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class RawUpdate:
-    """A client's whole update, which the server clips.
+    """The raw update of a client, which the server clips.
 
     Attributes:
         clip_norm: C, the bound on its L2 norm.
@@ -50,11 +50,11 @@ class RawUpdate:
 
 @dataclass(frozen=True, slots=True)
 class NoisyUpdate:
-    """A client's whole update, clipped and made noisy by the client.
+    """The update of a client with clipping and noise by the client.
 
     Attributes:
         clip_norm: C, the bound on its L2 norm before the noise.
-        noise_stddev: of the client's own noise.
+        noise_stddev: standard deviation of the noise.
     """
 
     clip_norm: float
@@ -63,13 +63,13 @@ class NoisyUpdate:
 
 @dataclass(frozen=True, slots=True)
 class LocalDPSGD:
-    """A client's model difference after DP-SGD on its own examples.
+    """The model difference of a client after DP-SGD on its own examples.
 
     Attributes:
-        steps: noisy steps.
-        batch_probability: p, with which each example joins each step on its own.
-        clip_norm: C, the bound on each example's gradient.
-        noise_stddev: of the noise on each step's sum of clipped gradients.
+        steps: number of noisy steps.
+        batch_probability: p, with which each example joins each step independently.
+        clip_norm: C, the bound on the L2 norm of each example's gradient.
+        noise_stddev: standard deviation of the noise on the sum of clipped gradients of a step.
     """
 
     steps: int
@@ -79,11 +79,11 @@ class LocalDPSGD:
 
 
 Upload = RawUpdate | NoisyUpdate | LocalDPSGD
-"""What leaves a client in a round."""
+"""What a client uploads in a round."""
 
 
 def remove_protection(upload: Upload) -> Upload:
-    """Return the same upload without clip and noise, for a baseline without privacy.
+    """Return the upload without clipping and noise, for a baseline without privacy.
 
     >>> remove_protection(NoisyUpdate(1.0, 2.0))
     NoisyUpdate(clip_norm=inf, noise_stddev=0.0)
@@ -94,18 +94,16 @@ def remove_protection(upload: Upload) -> Upload:
 
 
 class Scheme:
-    """How noise, clipping and sampling are arranged over a federated run. Abstract; every subclass is final.
-
-    Every scheme has the fields and methods below, and says in words what the class variables ask for.
+    """The noise, clipping and sampling of a federated run. Abstract; every subclass is final.
 
     Attributes:
         kind: its name in files and commands.
-        summary: where the noise is, in one sentence.
-        unit_is_client: whether it protects a whole client, or one example of a client.
-        local_settings: the training settings that clients go by under it; the others do not apply.
-        adaptive_clip: whether the clip norm follows from noisy answers of the same clients.
-        replies_are_public: whether the public records state how many replied, because each reply adds separate noise.
-        uploads_are_visible: whether the server may see single uploads, or its guarantee ends there.
+        summary: where the noise is added, in one sentence.
+        unit_is_client: whether it protects a whole client; else it protects one example of a client.
+        local_settings: the settings of local training that apply under it.
+        adaptive_clip: whether the clip norm is computed from noisy counts of the same clients.
+        replies_are_public: whether the public records show the number of replies, because each reply adds noise.
+        uploads_are_visible: whether the guarantee holds if the server sees single uploads.
     """
 
     __slots__ = ()
@@ -138,87 +136,87 @@ class Scheme:
 
     @property
     def noise_stddev(self) -> float:
-        """Standard deviation of the noise on the first noisy sum, in the sum's own unit."""
+        """Standard deviation of the noise on the first noisy sum, in the unit of the sum."""
         return self.noise_multiplier * self.clip_norm
 
     @property
     def upload(self) -> Upload:
-        """What leaves each client of a cohort."""
+        """The upload of each client of a cohort."""
         return RawUpdate(self.clip_norm)
 
     @property
     def count_noise(self) -> tuple[float, float] | None:
-        """Standard deviation of the noise on a released count, and what it is divided by; None where none is."""
+        """Standard deviation of the noise on a released count, and the divisor of the count; None without a count."""
         return None
 
     @property
     def accounted_multiplier(self) -> float:
-        """Noise over what one unit moves by taking part in a noisy sum: in all that it moves, not in the sum alone."""
+        """Noise divided by the sensitivity of all that one noisy sum releases, not of the sum alone."""
         return self.noise_multiplier
 
     def clip_norms(self, records: Sequence[RoundRecord]) -> tuple[float, ...]:
-        """What each recorded round had to clip to, by the plan and by what the rounds before it released."""
+        """Return the required clip norm of each recorded round, from the plan and from releases of earlier rounds."""
         return (self.clip_norm,) * len(records)
 
     @property
     def cohorts(self) -> Cohorts:
-        """How a round's clients are picked."""
-        raise TypeError(f"{type(self).__name__} does not say how a round's clients are picked")
+        """The sampler of the cohorts."""
+        raise TypeError(f"{type(self).__name__} must define cohorts")
 
     def step(self, share: float = 1.0) -> Release:
-        """One noisy sum, as accounted, if its noise had ``share`` of the planned standard deviation."""
-        raise TypeError(f"{type(self).__name__} does not say what one step is, asked at {share}")
+        """Return the release of one noisy sum if its noise had ``share`` of the planned standard deviation."""
+        raise TypeError(f"{type(self).__name__} must define step, called with share {share}")
 
     def noisy_sums(self, rounds: int) -> int:
-        """How many noisy sums one unit may be part of in the first ``rounds`` rounds, at most."""
-        raise TypeError(f"{type(self).__name__} does not count its noisy sums, asked for {rounds} rounds")
+        """Return the largest number of noisy sums that depend on one unit in the first ``rounds`` rounds."""
+        raise TypeError(f"{type(self).__name__} must define noisy_sums, called with {rounds} rounds")
 
     def after(self, rounds: int) -> Release:
-        """What the first ``rounds`` rounds release about one unit, at most."""
+        """Return the release of the first ``rounds`` rounds about one unit."""
         return Repeated(self.step(), self.noisy_sums(rounds))
 
     def release(self) -> Release:
-        """The whole schedule as one release, as charged."""
+        """Return the whole schedule as one release, as charged."""
         return self.after(self.rounds)
 
     def with_attempts(self, further: int) -> Release:
-        """The whole schedule, if as many ``further`` rounds had been released besides."""
+        """Return the release of the whole schedule and of ``further`` more rounds."""
         further = check.integer(0)(further=further)
         return Repeated(self.step(), self.noisy_sums(self.rounds) + further * self.noisy_sums(1))
 
     @property
     def closed_form(self) -> tuple[float, int]:
-        """What the popular closed form takes for its sampling rate and number of rounds."""
+        """Sampling rate and number of rounds for the common closed form."""
         step = self.step()
         return getattr(step, "sampling_probability", 1.0), self.noisy_sums(self.rounds)
 
     def unamplified_release(self) -> Release:
-        """The same schedule for an adversary who knows who took part in which sum."""
+        """Return the release to an adversary who knows the participants of each sum."""
         return Repeated(Gaussian(self.accounted_multiplier), self.noisy_sums(self.rounds))
 
     def in_every_round(self) -> Release:
-        """Return the same schedule if every unit may have joined every round: no sample and no cap is trusted."""
+        """Return the release if every unit may have joined every round: neither sampling nor cap is trusted."""
         return self.unamplified_release()
 
     def gives_up(self, replies: int) -> bool:  # noqa: ARG002 - most schemes never do
-        """Whether a round with so few replies is given up before anything is seen."""
+        """Return whether a round with this number of replies is aborted before the server sees anything."""
         return False
 
     def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:  # noqa: ARG002 - most schemes have no answer
-        """Return a what-if release for rounds with these cohort sizes; None if sizes do not affect the cost."""
+        """Return a hypothetical release for rounds with these cohort sizes; None if sizes do not affect the cost."""
         return None
 
 
 SCHEMES: dict[str, type[Scheme]] = {}
-"""Every scheme by its kind."""
+"""All schemes by kind."""
 
 S = TypeVar("S", bound=type[Scheme])
 
 
 def register_scheme(kind: S) -> S:
-    """Decorates a scheme: from then on, programme files and stored terms know it by its kind."""
+    """Register a scheme, so that run configs and stored terms know it by its kind."""
     check.text()(summary=kind.summary)
     if kind.kind in SCHEMES:
-        raise CheckError("kind", "one that is not taken", repr(kind.kind))
+        raise CheckError("kind", "one that no other scheme has", repr(kind.kind))
     SCHEMES[kind.kind] = fields.document_fields(codec.register_term(kind.kind)(kind))
     return kind

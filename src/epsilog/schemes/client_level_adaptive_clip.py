@@ -1,4 +1,4 @@
-"""Central noise at the client level, with a clip norm that follows the clients."""
+"""Central noise at the client level with an adaptive clip norm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epsilog.schemes.sampled import SampledScheme
 from epsilog.terms import RoundRecord, check, parameters
 from epsilog.terms.fields import Field
 
-ROUNDED = 1.0 - 2.0**-50  # a quotient of a root of a sum of two quotients, rounded down
+ROUNDED = 1.0 - 2.0**-50  # rounds down a quotient of a root of a sum of two quotients
 
 
 @register_scheme
@@ -21,42 +21,43 @@ class ClientLevelAdaptiveClip(SampledScheme):
     """The server clips and sums updates, counts those within the clip norm, and adds noise to both.
 
     Source: Andrew, Thakkar, McMahan & Ramaswamy 2021 (arXiv:1905.03871), Algorithm 1 and Theorem 1. Sum and count are
-    one Gaussian vector. One client moves the sum by at most C and the count by at most 1. A client with nothing to send
-    counts as within C, and may have been above it; the paper's 1/2 assumes that an absent client is not counted. With
+    one Gaussian vector. One client moves the sum by at most C and the count by at most 1. A client without data counts
+    as within C, and its neighbor may be above C; the paper's 1/2 assumes that an absent client is not counted. With
     noise z C on the sum and s on the count, the noise multiplier of both is (z^-2 + s^-2)^(-1/2). The next clip norm is
-    C exp(-eta (b - gamma)), b the noisy share within C: post-processing. It stays within a factor 1e6 of the first.
+    C exp(-eta (b - gamma)) for the noisy fraction b within C: post-processing. It stays within a factor of 1e6 of the
+    first.
     """
 
     clip_norm: Annotated[float, Field("the L2 norm to which updates are clipped in the first round", "C", gt=0)]
-    target_quantile: Annotated[float, Field("the share of updates that the clip is to leave alone", "γ", gt=0, lt=1)]
-    clip_learning_rate: Annotated[float, Field("how fast the clip norm follows, in its logarithm", "η", gt=0)]
+    target_quantile: Annotated[float, Field("target fraction of updates that need no clipping", "γ", gt=0, lt=1)]
+    clip_learning_rate: Annotated[float, Field("learning rate of the logarithm of the clip norm", "η", gt=0)]
     quantile_noise: Annotated[
-        float, Field("noise standard deviation on the count of updates that were left alone", "s", gt=0)
+        float, Field("noise standard deviation on the count of updates that need no clipping", "s", gt=0)
     ]
     noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
 
     kind: ClassVar[str] = "client-level-adaptive-clip"
     summary: ClassVar[str] = (
-        "The server clips each client's update to a norm that it learns with noise, and adds noise."
+        "The server clips each client's update to a norm that it learns from noisy counts, and adds noise."
     )
     adaptive_clip: ClassVar[bool] = True
-    reach: ClassVar[float] = 1e6  # how far a clip norm may move from the first one, either way
+    reach: ClassVar[float] = 1e6  # largest factor between a clip norm and the first one
     published: ClassVar[str] = "global model and clip norm"
 
     @property
     def count_noise(self) -> tuple[float, float]:
-        """As stated, over the public expected cohort."""
+        """The noise on the count, and the public expected cohort."""
         return self.quantile_noise, self.expected_cohort
 
     @property
     def accounted_multiplier(self) -> float:
-        """Of the sum and the count together, rounded down."""
+        """The multiplier of sum and count together, rounded down."""
         if not self.noise_multiplier:
             return 0.0
         return ROUNDED / math.hypot(1 / self.noise_multiplier, 1 / self.quantile_noise)
 
     def next_clip_norm(self, clip_norm: float, unclipped: float) -> float:
-        """The clip norm after a round with ``clip_norm`` that released ``unclipped``, the noisy share within it."""
+        """Return the clip norm after a round with ``clip_norm`` that released the noisy fraction ``unclipped``."""
         clip_norm = check.positive()(clip_norm=clip_norm)
         unclipped = check.finite()(unclipped=unclipped)
         exponent = -self.clip_learning_rate * (unclipped - self.target_quantile)
@@ -64,7 +65,7 @@ class ClientLevelAdaptiveClip(SampledScheme):
         return max(self.clip_norm / self.reach, min(moved, self.clip_norm * self.reach))
 
     def clip_norms(self, records: Sequence[RoundRecord]) -> tuple[float, ...]:
-        """Each follows from what the round before declared and released; nan where it released no share."""
+        """Return the clip norm that follows from each round before; nan if that round released no fraction."""
         followed = (
             math.nan if one.unclipped is None else self.next_clip_norm(one.clip_norm, one.unclipped) for one in records
         )

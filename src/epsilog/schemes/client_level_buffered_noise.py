@@ -1,4 +1,4 @@
-"""Central noise at the client level that is correlated over all rounds, at the memory of a few."""
+"""Central noise at the client level that is correlated over all rounds, with a few vectors of state."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from epsilog.schemes.round_robin import RoundRobinScheme
 from epsilog.terms import parameters
 from epsilog.terms.fields import Field
 
-MOST_ROUNDS = 1_000_000  # accounting writes the whole column out
+MOST_ROUNDS = 1_000_000  # accounting computes the whole column
 
 
 @register_scheme
 @dataclass(frozen=True, slots=True)
 class ClientLevelBufferedNoise(RoundRobinScheme):
-    """Clients take part in turn, and noise is taken back out of a few buffers, each a fading sum of earlier noise.
+    """Clients take part in turn, and a few buffers, each a decaying sum of earlier noise, cancel part of the noise.
 
     The strategy matrix C (see ``round_robin``) is a buffered linear Toeplitz matrix (Dvijotham et al. 2024,
-    arXiv:2404.16706): its diagonals are 1, then sum_i w_i d_i^(t-1), for decays d and weights w. It has no end, as a
-    band has, and training remembers one vector for each decay, however many rounds there are.
+    arXiv:2404.16706): its diagonals are 1, then sum_i w_i d_i^(t-1), for decays d and weights w. It has no finite
+    band, and the state is one vector for each decay, for any number of rounds.
 
-    The columns of a client's rounds overlap. No entry is negative, so a client moves C G furthest if all its
-    contributions point one way, it misses no turn, and its turn comes first (docs: training). The norm is that of the
-    column added to itself every ``cycle_length`` rounds, rounded up (McMahan et al. 2024, arXiv:2408.08868).
+    The columns of a client's rounds overlap. No entry is negative, so the sensitivity of C G is largest if all
+    contributions of a client point one way, it misses no turn, and its turn comes first (docs: training). The norm is
+    that of the column added to itself every ``cycle_length`` rounds, rounded up (McMahan et al. 2024,
+    arXiv:2408.08868).
     """
 
     clients: Annotated[int, parameters.CLIENTS]
@@ -34,14 +35,14 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
     rounds: Annotated[int, Field("training rounds", "T", ge=1, le=MOST_ROUNDS)]
     decays: Annotated[
         tuple[float, ...],
-        Field("what each buffer keeps of itself from a round to the next", "θ", gt=0, lt=1),
+        Field("decay factor of each buffer per round", "θ", gt=0, lt=1),
     ]
-    weights: Annotated[tuple[float, ...], Field("how much of each buffer is taken back in a round", "ω", gt=0)]
+    weights: Annotated[tuple[float, ...], Field("weight of each buffer in the noise that a round cancels", "ω", gt=0)]
     clip_norm: Annotated[float, parameters.UPDATE_CLIP]
     noise_multiplier: Annotated[float, parameters.CORRELATED_NOISE]
 
     kind: ClassVar[str] = "client-level-buffered-noise"
-    summary: ClassVar[str] = "The server sums clipped updates, and adds noise that fades out of later rounds again."
+    summary: ClassVar[str] = "The server sums clipped updates and adds noise that later rounds gradually cancel."
 
     def __post_init__(self) -> None:
         RoundRobinScheme.__post_init__(self)
@@ -54,12 +55,12 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The first column of C, of all rounds."""
+        """The first column of C, for all rounds."""
         return self.strategy.column(self.rounds)
 
     @property
     def accounted_multiplier(self) -> float:
-        """Over what each turn of the run moves, in root mean square over turns, rounded down."""
+        """Noise divided by the root mean square sensitivity of the turns, rounded down."""
         return self._per_turn(self.rounds)
 
     def _per_turn(self, rounds: int) -> float:
@@ -78,6 +79,6 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
         return Composed([self.release(), Repeated(again, further)])
 
     def in_every_round(self) -> Release:
-        """A client that is in every round moves a row of C G by at most the sum of the column."""
+        """Return the release if a client is in every round: it moves a row of C G by at most the sum of the column."""
         _, row = self.strategy.turns(self.rounds, 1)
         return Repeated(Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row), self.rounds)

@@ -16,10 +16,10 @@ from epsilog.terms import check, parameters
 @register_scheme
 @dataclass(frozen=True, slots=True)
 class ClientLevelCentral(SampledScheme):
-    """The server clips each client's whole update, sums, and adds noise to the sum.
+    """The server clips each client's update, sums, and adds noise to the sum.
 
-    Source: McMahan et al. 2018 (arXiv:1710.06963), with a public normalizer: the clients that are expected in a round.
-    An absent or silent client is a zero update.
+    Source: McMahan et al. 2018 (arXiv:1710.06963), with a public divisor: the expected number of clients in a round. An
+    absent or silent client is a zero update.
     """
 
     noise_multiplier: Annotated[float, parameters.NOISE_MULTIPLIER]
@@ -28,7 +28,7 @@ class ClientLevelCentral(SampledScheme):
     summary: ClassVar[str] = "The server clips each client's update, sums, and adds noise to the sum."
 
     def at_cohort_sizes(self, sizes: Sequence[int]) -> Release | None:
-        """Return rounds that are Poisson-sampled at their own share of the clients; empty rounds release nothing."""
+        """Return Poisson-sampled rounds, each at its own fraction of the clients; empty rounds release nothing."""
         if self.sampling != "poisson":
             return None
         times = Counter(min(size, self.clients) for size in check.sequence_of(check.integer(0))(sizes=sizes))

@@ -21,7 +21,7 @@ WAYS = {name: SAMPLINGS[name] for name in ("cyclic", BINS)}
 @register_scheme
 @dataclass(frozen=True, slots=True)
 class ClientLevelCorrelatedNoise(RoundRobinScheme):
-    """Clients take part in turn, and part of each round's noise is taken back in the rounds after it.
+    """Clients take part in turn, and later rounds cancel part of the noise of each round.
 
     The strategy matrix C (see ``round_robin``) is the banded square root of the matrix of prefix sums (Kalinin &
     Lampert 2024, arXiv:2405.13763): its diagonals are 1, 1/2, 3/8, ..., cut off after ``bands``.
@@ -29,10 +29,10 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
     A client takes part at most ceil(T / cycle_length) times. With no more bands than a cycle has rounds, the columns of
     its rounds share no row: together they have the norm of one column times the root of their number.
 
-    With balls in bins, each client draws its round in a cycle of b rounds. The p bands divide the b rounds. A client
-    draws its round modulo p once for the run, and one of the b / p rounds with that residue anew for every cycle.
-    Columns of all rounds with one residue share no row. Given the residue, a cycle is one release of balls in b / p
-    bins, and cycles compose (docs: training).
+    With balls in bins, each client draws its round in a cycle of b rounds, of which the p bands are a divisor. A client
+    draws its round modulo p once for the run, and one of the b / p rounds with that residue for each cycle. Columns
+    of all rounds with one residue share no row. Given the residue, a cycle is one release of balls in b / p bins, and
+    cycles compose (docs: training).
     """
 
     clients: Annotated[int, parameters.CLIENTS]
@@ -43,12 +43,12 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
     ]
     clip_norm: Annotated[float, parameters.UPDATE_CLIP]
     noise_multiplier: Annotated[float, parameters.CORRELATED_NOISE]
-    sampling: Annotated[str, Field("how a round's clients are picked", choices=WAYS, default="cyclic")] = field(
+    sampling: Annotated[str, Field("how the clients of a round are sampled", choices=WAYS, default="cyclic")] = field(
         default="cyclic", kw_only=True
     )
 
     kind: ClassVar[str] = "client-level-correlated-noise"
-    summary: ClassVar[str] = "The server sums clipped updates, and adds noise that later rounds partly take back."
+    summary: ClassVar[str] = "The server sums clipped updates and adds noise that later rounds partly cancel."
 
     def __post_init__(self) -> None:
         RoundRobinScheme.__post_init__(self)
@@ -57,7 +57,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
 
     @property
     def cohorts(self) -> Cohorts:
-        """As ``sampling`` says."""
+        """The sampler that ``sampling`` names."""
         if self.sampling == BINS:
             return BallsInBinsSampler(self.clients, self.cycle_length, self.bands)
         return RoundRobinSampler(self.clients, self.cycle_length)
@@ -74,7 +74,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The first column of C: (2k choose k) / 4^k."""
+        """The first column of C: (2k choose k) / 4^k for k = 0, 1, ..."""
         found = [1.0]
         for k in range(1, self.bands):
             found.append(found[-1] * (2 * k - 1) / (2 * k))
@@ -82,12 +82,12 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
 
     @property
     def accounted_multiplier(self) -> float:
-        """Over the norm of one column, rounded down."""
+        """Noise divided by the norm of one column, rounded down."""
         return self._rounded * self.noise_multiplier / math.hypot(*self.coefficients)
 
     @property
     def _rounded(self) -> float:
-        """Rounds down what the coefficients are behind: each is off by two roundings for each one before it."""
+        """A factor that rounds down after the rounding errors of coefficients: two for each one before."""
         return 1.0 - (self.bands + 8) * 2.0**-51
 
     @property
@@ -103,7 +103,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
         return RoundRobinScheme.step(self, share)
 
     def with_attempts(self, further: int) -> Release:
-        """An attempt composed with bins costs at most a plain Gaussian: see ``sampled``."""
+        """Return the release with further rounds; with bins, each costs at most a plain Gaussian (see ``sampled``)."""
         if self.sampling != BINS:
             return RoundRobinScheme.with_attempts(self, further)
         return Composed([self.release(), Repeated(Gaussian(self.accounted_multiplier), further)])
@@ -114,6 +114,6 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
         return 1 / self.bins, self.noisy_sums(self.rounds) * self.bins
 
     def in_every_round(self) -> Release:
-        """A client that is in every round moves a row of C G by at most the sum of the coefficients."""
+        """Return the release if a client is in every round and moves rows of C G by the sum of coefficients."""
         multiplier = self._rounded * self.noise_multiplier / math.fsum(self.coefficients)
         return Repeated(Gaussian(multiplier), self.rounds)

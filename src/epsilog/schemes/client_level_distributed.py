@@ -25,8 +25,8 @@ class ClientLevelDistributed(Scheme):
 
     The distributed discrete Gaussian of Kairouz, Liu & Steinke 2021 (arXiv:2102.06387). A client clips its update,
     rounds it towards zero on a grid, which makes no norm larger, adds discrete Gaussian noise to every coordinate and
-    sends the result modulo 2^modulus_bits. Each share is so large that ``survivors`` of them are the whole noise: with
-    fewer replies the round is given up before anything is seen.
+    sends the result modulo 2^modulus_bits. ``survivors`` shares make the planned noise: with
+    fewer replies the round is aborted before the server sees anything.
 
     A sum of h discrete Gaussians of variance s^2 is nearly a discrete Gaussian. Adding one more to k of them changes a
     log probability by at most log((1 + e) / (1 - e)), e = 2 sum_j exp(-2 pi^2 j^2 s^2 k / (k + 1)) (Poisson summation).
@@ -39,7 +39,7 @@ class ClientLevelDistributed(Scheme):
     cohort_size: Annotated[int, parameters.CAPPED_COHORT]
     survivors: Annotated[
         int,
-        Field("replies, beyond those of colluders, without which a round is given up", ge=1, le_field="cohort_size"),
+        Field("replies, beyond those of colluders, without which a round is aborted", ge=1, le_field="cohort_size"),
     ]
     rounds: Annotated[int, parameters.ROUNDS]
     max_participations: Annotated[int, parameters.MAX_PARTICIPATIONS]
@@ -62,7 +62,9 @@ class ClientLevelDistributed(Scheme):
         Party("Other clients", "global models, and their own shares of the noise", ProtectionLevel.CLAIM),
         Party("Public", "the released models and rounds.jsonl", ProtectionLevel.CLAIM),
         Party(
-            "Whoever breaks secure aggregation", "each client's update with its share alone", ProtectionLevel.NOTHING
+            "Attacker who breaks secure aggregation",
+            "each client's update with its share alone",
+            ProtectionLevel.NOTHING,
         ),
     )
 
@@ -75,17 +77,17 @@ class ClientLevelDistributed(Scheme):
 
     @property
     def cohorts(self) -> CappedSampler:
-        """Of one size in every round."""
+        """Cohorts of a fixed size, with a cap on participations."""
         return CappedSampler(self.clients, self.cohort_size, self.max_participations)
 
     @property
     def share_stddev(self) -> float:
-        """Parameter of each client's discrete Gaussian, in steps of the grid."""
+        """The parameter of each client's discrete Gaussian, in steps of the grid."""
         return self.noise_multiplier / (self.grid * math.sqrt(self.survivors))
 
     @property
     def accounted_multiplier(self) -> float:
-        """Less what a sum of discrete Gaussians lacks to be one, rounded down; 0 on too coarse a grid."""
+        """The multiplier reduced for a sum of discrete Gaussians, rounded down; 0 on too coarse a grid."""
         return self._compute_accounted_multiplier(1.0)
 
     def _compute_accounted_multiplier(self, share: float) -> float:
@@ -98,23 +100,23 @@ class ClientLevelDistributed(Scheme):
         return ROUNDED * multiplier / (1 + 2 * multiplier * log_ratio)
 
     def gives_up(self, replies: int) -> bool:
-        """Fewer shares of the noise than were planned are never unmasked."""
+        """Return whether fewer clients replied than must share the noise."""
         return check.integer(0)(replies=replies) < self.survivors
 
     def step(self, share: float = 1.0) -> PoissonSampled:
-        """One sum; nothing is sampled that the server does not see."""
+        """Return the release of one sum; the server sees the sample, so it amplifies nothing."""
         multiplier = self._compute_accounted_multiplier(check.at_least(0, check.DOWN)(share=share))
         rho = 0.5 / multiplier**2 if multiplier > 1e-150 else NO_GUARANTEE
         return PoissonSampled(ZeroConcentratedDP(rho), 1.0)
 
     def noisy_sums(self, rounds: int) -> int:
-        """One for each round that one client may take part in."""
+        """Return the number of rounds in which one client may take part."""
         return min(check.integer(0)(rounds=rounds), self.max_participations)
 
     def unamplified_release(self) -> Release:
-        """The same: nothing is amplified."""
+        """Return the release itself, since nothing is amplified."""
         return self.release()
 
     def in_every_round(self) -> Release:
-        """Without the cap, which only the lists show to have been kept."""
+        """Return the release without the cap, which only the participant lists can prove."""
         return Repeated(self.step(), self.rounds)

@@ -13,7 +13,7 @@ from epsilog.terms.fields import Field
 
 
 def onlookers(sent: str, own: str) -> tuple[Party, ...]:
-    """Who sees what, where a client sends a noisy ``sent``, and has raw data and its ``own``."""
+    """Return what each party sees if a client sends a noisy ``sent`` and holds raw data and its ``own``."""
     return (
         Party("Server", f"every noisy {sent}, and who took part", ProtectionLevel.CLAIM),
         Party("Other clients", f"global models: averages of noisy {sent}s", ProtectionLevel.CLAIM),
@@ -24,7 +24,7 @@ def onlookers(sent: str, own: str) -> tuple[Party, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ClientSide(Scheme):
-    """Each client of a cohort adds the noise itself. Abstract."""
+    """Each client of a cohort adds its own noise. Abstract."""
 
     clients: Annotated[int, parameters.CLIENTS]
     cohort_size: Annotated[int, parameters.CAPPED_COHORT]
@@ -36,26 +36,26 @@ class ClientSide(Scheme):
 
     @property
     def cohorts(self) -> CappedSampler:
-        """Of one size, as long as enough clients are below their cap."""
+        """Cohorts of a fixed size, if enough clients are below their cap."""
         return CappedSampler(self.clients, self.cohort_size, self.max_participations)
 
     def noisy_sums(self, rounds: int) -> int:
-        """One for each round that one client may take part in."""
+        """Return the number of rounds in which one client may take part."""
         return min(check.integer(0)(rounds=rounds), self.max_participations)
 
     def in_every_round(self) -> Release:
-        """Without the cap, which only the lists show to have been kept."""
+        """Return the release without the cap, which only the participant lists can prove."""
         return replace(self, max_participations=self.rounds).unamplified_release()
 
 
 @register_scheme
 @dataclass(frozen=True, slots=True)
 class ClientLevelClientSide(ClientSide):
-    """Each sampled client clips its own update, adds noise and sends the sum: no party is trusted with the update.
+    """Each sampled client clips its update, adds noise and sends the sum: no party is trusted with the raw update.
 
-    The Gaussian mechanism, once each time a client takes part. That it takes part is not hidden, so a neighbor is the
-    same run with nothing where one client's update was (zero-out); replacing its data by other data moves the update
-    twice as far. The server's own choice of the cohort amplifies nothing against the server.
+    This is one Gaussian mechanism each time a client takes part. Participation is not hidden, so neighbors differ in
+    one client's data being present or empty (zero-out); other data could move the update twice as far. The server
+    chooses the cohort, which amplifies nothing against it.
     """
 
     clip_norm: Annotated[float, parameters.CLIENT_CLIP]
@@ -64,7 +64,7 @@ class ClientLevelClientSide(ClientSide):
     ]
 
     kind: ClassVar[str] = "client-level-client-side"
-    summary: ClassVar[str] = "Each client clips its whole update, adds noise to it itself, and sends that."
+    summary: ClassVar[str] = "Each client clips its whole update, adds noise to it, and sends the result."
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
     relations = (NeighboringRelation.ZERO_OUT,)
@@ -72,11 +72,11 @@ class ClientLevelClientSide(ClientSide):
 
     @property
     def upload(self) -> NoisyUpdate:
-        """The client clips its update and adds the noise."""
+        """The update of a client with its own noise."""
         return NoisyUpdate(self.clip_norm, self.noise_stddev)
 
     def step(self, share: float = 1.0) -> PoissonSampled:
-        """One noisy update; nothing is sampled that the server does not see."""
+        """Return the release of one noisy update; the server sees the sample, so it amplifies nothing."""
         share = check.at_least(0, check.DOWN)(share=share)
         return PoissonSampled(Gaussian(share * self.noise_multiplier), 1.0)
 
@@ -88,11 +88,11 @@ class ExampleLevelClientSide(ClientSide):
 
     Our reading (docs/accounting/algorithm-2.md) of Algorithm 2 of Naseri, Hayes & De Cristofaro (NDSS 2022,
     arXiv:2009.03561): clients start from the global model; each step is (sum of clipped gradients + noise) / (p n_k).
-    The server's own choice of the cohort amplifies nothing against the server, so only the client's batch sampling
+    The server chooses the cohort, which amplifies nothing against it, so only the sampling of batches by the client
     counts.
     """
 
-    batch_probability: Annotated[float, Field("the chance that an example joins a batch", "p", gt=0, le=1)]
+    batch_probability: Annotated[float, Field("probability that an example joins a batch", "p", gt=0, le=1)]
     epochs: Annotated[int, Field("local epochs each time a client takes part", "E", ge=1)]
     clip_norm: Annotated[float, Field("the L2 norm to which each example's gradient is clipped", "C", gt=0)]
     noise_multiplier: Annotated[
@@ -107,19 +107,19 @@ class ExampleLevelClientSide(ClientSide):
 
     @property
     def local_steps(self) -> int:
-        """Noisy steps each time a client takes part: round(E / p)."""
+        """The number of noisy steps each time a client takes part: round(E / p)."""
         return max(1, round(self.epochs / self.batch_probability))
 
     @property
     def upload(self) -> LocalDPSGD:
-        """The client adds the noise in each step."""
+        """The result of local DP-SGD, with noise in each step."""
         return LocalDPSGD(self.local_steps, self.batch_probability, self.clip_norm, self.noise_stddev)
 
     def step(self, share: float = 1.0) -> PoissonSampled:
-        """One batch of a client; the cohort draw is the server's and amplifies nothing against it, so it is absent."""
+        """Return the release of one batch; the server chooses the cohort, which amplifies nothing against it."""
         share = check.at_least(0, check.DOWN)(share=share)
         return PoissonSampled(Gaussian(share * self.noise_multiplier), self.batch_probability)
 
     def noisy_sums(self, rounds: int) -> int:
-        """``local_steps`` for each round that one client may take part in."""
+        """Return ``local_steps`` times the number of rounds in which one client may take part."""
         return ClientSide.noisy_sums(self, rounds) * self.local_steps

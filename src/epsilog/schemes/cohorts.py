@@ -1,4 +1,4 @@
-"""How a round's clients are picked: what training draws, and what a verifier tests the curator's lists against."""
+"""Samplers of cohorts: training draws from them, and a verifier tests participant lists against them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["BallsInBinsSampler", "CappedSampler", "Cohorts", "FixedSizeSampler",
 
 @dataclass(frozen=True, slots=True)
 class PoissonSampler:
-    """Every client joins every round by its own coin.
+    """Each client joins each round independently.
 
     Attributes:
-        clients: clients in all.
-        probability: of heads.
+        clients: number of clients.
+        probability: sampling probability.
     """
 
     clients: int
@@ -26,10 +26,10 @@ class PoissonSampler:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampler:
-    """Every round takes the same number of clients; all subsets are equally likely, independently of earlier rounds.
+    """Each round draws a fixed number of clients; all subsets are equally likely, independently of earlier rounds.
 
     Attributes:
-        clients: clients in all.
+        clients: number of clients.
         cohort_size: clients in a round.
     """
 
@@ -43,12 +43,13 @@ class FixedSizeSampler:
 
 @dataclass(frozen=True, slots=True)
 class BallsInBinsSampler:
-    """Every client takes part in one round of every cycle, drawn anew for each cycle and each client alone.
+    """Each client takes part in one round of each cycle, drawn independently for each cycle and client.
 
     Attributes:
-        clients: clients in all.
+        clients: number of clients.
         cycle_length: rounds in a cycle.
-        separation: divides it; a client's rounds leave the same rest in all cycles, so they lie as far apart at least.
+        separation: a divisor of ``cycle_length``. The rounds of a client have one residue modulo it, which makes it
+            the least distance between them.
     """
 
     clients: int
@@ -56,7 +57,7 @@ class BallsInBinsSampler:
     separation: int = 1
 
     def slot(self, round: int) -> int:  # noqa: A002 (the field's word)
-        """A round's place in its cycle, from 0."""
+        """Return the position of a round in its cycle, from 0."""
         return (round - 1) % self.cycle_length
 
     def count_max_participations(self, rounds: int) -> int:
@@ -66,12 +67,12 @@ class BallsInBinsSampler:
 
 @dataclass(frozen=True, slots=True)
 class CappedSampler:
-    """Cohorts of one size, drawn at random from the clients that are below their cap; smaller when few are left.
+    """Each round draws a fixed number of the clients below their cap, or all if there are fewer.
 
     Attributes:
-        clients: clients in all.
+        clients: number of clients.
         cohort_size: clients in a round.
-        max_participations: rounds after which a client is left out.
+        max_participations: largest number of rounds of a client.
     """
 
     clients: int
@@ -85,10 +86,10 @@ class CappedSampler:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinSampler:
-    """Round-robin turns: client i takes part in round t if t - 1 and i have the same remainder.
+    """Client i takes part in round t if t - 1 and i are equal modulo the cycle length.
 
     Attributes:
-        clients: clients in all.
+        clients: number of clients.
         cycle_length: rounds from one turn to the next.
     """
 
@@ -96,7 +97,7 @@ class RoundRobinSampler:
     cycle_length: int
 
     def due(self, round: int) -> range:  # noqa: A002 (the field's word)
-        """Return the clients of a round."""
+        """Return the ids of the clients of a round."""
         return range((round - 1) % self.cycle_length, self.clients, self.cycle_length)
 
     def count_max_participations(self, rounds: int) -> int:

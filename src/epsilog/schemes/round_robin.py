@@ -1,4 +1,4 @@
-"""Clients in turn, and noise that is correlated over rounds: what such schemes have in common."""
+"""Base of schemes with round-robin turns and noise that is correlated over rounds."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from epsilog.terms import NeighboringRelation, check
 
 WITH_KNOWN_TURNS = (
     Party("Server", "every client's clipped update, and who took part", ProtectionLevel.NOTHING),
-    Party("Other clients", "every global model they receive, and everybody's turns", ProtectionLevel.CLAIM),
-    Party("Public", "the released models, rounds.jsonl and everybody's turns", ProtectionLevel.CLAIM),
+    Party("Other clients", "every global model they receive, and the turns of all clients", ProtectionLevel.CLAIM),
+    Party("Public", "the released models, rounds.jsonl and the turns of all clients", ProtectionLevel.CLAIM),
 )
 
 
 class RoundRobinScheme(Scheme):
-    """The server sums clipped updates, and adds noise that later rounds partly take back. Abstract.
+    """The server sums clipped updates and adds noise that later rounds partly cancel. Abstract.
 
-    The model after t rounds carries the sum of t noises; noise that is taken back later makes that sum small. Round t
+    The noise of the model after t rounds is the sum of t noises; partial cancellation makes this sum small. Round t
     releases row t of G + C^-1 Z: what an observer learns is C G + Z, with Z independent (Denisov et al. 2022,
     arXiv:2202.08312). C is lower triangular with constant diagonals, 1 on the first and none below 0.
 
-    A client takes part every ``cycle_length`` rounds, by its place. Nothing is sampled and nothing must stay hidden,
-    and the whole run is one Gaussian mechanism. One client more or less would move the turns of all that come after it,
-    so a neighbor has nothing in one client's place (zero-out).
+    A client takes part every ``cycle_length`` rounds, by its position. Nothing is sampled and nothing must stay hidden,
+    and the whole run is one Gaussian mechanism. Adding or removing a client would move the turns of all later clients,
+    so neighbors differ in one client's data being present or empty (zero-out).
     """
 
     __slots__ = ()
@@ -38,7 +38,7 @@ class RoundRobinScheme(Scheme):
 
     @property
     def relations(self) -> tuple[NeighboringRelation, ...]:
-        """Turns assigned by places support only replacement within places."""
+        """Zero-out alone, since turns follow positions."""
         return (NeighboringRelation.ZERO_OUT,)
 
     @property
@@ -48,7 +48,7 @@ class RoundRobinScheme(Scheme):
 
     @property
     def cohorts(self) -> Cohorts:
-        """In turn."""
+        """Round-robin turns."""
         return RoundRobinSampler(self.clients, self.cycle_length)
 
     @property
@@ -58,14 +58,14 @@ class RoundRobinScheme(Scheme):
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The first column of C, from the diagonal down; what is left out is 0."""
-        raise TypeError(f"{type(self).__name__} does not say how its noise is correlated")
+        """The first column of C, from the diagonal down; further entries are 0."""
+        raise TypeError(f"{type(self).__name__} must define coefficients")
 
     def step(self, share: float = 1.0) -> Release:
-        """One turn; nothing is sampled."""
+        """Return the release of one turn; nothing is sampled."""
         share = check.at_least(0, check.DOWN)(share=share)
         return PoissonSampled(Gaussian(share * self.accounted_multiplier), 1.0)
 
     def noisy_sums(self, rounds: int) -> int:
-        """One for each turn of a client."""
+        """Return the number of turns of a client."""
         return -(-check.integer(0)(rounds=rounds) // self.cycle_length)

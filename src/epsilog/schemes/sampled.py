@@ -1,4 +1,4 @@
-"""Central noise on sums over cohorts: what is the same of it whatever is summed and however a cohort is picked."""
+"""Base of schemes with central noise on sums over cohorts, for all samplers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NEEDS = {
     "balls-in-bins": "cycle_length",
     "cyclic": "cycle_length",
 }
-"""How cohorts may be picked, each with the one fact that it needs."""
+"""Samplings of cohorts, each with its one parameter."""
 
 SAMPLINGS = {
-    "poisson": "each client joins each round by its own coin",
+    "poisson": "each client joins each round independently, with one probability",
     "fixed-size": "every round draws a fixed number of clients without replacement",
-    "balls-in-bins": "each client takes part in one round of every cycle, drawn anew for each cycle",
-    "cyclic": "each client takes part in one round of every cycle, as its place says",
+    "balls-in-bins": "each client takes part in one round of every cycle, drawn independently for each cycle",
+    "cyclic": "each client takes part in one round of every cycle, by its position",
 }
 RELATIONS = {
     "poisson": (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT),
@@ -34,7 +34,7 @@ RELATIONS = {
 
 
 def list_parties(published: str, *, hidden: bool) -> tuple[Party, ...]:
-    """Who sees what where the server adds the noise, and whether something about who took part must stay hidden."""
+    """Return what each party sees under central noise; ``hidden`` if the guarantee needs hidden participation."""
     outside = ProtectionLevel.CLAIM_WHILE_HIDDEN if hidden else ProtectionLevel.CLAIM
     seen = (
         Party("Server", "every client's clipped update, and who took part", ProtectionLevel.NOTHING),
@@ -51,23 +51,23 @@ def list_parties(published: str, *, hidden: bool) -> tuple[Party, ...]:
 class SampledScheme(Scheme):
     """The server sums clipped updates of a cohort and adds Gaussian noise. Abstract.
 
-    The cohort sampler decides the cost. With z the accounted multiplier, N clients, T rounds:
+    The sampler determines the cost. With z the accounted multiplier, N clients, T rounds:
 
     - Poisson with probability q: T Poisson-sampled Gaussians (add or remove one, zero out).
     - Fixed size m without replacement: T Gaussians sampled at m of N (replace one). Adding a client would change the
       others' probabilities, and a zeroed-out client leaves its place empty: neither relation is supported.
     - Balls in bins, b rounds to a cycle: a cycle is one release, in which each client is in one hidden round (docs:
       accounting/balls-in-bins); cycles draw anew and compose. One that is cut short releases less.
-    - Cyclic, b rounds to a cycle: ceil(T / b) Gaussians, nothing hidden (zero out: one client more moves the turns).
+    - Cyclic, b rounds to a cycle: ceil(T / b) Gaussians, nothing hidden (zero out: one more client moves the turns).
 
-    The sum is divided by a public number, so that a missing reply is a zero update and nothing else.
+    The divisor of the sum is public, so a missing reply has the same effect as a zero update.
     """
 
     clients: Annotated[int, parameters.CLIENTS]
     sampling_probability: Annotated[
         float | None,
         Field(
-            "the chance that a client joins a round, by its own coin (Poisson)",
+            "probability that a client joins a round (Poisson)",
             "q",
             gt=0,
             le=1,
@@ -78,12 +78,12 @@ class SampledScheme(Scheme):
     rounds: Annotated[int, parameters.ROUNDS]
     clip_norm: Annotated[float, parameters.UPDATE_CLIP]
     sampling: Annotated[
-        str, Field("how a round's clients are picked", choices=SAMPLINGS, default="poisson")
+        str, Field("how the clients of a round are sampled", choices=SAMPLINGS, default="poisson")
     ] = field(default="poisson", kw_only=True)  # fmt: skip
     cohort_size: Annotated[
         int | None,
         Field(
-            "clients in every round, where their number is fixed",
+            "clients in each round, if their number is fixed",
             "m",
             ge=1,
             le_field="clients",
@@ -94,7 +94,7 @@ class SampledScheme(Scheme):
     cycle_length: Annotated[
         int | None,
         Field(
-            "rounds in which each client takes part once",
+            "rounds of a cycle, in which each client takes part once",
             "b",
             ge=1,
             le_field="clients",
@@ -106,7 +106,7 @@ class SampledScheme(Scheme):
     unit_is_client: ClassVar[bool] = True
     local_settings: ClassVar[tuple[str, ...]] = ("local_steps",)
     uploads_are_visible: ClassVar[bool] = True
-    published: ClassVar[str] = "global model"  # what clients receive, in a word
+    published: ClassVar[str] = "global model"  # what clients receive
 
     def __post_init__(self) -> None:
         Scheme.__post_init__(self)
@@ -118,7 +118,7 @@ class SampledScheme(Scheme):
 
     @property
     def cohorts(self) -> Cohorts:
-        """As ``sampling`` says."""
+        """The sampler that ``sampling`` names."""
         if self.sampling == "fixed-size":
             return FixedSizeSampler(self.clients, self.cohort_size or 0)
         if self.sampling == "poisson":
@@ -133,17 +133,17 @@ class SampledScheme(Scheme):
 
     @property
     def parties(self) -> tuple[Party, ...]:
-        """The server sees all; against others the claim holds, while lists stay hidden if anything was drawn."""
+        """What each party sees; participation must stay hidden if it is random."""
         return list_parties(self.published, hidden=self.sampling != "cyclic")
 
     @property
     def expected_cohort(self) -> float:
-        """Clients expected in a round, which is public; the divisor of noisy sums."""
+        """The expected number of clients in a round, which is public; the divisor of noisy sums."""
         return self.share * self.clients
 
     @property
     def share(self) -> float:
-        """The share of the clients that is expected in a round."""
+        """The expected fraction of clients in a round."""
         match self.cohorts:
             case PoissonSampler(probability=share):
                 return share
@@ -152,7 +152,7 @@ class SampledScheme(Scheme):
         return 1 / (self.cycle_length or 1)
 
     def step(self, share: float = 1.0) -> Release:
-        """One round, or one cycle of rounds where its rounds hang together."""
+        """Return the release of one round, or of one cycle of dependent rounds."""
         noise = Gaussian(check.at_least(0, check.DOWN)(share=share) * self.accounted_multiplier)
         match self.cohorts:
             case PoissonSampler(probability=probability):
@@ -164,19 +164,18 @@ class SampledScheme(Scheme):
         return PoissonSampled(noise, 1.0)
 
     def noisy_sums(self, rounds: int) -> int:
-        """One a round, or one a cycle."""
+        """Return the number of rounds or of cycles."""
         return -(-check.integer(0)(rounds=rounds) // (self.cycle_length or 1))
 
     def in_every_round(self) -> Release:
-        """A Gaussian a round."""
+        """Return one Gaussian per round."""
         return Repeated(Gaussian(self.accounted_multiplier), self.rounds)
 
     def with_attempts(self, further: int) -> Release:
-        """Recomputed rounds draw a fresh sample. Bins are the exception: they are kept, and amplify once.
+        """Return the release with further rounds; each draws a new sample, except that bins are drawn once per cycle.
 
-        Take b independent ratios of mean 1. Multiplying one of them by another such ratio spreads the sum of all no
-        more, in the convex order, than multiplying the sum. So an attempt composed with bins costs at most a plain
-        Gaussian.
+        For b independent ratios of mean 1, multiplying one by another such ratio makes the sum no larger, in the convex
+        order, than multiplying the whole sum. So one more attempt with the same bins costs at most a plain Gaussian.
         """
         if self.sampling != "balls-in-bins":
             return Scheme.with_attempts(self, further)
@@ -184,5 +183,5 @@ class SampledScheme(Scheme):
 
     @property
     def closed_form(self) -> tuple[float, int]:
-        """The share of the clients in a round, and the rounds; or every turn of one client."""
+        """Sampling rate and number of rounds, or 1 and the number of turns of a client."""
         return (1.0, self.noisy_sums(self.rounds)) if self.sampling == "cyclic" else (self.share, self.rounds)

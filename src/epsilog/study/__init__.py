@@ -1,8 +1,8 @@
-"""The utility and the leakage of a model, measured in simulation under attacks.
+"""Studies: utility and leakage of models, measured in simulation under attacks.
 
-A study trains the same task under several schemes and budgets, with several seeds, and attacks it: backdoors,
-membership inference, property inference, canaries. Its protocol is hashed into a ledger before the first run, so that
-the measurements cannot be chosen afterwards. Nothing here is a guarantee: an attack that finds nothing is one attack.
+A study trains one task under several schemes and budgets, with several seeds, and attacks the models: backdoors,
+membership inference, property inference, canaries. The hash of its protocol is in a ledger before the first run, so
+the measurements cannot be chosen afterwards. Nothing here is a guarantee: another attack may succeed where these fail.
 """
 
 from epsilog.study.backdoor import Backdoor, compute_attack_success, make_backdoored_engine

@@ -21,22 +21,22 @@ from epsilog.training.engines import ClippedSum, Engine, RoundInputs, SplitEngin
 
 Vector = NDArray[np.float64]
 Ids = NDArray[np.int64]
-HAIR = 1e-9  # how far below the bound a clipped norm stays
+HAIR = 1e-9  # relative distance of a clipped norm from its bound
 
 
 @dataclass(frozen=True, slots=True)
 class Backdoor:
-    """What attackers want, and what they do for it.
+    """The goal and the means of attackers.
 
     Attributes:
-        attackers: how many clients attack; the first ones that have rows.
-        features: which features make up the trigger.
-        value: what the trigger sets them to.
-        target: the class that rows with the trigger are to be given.
-        boost: multiplies an attacker's update before any clip.
-        complies: whether attackers clip and add noise where the scheme tells clients to; at the server they cannot
-            help it.
-        name: what it is called in the tables.
+        attackers: number of attackers, the first clients with rows.
+        features: the features of the trigger.
+        value: the value of these features with the trigger.
+        target: the class that a model should predict for rows with the trigger.
+        boost: multiplies an update of an attacker before clipping.
+        complies: whether attackers clip and add noise if the scheme requires it of clients; the server does so in any
+            case.
+        name: the name in tables.
     """
 
     attackers: Annotated[int, check.integer(0)]
@@ -54,13 +54,13 @@ class Backdoor:
             raise CheckError("features", "empty", "()", verb="not be")
 
     def add_trigger(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
-        """The same rows with the trigger on them."""
+        """Return rows with the trigger."""
         marked = np.array(features)
         marked[:, list(self.features)] = self.value
         return marked
 
     def require_fit(self, task: Task) -> None:
-        """Refuse a task without classes, or without what the trigger and the target name."""
+        """Refuse a task without classes, or without the features, the target or the attackers."""
         if task.model.classes is None:
             raise CheckError("backdoor", "for a task of classes", task.model.loss_name)
         check.integer(0, task.model.classes - 1)(target=self.target)
@@ -68,11 +68,11 @@ class Backdoor:
         check.integer(0, int((task.clients.sizes > 0).sum()))(attackers=self.attackers)
 
     def applies(self, scheme: Scheme) -> bool:
-        """As ``Experiment`` says: a clip and noise at the server cannot be skipped."""
+        """Return whether attackers comply or could skip clipping and noise, which they cannot at the server."""
         return self.complies or not isinstance(scheme.upload, RawUpdate)
 
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
-        """Return the score of a model that was trained with attackers, and how often the trigger works."""
+        """Return the score of a model that was trained with attackers, and the success rate of the trigger."""
         plain = drop_test_set(run.task)
         rows = replace(self, boost=1.0, complies=True, name="backdoor")  # the fields that rows depend on: one engine
         engine = make_backdoored_engine(get_engine(plain), get_engine(poison_task(plain, rows)), self)
@@ -84,16 +84,16 @@ class Backdoor:
 
 
 class BackdoorClients:
-    """The attackers alone, as ``SplitEngine`` takes them."""
+    """The attackers alone, for ``SplitEngine``."""
 
     def __init__(self, engine: Engine, backdoor: Backdoor) -> None:
         """Take an engine over ``poison_task`` rows."""
         self._engine, self._backdoor = engine, backdoor
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Sum what attackers send: scaled up, and then clipped like others' where the server clips.
+        """Return the sum of boosted updates; the server clips them like all others.
 
-        One that does not comply neither clips nor adds noise, and shows padding as if it did.
+        An attacker that does not comply neither clips nor adds noise, and sends padding as if it did.
         """
         rounds = (now.of(np.array([one])) for one in now.cohort)
         return combine_sums([self._attack(alone, upload) for alone in rounds], size=now.model.size)
@@ -101,10 +101,10 @@ class BackdoorClients:
     def _attack(self, alone: RoundInputs, upload: Upload) -> ClippedSum:
         boost, complies = self._backdoor.boost, self._backdoor.complies
         if isinstance(upload, LocalDPSGD):
-            shown = self._engine.sum_uploads(alone, upload)
+            honest = self._engine.sum_uploads(alone, upload)
             if complies:
-                return shown
-            return replace(shown, total=boost * self._engine.sum_uploads(alone, remove_protection(upload)).total)
+                return honest
+            return replace(honest, total=boost * self._engine.sum_uploads(alone, remove_protection(upload)).total)
         update = boost * self._engine.sum_uploads(alone, RawUpdate(np.inf)).total
         if isinstance(upload, RawUpdate):
             return _clip_update(update, upload.clip_norm)
@@ -114,20 +114,20 @@ class BackdoorClients:
 
 
 def list_attackers(task: Task, backdoor: Backdoor) -> Ids:
-    """The clients that attack."""
+    """Return the ids of the attackers."""
     return np.flatnonzero(task.clients.sizes)[: backdoor.attackers]
 
 
 def make_backdoored_engine(honest: Engine, poisoned: Engine, backdoor: Backdoor) -> Engine:
-    """Make an engine with attackers from one over all rows and one over ``poison_task`` rows."""
+    """Return an engine with attackers from an engine over all rows and one over ``poison_task`` rows."""
     return SplitEngine(honest, list_attackers(honest.task, backdoor).tolist(), BackdoorClients(poisoned, backdoor))
 
 
 @lru_cache(maxsize=1)
 def poison_task(task: Task, backdoor: Backdoor) -> Task:
-    """The same task, where half of the rows of every attacker have the trigger and its class.
+    """Return the task with the trigger and its class in half of the rows of each attacker.
 
-    The other half keeps the model useful, so that the attack does not show in its accuracy.
+    The other half keeps the model accurate, so that accuracy does not show the attack.
     """
     backdoor.require_fit(task)
     clients = task.clients
@@ -141,7 +141,7 @@ def poison_task(task: Task, backdoor: Backdoor) -> Task:
 
 
 def compute_attack_success(task: Task, model: Vector, backdoor: Backdoor) -> float:
-    """The share of test rows of other classes that get the target's once they carry the trigger; in [0, 1]."""
+    """Return the fraction of test rows of other classes that get the target class with the trigger; in [0, 1]."""
     features, targets = task.test_set()
     others = targets != backdoor.target
     outputs = task.model.apply(

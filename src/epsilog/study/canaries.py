@@ -1,8 +1,8 @@
-"""Clients that send a direction of their own: how well are they found again in the models?
+"""Estimates of epsilon from canary clients, which send fixed random directions.
 
-Each canary sends a random direction of the clip norm's length whenever it takes part. After the run the cosine between
-its direction and what the training changed is compared with those of directions that no client sent. Both are fitted
-by normal distributions, and epsilon is that of the two: an estimate, not a bound from either side.
+Each canary sends a random direction of the clip norm whenever it takes part. After the run, cosines between directions
+and the change of the model are compared with those of directions that no client sent. Normal distributions are fitted
+to both, and epsilon is that between the two: an estimate, not a bound.
 
 Source: Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098), Algorithms 1 to 3.
 """
@@ -28,10 +28,10 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class CanaryExperiment:
-    """How many there are.
+    """The number of canaries.
 
     Attributes:
-        count: clients that send a direction instead of an update; no client sends twice as many further directions.
+        count: clients that send a direction instead of an update; twice as many further directions are not sent.
     """
 
     count: Annotated[int, check.integer(3)] = 100
@@ -46,14 +46,14 @@ class CanaryExperiment:
         check.integer(3, task.clients.count)(canaries=self.count)
 
     def applies(self, scheme: Scheme) -> bool:
-        """As ``Experiment`` says: canaries are clients."""
+        """Return whether the scheme protects clients, since canaries are clients."""
         return scheme.unit_is_client
 
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
-        """Estimate epsilon from the last model, and from all of them.
+        """Return estimates of epsilon from the last model and from all models.
 
-        Of all models only a direction's largest cosine is kept. The control compares directions with others that no
-        client sent either: it shows what so few canaries show by chance.
+        The largest cosine of each direction represents all models. The control compares directions with others that no
+        client sent either: it shows the estimate that this number of canaries gives by chance.
         """
         plain = drop_test_set(run.task)
         size, draws = plain.model.size, Randomness.from_seed(run.seed)

@@ -1,8 +1,8 @@
-"""What every attack of a study is made of: an experiment, the runs that it attacks, and the cells of its results.
+"""The parts of an attack in a study: an experiment, the runs that it attacks, and the cells of its results.
 
-A run is a scheme on a task from a seed, with DP or without. A cell holds one attack on one run, or a shadow model that
-several attacks share; a study that was killed resumes after the last finished cell. It is written atomically and names
-its study; its checksum finds accidents and careless edits, not a forger.
+A run is a scheme on a task from a seed, with or without DP. A cell holds one attack on one run, or a shadow model that
+several attacks share. A killed study resumes after the last finished cell. A cell is written atomically and names its
+study; its checksum detects accidents and careless edits, not forgery.
 """
 
 from __future__ import annotations
@@ -27,49 +27,49 @@ from epsilog.training.rounds import RoundResult, TrainingState, compute_next_rou
 
 Vector = NDArray[np.float64]
 Engines = Callable[[int], Engine]
-"""The engine of a round, by its number."""
+"""Returns the engine of a round by its number."""
 Watch = Callable[[TrainingState, RoundResult], None]
-"""Sees the state before a round, and the round."""
+"""Receives the state before a round, and the result of the round."""
 
 
 GetCell = Callable[[str, Callable[[], Any]], Any]
-"""Returns a cell by its name; computes it first where it is not finished."""
+"""Returns a cell by name, and computes it first if it is not finished."""
 Numbers = dict[str, float | None]
 
 
 class Experiment(Protocol):
-    """An attack with its settings: a frozen dataclass, whose fields a study's file states in a section."""
+    """An attack with its settings, a frozen dataclass. A section in the file of a study has its fields."""
 
     @property
     def kind(self) -> str:
-        """The section of a study's file."""
+        """The section in the file of a study."""
 
     @property
     def name(self) -> str:
-        """What it is called in the tables."""
+        """The name in tables."""
 
     def require_fit(self, task: Task) -> None:
-        """Refuse a task that cannot be attacked like that."""
+        """Refuse a task that does not fit the attack."""
 
     def applies(self, scheme: Scheme) -> bool:
-        """Tell whether there is such an attack on a scheme."""
+        """Return whether the attack applies to a scheme."""
 
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
-        """Attack one run; return numbers by attack, None where training diverged."""
+        """Attack one run; return numbers by attack, or None if training diverged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyRun:
-    """What attacks are made on.
+    """A run to attack.
 
     Attributes:
-        task: what is trained on what.
-        scheme: with the noise that its budget asks for.
-        quiet: the same without noise, for an attacker's own rehearsals.
-        private: False leaves out clip and noise.
-        delta: of the guarantee.
-        seed: of every draw.
-        shared: what the attacks of one scheme and budget have in common, over all seeds; by name.
+        task: the training task.
+        scheme: the scheme with the noise for its budget.
+        quiet: the scheme without noise, for predictions of an attacker.
+        private: False omits clipping and noise.
+        delta: the delta of the guarantee.
+        seed: the seed of all draws.
+        shared: returns cells that the attacks on one scheme and budget share over all seeds.
     """
 
     task: Task
@@ -82,18 +82,18 @@ class StudyRun:
 
     @property
     def draws(self) -> Randomness:
-        """Where the run's draws come from."""
+        """The source of all draws of the run."""
         return Randomness.from_seed(self.seed)
 
     def train(
         self, task: Task | None = None, *, engines: Engines | None = None, watch: Watch | None = None
     ) -> Vector | None:
-        """The last model; None if training diverges. Models are not scored on the way.
+        """Return the last model without scoring models; None if training diverges.
 
         Args:
-            task: whose clients train, used this once; None for the trial's own.
-            engines: what computes the rounds; None for the compiled one.
-            watch: called after every round.
+            task: a task for this call only; None for that of the run.
+            engines: the engines of the rounds; None for the default engine.
+            watch: called after each round.
         """
         whole = drop_test_set(self.task) if task is None else task
         scheme, state = require_matching_scheme(self.scheme, whole), make_initial_state(whole)
@@ -112,66 +112,67 @@ class StudyRun:
 
 @lru_cache(maxsize=1)
 def drop_test_set(task: Task) -> Task:
-    """The same task without its test set: what is scored once need not be scored in every round."""
+    """Return the task without its test set, so that rounds are not scored."""
     return replace(task, test_features=None, test_targets=None)
 
 
 @lru_cache(maxsize=5)
 def get_engine(task: Task) -> Engine:
-    """The compiled engine for a task, which holds its rows on the device: made once for all seeds and budgets.
+    """Return the default engine for a task, cached for all seeds and budgets.
 
-    It holds engines for all rows, rows with a trigger or a mark, and an attacker's own, with a mark and without.
+    The cache holds engines for all rows, for rows with a trigger or a mark, and for those of an attacker, with and
+    without a mark.
     """
     return make_engine(None, task)
 
 
 def score_model(task: Task, model: Vector) -> float | None:
-    """A model's score on the public test set; None where it, or the loss, is not finite."""
+    """Return the score of a model on the public test set; None if score or loss is not finite."""
     features, targets = task.test_set()
     outputs = task.model.apply(task.model.unflatten(model.astype(features.dtype)), features)
-    told = (
+    values = (
         float(np.asarray(task.model.losses(outputs, targets)).mean()),
         float(task.model.compute_score(outputs, targets)),
     )
-    return told[1] if np.isfinite(told).all() else None
+    return values[1] if np.isfinite(values).all() else None
 
 
 def reuse_engine(engine: Engine) -> Engines:
-    """Return one engine for every round."""
+    """Return a function that returns one engine for all rounds."""
     return lambda _: engine
 
 
 class ResultCells:
-    """Finished cells by name; in memory alone, or in a folder as well."""
+    """Finished cells by name, in memory and optionally in a folder."""
 
     def __init__(self, folder: Path | None = None, *, bound: str = "") -> None:
         """Open a folder of cells.
 
         Args:
-            folder: made with the first cell; None keeps nothing beyond this object.
-            bound: what all cells must be of: a hash of protocol, data and version.
+            folder: created with the first cell; None for memory alone.
+            bound: the hash of protocol, data and version that all cells must have.
         """
         self._folder, self._bound = folder, bound
         self._known: dict[str, Any] = {}
 
     def __call__(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What a cell holds: read where it is finished, else computed and kept.
+        """Return the content of a cell: read it if it is finished, else compute and store it.
 
         Raises:
-            RecordError: a file that was changed, or that is another study's.
+            RecordError: the file was changed or belongs to another study.
         """
         if name not in self._known:
             file = self._file(name)
-            there = file is not None and file.exists()
-            self._known[name] = self._read(name) if there else self._write_cell(name, compute())
+            finished = file is not None and file.exists()
+            self._known[name] = self._read(name) if finished else self._write_cell(name, compute())
         return self._known[name]
 
     def within(self, where: str) -> GetCell:
-        """The cells of one scheme and budget."""
+        """Return the cells of one scheme and budget."""
         return lambda name, compute: self(f"{where}: {name}", compute)
 
     def clear(self) -> None:
-        """Take the files away, once the study's own document is written."""
+        """Delete the files after the document of the study is written."""
         if self._folder is not None and self._folder.exists():
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -185,22 +186,22 @@ class ResultCells:
             head = {"v": 1, "kind": "study-cell", "of": self._bound, "cell": name, "found": found}
             whole = head | {"sha256": codec.hash_canonical(head)}
             durable_io.write_atomically(file, codec.encode_canonical(whole) + b"\n")
-        return codec.parse_json(content)  # the same numbers, whether they were written or computed just now
+        return codec.parse_json(content)  # equal numbers after a resumed and an uninterrupted study
 
     def _read(self, name: str) -> Any:
         file = self._file(name)
         assert file is not None
         try:
-            told = codec.parse_json(file.read_bytes())
-            stated = told.pop("sha256")
-            whole = codec.hash_canonical(told) == stated
+            document = codec.parse_json(file.read_bytes())
+            stated = document.pop("sha256")
+            whole = codec.hash_canonical(document) == stated
         except (ValueError, AttributeError, KeyError, TypeError):
             whole = False
         if not whole:
-            raise RecordError(f"{file}: the cell was changed or is damaged; delete it to measure it again")
-        if told.get("of") != self._bound or told.get("cell") != name or told.get("kind") != "study-cell":
+            raise RecordError(f"{file}: the cell is damaged or was changed; delete it to measure it again")
+        if document.get("of") != self._bound or document.get("cell") != name or document.get("kind") != "study-cell":
             raise RecordError(
-                f"{file}: the cell is of another protocol, other data or another version; "
+                f"{file}: the cell is from another protocol, other data or another version; "
                 "delete the folder to measure everything again"
             )
-        return told["found"]
+        return document["found"]

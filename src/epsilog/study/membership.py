@@ -1,9 +1,9 @@
 """Membership inference: two attacks on the last model, by an attacker who knows all rows.
 
-Half of the units, drawn at random, are left out of training. The first attack guesses that units with a small loss
-took part (Yeom, Giacomelli, Fredrikson & Jha 2018, arXiv:1709.01604). The second, LiRA, trains shadow models on other
-halves. It compares each unit's confidence with that of models that saw it and of models that did not (Carlini, Chien,
-Nasr, Song, Terzis & Tramer 2022, arXiv:2112.03570, the online attack).
+Training leaves out a random half of the units. The first attack guesses that units with a small loss are members
+(Yeom, Giacomelli, Fredrikson & Jha 2018, arXiv:1709.01604). The second, LiRA, trains shadow models on other halves. It
+compares the confidence of each unit with that of models with and without it (Carlini, Chien, Nasr, Song, Terzis &
+Tramer 2022, arXiv:2112.03570, the online attack).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from epsilog.training import Federation, Randomness, Task
 
 Vector = NDArray[np.float64]
 ATTACKS = ("losses", "LiRA")
-BLOCK = 8192  # rows whose losses are computed at a time
-FEWEST = 4  # shadow models of which a mean and a variance can be had
-OWN_VARIANCE = 64  # shadow models from which on each unit has variances of its own
-SHADOWS = 1_000_000_000  # from where on seeds are those of shadow models
+BLOCK = 8192  # rows in one batch of losses
+FEWEST = 4  # fewest shadow models for means and variances
+OWN_VARIANCE = 64  # fewest shadow models for separate variances of each unit
+SHADOWS = 1_000_000_000  # first seed of shadow models
 SMALLEST_LOSS, SMALLEST_VARIANCE = 1e-30, 1e-12
 THREE_SIGMA = 0.00135  # the chance of a normal number more than three standard deviations above its mean
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipExperiment:
-    """What the attackers are asked, and what they have.
+    """Settings of the membership attacks.
 
     Attributes:
-        fprs: false positive rates at which rates of true positives are told, each in (0, 1).
-        shadows: shadow models for LiRA, shared by all seeds; 0 for the attack on losses alone, else at least 4.
-        units: of how many units, at most, it is guessed whether they took part; drawn at random, the same in all runs.
+        fprs: false positive rates in (0, 1) at which true positive rates are reported.
+        shadows: number of shadow models for LiRA, shared by all seeds; 0 for the loss attack alone, else at least 4.
+        units: largest number of attacked units, drawn at random and equal in all runs.
     """
 
     fprs: Annotated[tuple[float, ...], check.sequence_of(check.in_open_interval(0, 1))] = (0.01, 0.001)
@@ -57,11 +57,11 @@ class MembershipExperiment:
         """Refuse nothing: every task has units."""
 
     def applies(self, scheme: Scheme) -> bool:  # noqa: ARG002 - as every experiment
-        """As ``Experiment`` says: always."""
+        """Return True: the attack applies to all schemes."""
         return True
 
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
-        """Attack the last model by losses and by LiRA; return what ``summarize_attack`` gives of each."""
+        """Attack the last model by losses and by LiRA; return the ``summarize_attack`` of each."""
         half, members = hold_out_half(drop_test_set(run.task), run.seed)
         model = run.train(half)
         if model is None:
@@ -75,21 +75,21 @@ class MembershipExperiment:
         kept = [one for one in shadows if one is not None]
         if len(kept) < FEWEST:
             return found | {"LiRA": None}
-        told, inside = (np.stack(parts) for parts in zip(*kept, strict=True))
-        scores = compute_lira_scores(compute_unit_confidences(run.task, model)[asked], told, inside)
+        confidences, inside = (np.stack(parts) for parts in zip(*kept, strict=True))
+        scores = compute_lira_scores(compute_unit_confidences(run.task, model)[asked], confidences, inside)
         return found | {"LiRA": summarize_attack(scores, members[asked], self.fprs)}
 
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """How well scores tell members from others.
+    """How well scores separate members from other units.
 
     Attributes:
-        auc: the chance that a member scores above another unit, ties counting half; 0.5 is guessing.
-        tpr: the share of members above the threshold that at most ``fpr`` of the others pass.
-        fpr: the false positive rate that the threshold is set to.
-        members: units that took part.
-        others: units that were left out.
+        auc: probability that a member scores above another unit, ties counting half; 0.5 is guessing.
+        tpr: fraction of members above the threshold that at most ``fpr`` of the others exceed.
+        fpr: the false positive rate of the threshold.
+        members: number of members.
+        others: number of other units.
     """
 
     auc: float
@@ -100,16 +100,16 @@ class AttackResult:
 
     @property
     def tpr_beyond_chance(self) -> bool:
-        """Whether so many true positives, or more, come once in 740 times if scores tell nothing.
+        """Whether uninformative scores give at least this many true positives with probability below 1/740.
 
-        The units in order of their scores are then in an order like any other: how many members come before the
-        others that may pass, and one more, has a negative hypergeometric law.
+        Such scores order the units at random. The number of members above the others that may pass, plus one more, has
+        a negative hypergeometric distribution.
         """
-        from scipy.stats import nhypergeom  # a second to import, and most commands come by here
+        from scipy.stats import nhypergeom  # takes a second to import, and most commands import this module
 
         passing = int(self.fpr * self.others)
-        law = nhypergeom(self.members + self.others, self.members, passing + 1)
-        return bool(law.sf(round(self.tpr * self.members) - 1) < THREE_SIGMA)
+        distribution = nhypergeom(self.members + self.others, self.members, passing + 1)
+        return bool(distribution.sf(round(self.tpr * self.members) - 1) < THREE_SIGMA)
 
     @property
     def beyond_chance(self) -> bool:
@@ -119,32 +119,32 @@ class AttackResult:
 
 
 def hold_out_half(task: Task, seed: int) -> tuple[Task, NDArray[np.bool_]]:
-    """Leave out half of the units, every half alike, so that all such tasks are of one size and compiled once.
+    """Hold out a random half of the units, so that all such tasks have one size and are compiled once.
 
     Returns:
-        The task without their rows, in which they still take their turns, and who took part: one flag a unit (a client,
-        or a row).
+        The task without their rows, in which held-out clients keep their positions, and a mask of the members: one flag
+        per unit (a client or a row).
     """
     clients, stream = task.clients, Randomness.from_seed(seed).stream("membership", 0)
     units = clients.count if task.unit_is_client else len(clients.features)
     members = np.argsort(stream.words(units), kind="stable") < units // 2
     rows = np.repeat(members, clients.sizes) if task.unit_is_client else members
-    whose = np.repeat(np.arange(clients.count), clients.sizes)[rows]
-    sizes = np.bincount(whose, minlength=clients.count)
+    owners = np.repeat(np.arange(clients.count), clients.sizes)[rows]
+    sizes = np.bincount(owners, minlength=clients.count)
     kept = Federation(np.asarray(clients.features[rows]), np.asarray(clients.targets[rows]), sizes)
     return replace(task, clients=kept), members
 
 
 def compute_unit_losses(task: Task, model: Vector) -> Vector:
-    """Each unit's mean loss under a model; nan for a client without rows that can be used; shape (units,)."""
+    """Return the mean loss of each unit under a model; nan for a client without usable rows; shape (units,)."""
     return _of_units(task, _losses(task, model))
 
 
 def compute_unit_confidences(task: Task, model: Vector) -> Vector:
-    """Each unit's mean scaled confidence ln(p / (1 - p)), p = e^-loss: (units,); nan as in ``compute_unit_losses``.
+    """Return the mean scaled confidence ln(p / (1 - p)) of each unit, p = e^-loss; nan as in ``compute_unit_losses``.
 
-    Of classes p is the model's probability of the right one (Carlini et al. 2022, Sec. IV-C). Of a real target the
-    loss itself is taken, with its sign changed.
+    For classes, p is the probability of the right class (Carlini et al. 2022, Sec. IV-C). For a real target, the
+    confidence is minus the loss.
     """
     losses = _losses(task, model)
     if task.model.classes is None:
@@ -154,7 +154,7 @@ def compute_unit_confidences(task: Task, model: Vector) -> Vector:
 
 
 def _losses(task: Task, model: Vector) -> Vector:
-    """Each row's loss; nan where the row cannot be used."""
+    """Return the loss of each row; nan for an unusable row."""
     clients, usable = task.clients, task.clients.usable(task.model)
     params = task.model.unflatten(model.astype(clients.features.dtype))
     losses = np.full(len(clients.features), np.nan)
@@ -168,23 +168,23 @@ def _losses(task: Task, model: Vector) -> Vector:
 
 
 def _of_units(task: Task, values: Vector) -> Vector:
-    """Means over each unit's rows, where they are numbers."""
+    """Return the mean of each unit over its rows that are not nan."""
     if not task.unit_is_client:
         return values
-    told, clients = ~np.isnan(values), task.clients
-    whose = np.repeat(np.arange(clients.count), clients.sizes)[told]
-    sums = np.bincount(whose, values[told], minlength=clients.count)
+    usable, clients = ~np.isnan(values), task.clients
+    owners = np.repeat(np.arange(clients.count), clients.sizes)[usable]
+    sums = np.bincount(owners, values[usable], minlength=clients.count)
     with np.errstate(invalid="ignore"):
-        return np.asarray(sums / np.bincount(whose, minlength=clients.count))
+        return np.asarray(sums / np.bincount(owners, minlength=clients.count))
 
 
 def evaluate_attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -> AttackResult:
-    """Measure how well large scores tell members; a score that is not a number is left out.
+    """Return how well large scores identify members; nan scores are left out.
 
     Args:
-        scores: shape (units,).
-        members: who took part; shape (units,).
-        fpr: false positive rate to set the threshold to, in (0, 1).
+        scores: scores of units; shape (units,).
+        members: mask of the members; shape (units,).
+        fpr: false positive rate of the threshold, in (0, 1).
 
     >>> found = evaluate_attack(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, True, False, False]), fpr=0.5)
     >>> found.auc, found.tpr
@@ -192,8 +192,8 @@ def evaluate_attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -
     """
     fpr = check.in_open_interval(0, 1)(fpr=fpr)
     scores = arrays.doubles("scores", scores)
-    told = ~np.isnan(scores)
-    inside, outside = scores[told & members], np.sort(scores[told & ~members])
+    known = ~np.isnan(scores)
+    inside, outside = scores[known & members], np.sort(scores[known & ~members])
     check.integer(1)(members=inside.size)
     check.integer(1)(others=outside.size)
     below, upto = (np.searchsorted(outside, inside, side=side) for side in ("left", "right"))
@@ -203,17 +203,17 @@ def evaluate_attack(scores: Vector, members: NDArray[np.bool_], *, fpr: float) -
 
 
 def compute_lira_scores(confidences: Vector, shadows: Vector, inside: NDArray[np.bool_]) -> Vector:
-    """LiRA's score of each unit: log N(c; models that saw it) - log N(c; models that did not); shape (units,).
+    """Return the LiRA score of each unit: log N(c; models with it) - log N(c; models without it); shape (units,).
 
-    Below 64 shadow models the two variances are common to all units, as Carlini et al. (2022, Sec. VI-C) advise.
+    Below 64 shadow models, all units share the two variances, as Carlini et al. (2022, Sec. VI-C) advise.
 
     Args:
-        confidences: of the attacked model; shape (units,).
-        shadows: of the shadow models; shape (shadows, units).
-        inside: which of them saw which unit; shape (shadows, units).
+        confidences: confidences of the attacked model; shape (units,).
+        shadows: confidences of the shadow models; shape (shadows, units).
+        inside: whether each of them was trained with each unit; shape (shadows, units).
 
     Returns:
-        Scores; nan where fewer than two shadow models saw a unit, or did not.
+        Scores; nan if fewer than two shadow models have the unit, or lack it.
     """
     found = []
     for saw in (inside, ~inside):
@@ -224,8 +224,8 @@ def compute_lira_scores(confidences: Vector, shadows: Vector, inside: NDArray[np
             if len(shadows) >= OWN_VARIANCE:
                 variance = squares / (count - 1)
             else:
-                told = ~np.isnan(squares) & (count > 1)
-                variance = np.full(mean.shape, squares[told].sum() / max((count[told] - 1).sum(), 1))
+                known = ~np.isnan(squares) & (count > 1)
+                variance = np.full(mean.shape, squares[known].sum() / max((count[known] - 1).sum(), 1))
             variance = np.maximum(variance, SMALLEST_VARIANCE)
             score = -((confidences - mean) ** 2) / (2 * variance) - np.log(variance) / 2
         found.append(np.where(count > 1, score, np.nan))
@@ -233,7 +233,7 @@ def compute_lira_scores(confidences: Vector, shadows: Vector, inside: NDArray[np
 
 
 def summarize_attack(scores: Vector, members: NDArray[np.bool_], fprs: tuple[float, ...]) -> Numbers:
-    """What a table shows of an attack: the area, and at each rate the share of true positives; both beside chance."""
+    """Return the AUC and the true positive rates of an attack, each with whether it is beyond chance."""
     found = [evaluate_attack(scores, members, fpr=fpr) for fpr in fprs]
     numbers: Numbers = {"auc": found[0].auc, "auc_beyond_chance": float(found[0].beyond_chance)}
     for one in found:
@@ -242,7 +242,7 @@ def summarize_attack(scores: Vector, members: NDArray[np.bool_], fprs: tuple[flo
 
 
 def _draw_units(units: int, most: int) -> NDArray[np.int64]:
-    """Of which units it is asked whether they took part."""
+    """Draw the attacked units."""
     order = np.argsort(Randomness.from_seed(0).stream("asked", 0).words(units), kind="stable")
     return np.sort(order[:most])
 
@@ -250,7 +250,7 @@ def _draw_units(units: int, most: int) -> NDArray[np.int64]:
 def _train_shadow(
     experiment: MembershipExperiment, run: StudyRun, place: int
 ) -> tuple[Vector, NDArray[np.bool_]] | None:
-    """A shadow model's confidences, and which units it saw; None where its training diverged."""
+    """Return the confidences of a shadow model, and a mask of its members; None if training diverged."""
     seed = SHADOWS + place
     shadow = replace(run, seed=seed)
     half, members = hold_out_half(drop_test_set(run.task), seed)
@@ -260,8 +260,7 @@ def _train_shadow(
         model = shadow.train(half)
         if model is None:
             return None
-        told = compute_unit_confidences(run.task, model)[asked]
-        return [None if np.isnan(one) else float(one) for one in told]
+        return [None if np.isnan(one) else float(one) for one in compute_unit_confidences(run.task, model)[asked]]
 
-    told = run.shared(f"shadow model {place}", compute)
-    return None if told is None else (np.array(told, dtype=np.float64), members[asked])
+    confidences = run.shared(f"shadow model {place}", compute)
+    return None if confidences is None else (np.array(confidences, dtype=np.float64), members[asked])

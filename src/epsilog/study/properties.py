@@ -1,10 +1,10 @@
-"""What does an update say of the data that no label says? A passive attacker watches the models go by.
+"""Property inference by a passive observer of released models.
 
-In some rounds, by coins, the rows of some clients carry a mark that has nothing to do with their classes; the attacker
-is to say in which. It knows every released model, the scheme, and rows of its own (the public test set, as clients of
-the usual size). From each model it computes the next one twice, with the mark on its rows and without it. Of these
-changes, their numbers and their sizes, it makes a meta-classifier: a linear discriminant between the two means, with a
-diagonal covariance as the changes that it saw have it.
+In random rounds, the rows of some clients carry a mark that is independent of their classes; the attacker guesses these
+rounds. It knows all released models, the scheme, and its own rows (the public test set, as clients of the usual
+size). From each model it computes the next one twice, with and without the mark on its rows. From these changes and
+their absolute values it builds a meta-classifier: a linear discriminant between the two means, with the diagonal
+covariance of the observed changes.
 
 Source: Melis, Song, De Cristofaro & Shmatikov 2019 (arXiv:1805.04049); Naseri, Hayes & De Cristofaro 2022
 (arXiv:2009.03561).
@@ -33,13 +33,13 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PropertyExperiment:
-    """A mark on rows, and who carries it.
+    """A mark on rows of some clients.
 
     Attributes:
-        features: which features make up the mark.
-        value: what it sets them to.
-        share: of the clients whose rows carry it in the rounds that have it, each by a coin; 0 is a control.
-        every: the attacker looks at every such round; 1 is all.
+        features: the features of the mark.
+        value: the value of these features with the mark.
+        share: probability that the rows of a client carry the mark in marked rounds; 0 is a control.
+        every: the attacker observes every n-th round; 1 is all.
     """
 
     features: Annotated[tuple[int, ...], check.sequence_of(check.integer(0))]
@@ -55,17 +55,17 @@ class PropertyExperiment:
             raise CheckError("features", "empty", "()", verb="not be")
 
     def require_fit(self, task: Task) -> None:
-        """Refuse a task without the features, or without a test set that the attacker could use."""
+        """Refuse a task without the features, or without a test set for the attacker."""
         check.integer(0, task.clients.features.shape[1] - 1)(features=max(self.features))
         if not task.is_scored:
             raise CheckError("property", "for a task with a test set, from which the attacker learns", task.name)
 
     def applies(self, scheme: Scheme) -> bool:  # noqa: ARG002 - as every experiment
-        """As ``Experiment`` says: always."""
+        """Return True: the attack applies to all schemes."""
         return True
 
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
-        """Measure how well the attacker recognizes rounds with the mark: the area under the curve over rounds."""
+        """Return the AUC over rounds with which the attacker recognizes marked rounds."""
         plain = drop_test_set(run.task)
         coins = Randomness.from_seed(run.seed).stream("property", 0).coins((run.scheme.rounds,), 0.5)
         if coins.all() or not coins.any():
@@ -84,7 +84,7 @@ class PropertyExperiment:
 
 
 class _Observer:
-    """Scores rounds by what the attacker makes of its own rows, with the mark and without it."""
+    """Scores rounds by predictions from the attacker's rows, with and without the mark."""
 
     def __init__(self, question: PropertyExperiment, run: StudyRun) -> None:
         own = _own(run.task)
@@ -95,7 +95,7 @@ class _Observer:
         self.rounds: list[int] = []
 
     def look(self, before: TrainingState, after: RoundResult) -> None:
-        """See a round."""
+        """Observe a round."""
         done = after.state.round
         if (done - 1) % self._every:
             return
@@ -105,21 +105,21 @@ class _Observer:
         self.rounds.append(done - 1)
 
     def scores(self) -> Vector:
-        """How near each round is to one with the mark: linear discriminants; shape (rounds that were seen,)."""
+        """Return a linear discriminant of each observed round; higher for marked ones; shape (observed rounds,)."""
         without, having = (np.mean(kept, axis=0) for kept in self._own)
         off = np.stack(self._seen) - (having + without) / 2
         spread = (off**2).mean(axis=0)
         return np.asarray(off @ np.where(spread > 0, (having - without) / np.where(spread > 0, spread, 1.0), 0.0))
 
     def _predict_model(self, engine: Engine, before: TrainingState, done: int) -> Vector:
-        """The next model, if the attacker's own clients were a cohort and nobody added noise."""
+        """Return the next model for a cohort of the attacker's clients, without noise."""
         scheme, training = self._run.quiet, engine.task.training
         draws = partial(Randomness.from_seed(self._run.seed).stream, round=done)
         first, sizes = sampling.SamplerHistory(1, np.zeros(scheme.clients, dtype=np.int64)), draws("observer")
         slots = sampling.draw_slots(scheme.cohorts, sizes, first)
         size = len(sampling.draw_cohort(scheme.cohorts, sizes, replace(first, slots=slots)))
-        everybody = np.arange(engine.task.clients.count)
-        cohort = sampling.draw_without_replacement(draws("observer's clients"), eligible=everybody, size=size)
+        eligible = np.arange(engine.task.clients.count)
+        cohort = sampling.draw_without_replacement(draws("observer's clients"), eligible=eligible, size=size)
         speed = compute_learning_rate_factor(training.schedule, done, scheme.rounds)
         now = RoundContext(done, before.model, np.zeros(0), cohort, draws, self._run.private, speed)
         step = TRAINED[type(scheme)].change(scheme, engine, now).step
@@ -127,13 +127,13 @@ class _Observer:
 
 
 def _select_features(change: Vector) -> Vector:
-    """What the attacker looks at of a change of the model: every number, and its size whatever its sign."""
+    """Return the features of a change of the model: all numbers and their absolute values."""
     return np.concatenate([change, np.abs(change)])
 
 
 @lru_cache(maxsize=1)
 def _own(task: Task) -> Task:
-    """The attacker's clients: the test set, shuffled, in clients of the usual size."""
+    """Return the attacker's task: the shuffled test set, in clients of the usual size."""
     assert task.test_features is not None
     assert task.test_targets is not None
     sizes = task.clients.sizes[task.clients.sizes > 0]
@@ -148,7 +148,7 @@ def _own(task: Task) -> Task:
 
 @lru_cache(maxsize=2)
 def _mark_clients(task: Task, question: PropertyExperiment) -> Task:
-    """The same rows, with the mark on those of some clients, the same in all runs."""
+    """Return the task with the mark on the rows of some clients, equal in all runs."""
     clients = task.clients
     stream = Randomness.from_seed(0).stream("carriers", 0)
     rows = np.repeat(stream.coins((clients.count,), question.share), clients.sizes)

@@ -1,4 +1,4 @@
-"""The measurements of a study: every condition, every seed, and nothing that the protocol does not name."""
+"""The measurements of a study: all conditions and seeds, and exactly the attacks of the protocol."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ TAKEN = {
 
 @dataclass(frozen=True, slots=True)
 class StudyProtocol:
-    """What is measured, fixed before anything is.
+    """The measurements of a study, fixed in advance.
 
     Attributes:
-        budgets: epsilons to train at, in nats; training without DP comes first in any case.
-        seeds: of the runs; at least one, each below those of shadow models.
-        backdoors: what attackers do, with distinct names; none for no such attack.
-        membership: what is asked about who took part; None for no such attack.
-        mark: what rounds are told by; None for no property inference.
-        canaries: clients that send a direction; None for none.
+        budgets: epsilons of the runs, in nats; a run without DP always comes first.
+        seeds: seeds of the runs; at least one, each below those of shadow models.
+        backdoors: backdoor attacks with distinct names; may be empty.
+        membership: settings of membership inference; None for none.
+        mark: settings of property inference; None for none.
+        canaries: settings of canary clients; None for none.
     """
 
     budgets: Annotated[tuple[float, ...], check.sequence_of(check.positive())]
@@ -57,11 +57,11 @@ class StudyProtocol:
                 raise CheckError(name, "some, each once", repr(values), verb="name")
         names = [one.name for one in self.backdoors]
         if len(set(names)) != len(names) or {*names} & TAKEN:
-            raise CheckError("backdoors", "each of a name of its own", repr(names), verb="be")
+            raise CheckError("backdoors", "each with a name that no other attack has", repr(names), verb="be")
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """Every attack."""
+        """All attacks."""
         others = (self.membership, self.mark, self.canaries)
         return (*self.backdoors, *(one for one in others if one is not None))
 
@@ -72,8 +72,8 @@ class StudyProtocol:
 
 
 def is_clean_metric(name: str) -> str:
-    """Return the name of the number that belongs to a backdoor's trigger, for a model without attackers."""
-    return f"{name}, nobody attacking"
+    """Return the name of the success rate of a trigger for a model without attackers."""
+    return f"{name}, no attackers"
 
 
 def _describe_experiment(question: Any) -> dict[str, Any]:
@@ -86,11 +86,11 @@ class Subject:
     """One scheme on one task.
 
     Attributes:
-        name: what it is called in the tables.
-        task: what is trained on what.
+        name: the name in tables.
+        task: the training task.
         scheme_for: the scheme as a function of its noise multiplier.
-        delta: of the guarantee, in (0, 1).
-        relation: which data sets are neighbors.
+        delta: the delta of the guarantee, in (0, 1).
+        relation: the neighboring relation.
     """
 
     name: str
@@ -100,10 +100,10 @@ class Subject:
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 
     def at(self, epsilon: float) -> Scheme:
-        """The scheme with the least noise that meets a budget.
+        """Return the scheme with the least noise that meets a budget.
 
         Raises:
-            CalibrationError: no noise meets it.
+            CalibrationError: no noise meets the budget.
         """
         noise = calibrate(
             lambda z: self.scheme_for(z).release(),
@@ -121,10 +121,11 @@ class Condition:
 
     Attributes:
         subject: the subject's name.
-        epsilon: the budget; None without DP, where nothing is clipped and no noise is added.
-        noise_multiplier: what the budget asks for.
-        largest_tprs: what no attack on one unit can pass, by false positive rate; empty without DP.
-        runs: for each seed its numbers, by attack and by name; None where training diverged.
+        epsilon: the budget; None without DP, that is, without clipping and noise.
+        noise_multiplier: the noise multiplier for the budget.
+        largest_tprs: the bound on the true positive rate of an attack on one unit, by false positive rate; empty
+            without DP.
+        runs: numbers of each seed by attack and by name; None if training diverged.
     """
 
     subject: str
@@ -134,11 +135,11 @@ class Condition:
     runs: tuple[dict[str, Numbers | None], ...]
 
     def values(self, attack: str, name: str) -> list[float | None]:
-        """One number over the seeds; None where it was not measured, or training diverged."""
+        """Return one number for each seed; None if it was not measured, or training diverged."""
         return [(run.get(attack) or {}).get(name) for run in self.runs]
 
     def of(self, attack: str, name: str) -> tuple[float, float, float] | None:
-        """Median, least and greatest over the seeds; None where some seed has no such number."""
+        """Return median, minimum and maximum over the seeds; None if a seed has no such number."""
         numbers = [value for value in self.values(attack, name) if value is not None]
         return (median(numbers), min(numbers), max(numbers)) if len(numbers) == len(self.runs) else None
 
@@ -149,7 +150,7 @@ class Condition:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Condition:
-        """Read what ``to_json`` gives."""
+        """Return the condition of a document from ``to_json``."""
         return cls(**document | {"runs": tuple(document["runs"])})
 
     def to_json(self) -> dict[str, Any]:
@@ -182,18 +183,18 @@ def measure_subject(
     on_progress: Callable[[str], None],
     cells: ResultCells | None = None,
 ) -> Iterator[Condition]:
-    """Measure a subject: first without DP, then at every budget.
+    """Yield the conditions of a subject, first without DP, then at each budget.
 
     Args:
         subject: scheme and task.
-        protocol: what is measured.
-        on_progress: called with what is computed next.
-        cells: what is finished already, and where what is finished is kept; None keeps nothing.
+        protocol: the measurements.
+        on_progress: receives a message about the next computation.
+        cells: the store of finished cells; None for memory alone.
 
     Raises:
-        CalibrationError: a budget that no noise meets; before anything is trained.
-        CheckError: an attack that the task cannot have, or a scheme that does not fit it.
-        RecordError: a finished cell that was changed.
+        CalibrationError: no noise meets a budget; raised before training.
+        CheckError: an attack or the scheme does not fit the task.
+        RecordError: a finished cell was changed.
     """
     cells = ResultCells() if cells is None else cells
     for one in protocol.experiments:
@@ -213,14 +214,14 @@ def measure_subject(
                 seed=seed,
                 shared=shared,
             )
-            says = f"{where}: seed {place} of {len(protocol.seeds)}"
-            runs.append(_measure_run(run, protocol, partial(_report_at, on_progress, says)))
+            progress = f"{where}: seed {place} of {len(protocol.seeds)}"
+            runs.append(_measure_run(run, protocol, partial(_report_at, on_progress, progress)))
         noise = None if epsilon is None else scheme.noise_multiplier
         yield Condition(subject.name, epsilon, noise, _largest(subject, scheme, protocol, epsilon), tuple(runs))
 
 
 def _measure_run(run: StudyRun, protocol: StudyProtocol, report: Callable[[str], None]) -> dict[str, Numbers | None]:
-    """Return one seed's numbers, by attack; each attack is a cell of its own."""
+    """Return the numbers of one seed by attack; each attack is one cell."""
 
     def cell(name: str, compute: Callable[[], Any]) -> Any:
         def report_and_compute() -> Any:
@@ -242,7 +243,7 @@ def _report_at(on_progress: Callable[[str], None], where: str, what: str) -> Non
 
 
 def _measure_utility(run: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:
-    """Return the score of a model without attackers, and how often each trigger works on it anyway."""
+    """Return the score of a model without attackers, and the success rate of each trigger on it."""
     model = run.train()
     if model is None:
         return None
@@ -259,6 +260,6 @@ def _largest(subject: Subject, scheme: Scheme, protocol: StudyProtocol, epsilon:
     try:
         curve = profile(scheme.release(), relation=subject.relation)
         whole = {rate: curve.tpr(rate).upper for rate in rates}
-    except UnsupportedMechanismError:  # the one point of its curve that is known has to do
+    except UnsupportedMechanismError:  # one point of the profile is known
         whole = promised
     return {f"{rate:g}": min(promised[rate], whole[rate]) for rate in rates}

@@ -1,4 +1,4 @@
-"""What a study found, as tables, plots and sentences: comforting or not, and never more than was measured."""
+"""Results of a study as tables, plots and sentences, which state measurements alone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from epsilog.study.membership import ATTACKS
 from epsilog.study.protocol import UTILITY, Condition, StudyProtocol, is_clean_metric
 from epsilog.terms.formatting import format_upper
 
-THREE = 3.0  # standard errors from which on something is called beyond chance
+THREE = 3.0  # standard errors that count as beyond chance
 Cell = Callable[[Condition], str]
 
 
 class ResultTable(NamedTuple):
-    """What was measured, a row for each condition: medians over the seeds, with the least and the greatest.
+    """A table with one row per condition: medians over the seeds, with minimum and maximum.
 
     Attributes:
-        title: what it is about.
-        headings: of the columns.
-        rows: one for each condition that has such numbers.
+        title: the title.
+        headings: the headings of the columns.
+        rows: one row for each condition with such numbers.
     """
 
     title: str
@@ -31,7 +31,7 @@ class ResultTable(NamedTuple):
 
 
 def build_tables(conditions: Sequence[Condition]) -> list[ResultTable]:
-    """A table for each thing that was measured."""
+    """Return one table for each kind of measurement."""
     found = []
     for title, columns in _columns(conditions).items():
         rows = []
@@ -47,7 +47,7 @@ def build_tables(conditions: Sequence[Condition]) -> list[ResultTable]:
 
 
 def _columns(conditions: Sequence[Condition]) -> dict[str, dict[str, Cell]]:
-    """The columns of each table, by its title."""
+    """Return the columns of each table by title."""
 
     def shows(attack: str, name: str) -> Cell:
         return lambda one: _spread(one.of(attack, name))
@@ -83,13 +83,15 @@ def _columns(conditions: Sequence[Condition]) -> dict[str, dict[str, Cell]]:
 
 
 def _backdoors(conditions: Sequence[Condition]) -> list[str]:
-    """Every backdoor's name, in the protocol's order."""
-    told = [name for one in conditions for run in one.runs for name, found in run.items() if "success" in (found or {})]
-    return list(dict.fromkeys(told))
+    """Return the names of all backdoors, in the order of the protocol."""
+    names = [
+        name for one in conditions for run in one.runs for name, found in run.items() if "success" in (found or {})
+    ]
+    return list(dict.fromkeys(names))
 
 
 def _rates(conditions: Sequence[Condition]) -> list[str]:
-    """Every false positive rate of the membership attacks."""
+    """Return all false positive rates of the membership attacks."""
     prefix, suffix = "tpr_at_", "_beyond_chance"
     names = [name for one in conditions for run in one.runs for found in run.values() for name in found or {}]
     rates = [each.removeprefix(prefix) for each in names if each.startswith(prefix) and not each.endswith(suffix)]
@@ -97,27 +99,26 @@ def _rates(conditions: Sequence[Condition]) -> list[str]:
 
 
 def write_conclusions(conditions: Sequence[Condition], protocol: StudyProtocol) -> list[str]:
-    """What was measured, in words; the last ones say what it does not show."""
-    told = []
+    """Return sentences on the measurements; the last ones state what these do not show."""
+    sentences = []
     for subject, group in groupby(conditions, key=lambda one: one.subject):
-        told += [*_of_utility(subject, list(group))]
+        sentences += [*_of_utility(subject, list(group))]
     for one in conditions:
-        told += [*_of_backdoors(one), *_of_membership(one), *_of_property(one), *_of_canaries(one)]
-    told.append(
-        f"All numbers are medians of {len(protocol.seeds)} seeded runs on one set of data; in brackets the least and "
-        "the greatest. They are measurements of these models and these attacks."
+        sentences += [*_of_backdoors(one), *_of_membership(one), *_of_property(one), *_of_canaries(one)]
+    sentences.append(
+        f"All numbers are medians of {len(protocol.seeds)} seeded runs on one data set, with minimum and maximum in "
+        "parentheses. They are measurements of these models and these attacks."
     )
     if protocol.experiments:
-        told.append(
-            "An attack that finds nothing is one attack that found nothing. The bound on true positives holds against "
-            "all of them, for one unit; the measured rates share a model among all units, and may lie above it by "
-            "chance."
+        sentences.append(
+            "An attack that finds nothing does not exclude other attacks. The bound on true positives holds for all "
+            "attacks on one unit. Measured rates share one model among all units, and can exceed the bound by chance."
         )
     if protocol.canaries is not None:
-        told.append(
-            "Canaries give an estimate of epsilon against one who knows their directions: no bound from either side."
+        sentences.append(
+            "Canaries give an estimate of epsilon against an attacker who knows their directions; it is no bound."
         )
-    return told
+    return sentences
 
 
 def _of_utility(subject: str, group: Sequence[Condition]) -> Iterator[str]:
@@ -125,9 +126,9 @@ def _of_utility(subject: str, group: Sequence[Condition]) -> Iterator[str]:
     for one in group[1:]:
         score = one.of(UTILITY, "score")
         if none is None or score is None:
-            yield f"{subject}: {one.where} some run diverged."
+            yield f"{subject}: {one.where} at least one run diverged."
         elif score[1] <= none[2] and none[1] <= score[2]:
-            yield f"{subject}: {one.where} the score lies within the spread of the seeds without DP."
+            yield f"{subject}: {one.where} the score is within the range of the seeds without DP."
         else:
             yield f"{subject}: {one.where} the score is {_spread(score)}; without DP {_spread(none)}."
 
@@ -135,23 +136,25 @@ def _of_utility(subject: str, group: Sequence[Condition]) -> Iterator[str]:
 def _of_backdoors(one: Condition) -> Iterator[str]:
     for name in _backdoors([one]):
         if (works := one.of(name, "success")) is not None:
-            told = f"{one.subject}: {one.where} {name} works on {_share(works)}"
+            sentence = f"{one.subject}: {one.where} {name} works on {_share(works)}"
             alone = one.of(UTILITY, is_clean_metric(name))
-            yield f"{told}." if alone is None else f"{told}; where nobody attacks, on {_share(alone)}."
+            yield f"{sentence}." if alone is None else f"{sentence}; without attackers, on {_share(alone)}."
 
 
 def _of_membership(one: Condition) -> Iterator[str]:
     for attack in ATTACKS:
         if (auc := one.of(attack, "auc")) is None:
             continue
-        says = f"{one.subject}: {one.where} {attack} tell" + ("s" if attack == "LiRA" else "")
-        yield f"{says} members from others beyond chance in {_seeds(one, attack, 'auc')} (AUC {_spread(auc)})."
+        prefix = f"{one.subject}: {one.where} {attack} identif" + ("ies" if attack == "LiRA" else "y")
+        yield f"{prefix} members beyond chance in {_seeds(one, attack, 'auc')} (AUC {_spread(auc)})."
         for rate in _rates([one]):
             tpr, seeds = one.of(attack, f"tpr_at_{rate}"), _seeds(one, attack, f"tpr_at_{rate}")
             if tpr is not None and seeds != "no seed":
                 bound = one.largest_tprs.get(rate)
-                most = "nothing bounds it" if bound is None else f"no attack on one unit passes {_upper(bound)}"
-                yield f"{says} {_spread(tpr)} of members at an FPR of {rate}, beyond chance in {seeds}; {most}."
+                most = (
+                    "there is no bound" if bound is None else f"the bound for an attack on one unit is {_upper(bound)}"
+                )
+                yield f"{prefix} {_spread(tpr)} of members at an FPR of {rate}, beyond chance in {seeds}; {most}."
 
 
 def _of_property(one: Condition) -> Iterator[str]:
@@ -159,21 +162,21 @@ def _of_property(one: Condition) -> Iterator[str]:
         seeds = _seeds(one, "property", "auc")
         together = "beyond chance" if pool_z_score(one) > THREE else "not beyond chance"
         yield (
-            f"{one.subject}: {one.where} updates tell rounds with the property beyond chance in {seeds}, and all seeds "
-            f"together {together} (AUC {_spread(auc)})."
+            f"{one.subject}: {one.where} updates identify rounds with the property beyond chance in {seeds}; all seeds "
+            f"together are {together} (AUC {_spread(auc)})."
         )
 
 
 def pool_z_score(one: Condition) -> float:
-    """How many standard errors the areas of property inference lie above guessing, over all seeds together.
+    """Return the standard errors by which the AUC of property inference exceeds 0.5, over all seeds together.
 
-    A seed has few rounds. The sum of the seeds' Mann-Whitney statistics has the sum of their variances.
+    One seed has few rounds. The Mann-Whitney statistics of the seeds are summed, and so are their variances.
     """
     names = ("auc", "rounds_with", "rounds_without")
     seeds = list(zip(*(one.values("property", name) for name in names), strict=True))
-    told = [(a, m, n) for a, m, n in seeds if a is not None and m is not None and n is not None]
-    variance = sum(m * n * (m + n + 1) / 12 for _, m, n in told)
-    return sum(m * n * (a - 0.5) for a, m, n in told) / math.sqrt(variance) if told else 0.0
+    known = [(a, m, n) for a, m, n in seeds if a is not None and m is not None and n is not None]
+    variance = sum(m * n * (m + n + 1) / 12 for _, m, n in known)
+    return sum(m * n * (a - 0.5) for a, m, n in known) / math.sqrt(variance) if known else 0.0
 
 
 def _of_canaries(one: Condition) -> Iterator[str]:
@@ -181,21 +184,18 @@ def _of_canaries(one: Condition) -> Iterator[str]:
     if last is not None and each is not None:
         yield (
             f"{one.subject}: {one.where} canaries estimate epsilon at {_spread(last)} from the last model and at "
-            f"{_spread(each)} from all models; directions that nobody sent, at {_spread(control)}."
+            f"{_spread(each)} from all models; with directions that no client sent, at {_spread(control)}."
         )
 
 
 def _seeds(one: Condition, attack: str, name: str) -> str:
-    """In how many seeds a number is beyond chance."""
+    """Return in words the number of seeds in which a number is beyond chance."""
     beyond = sum(bool(value) for value in one.values(attack, f"{name}_beyond_chance"))
     return {0: "no seed", len(one.runs): "every seed"}.get(beyond, f"{beyond} of {len(one.runs)} seeds")
 
 
 def draw_study_plots(conditions: Sequence[Condition]) -> dict[str, str]:
-    """An SVG for each thing that was measured, by name: medians against epsilon, a line a scheme.
-
-    Bars go from the least to the greatest of the seeds.
-    """
+    """Return SVG plots by name: medians over epsilon, one line per scheme, with bars from minimum to maximum."""
     wanted = {
         "score": ("score on the public test set", UTILITY, "score"),
         "losses": ("AUC of the membership attack on losses", "losses", "auc"),
@@ -204,7 +204,7 @@ def draw_study_plots(conditions: Sequence[Condition]) -> dict[str, str]:
         "canaries": ("epsilon that canaries estimate from all models", "canaries", "all_models"),
     }
     for place, name in enumerate(_backdoors(conditions), start=1):
-        wanted[f"backdoor-{place}"] = (f"share of rows on which {name} works", name, "success")
+        wanted[f"backdoor-{place}"] = (f"fraction of rows on which {name} works", name, "success")
     found = {}
     for file, (label, attack, name) in wanted.items():
         lines = [_line(subject, [*group], attack, name) for subject, group in groupby(conditions, lambda c: c.subject)]
@@ -215,13 +215,13 @@ def draw_study_plots(conditions: Sequence[Condition]) -> dict[str, str]:
 
 
 def _line(subject: str, conditions: Sequence[Condition], attack: str, name: str) -> PlotSeries:
-    told = [(one.epsilon, one.of(attack, name)) for one in conditions]
-    there = [(epsilon, spread) for epsilon, spread in told if epsilon is not None and spread is not None]
+    points = [(one.epsilon, one.of(attack, name)) for one in conditions]
+    known = [(epsilon, spread) for epsilon, spread in points if epsilon is not None and spread is not None]
     return PlotSeries(
         subject,
-        tuple((epsilon, spread[0]) for epsilon, spread in there),
+        tuple((epsilon, spread[0]) for epsilon, spread in known),
         markers=True,
-        bars=tuple((spread[1], spread[2]) for _, spread in there),
+        bars=tuple((spread[1], spread[2]) for _, spread in known),
     )
 
 

@@ -1,7 +1,7 @@
-"""A study from its file to its tables: the protocol is in the ledger before the first run, the outcome after the last.
+"""Run a study from its file to its tables; the ledger holds the protocol before the first run, and then the result.
 
-A study is a simulation, so it spends no privacy, and its entry costs nothing. The entry shows that the protocol was
-fixed before the outcome was known, if the ledger is trusted.
+A study is a simulation, so it spends no privacy budget. If the ledger is trusted, its entry shows that the protocol was
+fixed before the result was known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from epsilog.terms import CheckError, ConfigError, check, codec
 from epsilog.training.rounds import hash_run_inputs
 from epsilog.validation_errors import convert_validation_errors
 
-LEAST = "1e-18"  # delta that a ledger can book
+LEAST = "1e-18"  # smallest delta of a ledger
 
 
 class _StudySection(BaseModel):
@@ -39,7 +39,7 @@ class _StudySection(BaseModel):
 
 
 class _Head(_StudySection):
-    """[study]: what is compared."""
+    """[study]: the name, the run configs, the budgets and the seeds."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
     programmes: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -48,7 +48,7 @@ class _Head(_StudySection):
 
 
 def _make_section(experiment: type) -> Any:
-    """Make a section of the fields of an experiment."""
+    """Return a section with the fields of an experiment."""
     hints, stated = get_type_hints(experiment), dict[str, Any]()
     for one in fields(experiment):
         stated[one.name] = hints[one.name], ... if one.default is MISSING else one.default
@@ -66,7 +66,7 @@ _StudyFile: Any = create_model("_StudyFile", __base__=_StudySection, **_SECTIONS
 
 
 def _build_protocol(stated: Any) -> StudyProtocol:
-    """Build the protocol that a file states; a refusal names the section."""
+    """Return the protocol of a file; an error names its section."""
 
     def build(kind: Any, section: Any, name: str) -> Any:
         try:
@@ -81,12 +81,12 @@ def _build_protocol(stated: Any) -> StudyProtocol:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """What a study compares, and how.
+    """A study.
 
     Attributes:
-        name: of its folder and its ledger entry.
+        name: the name of its folder and of its ledger entry.
         subjects: schemes on tasks.
-        protocol: what is measured.
+        protocol: the measurements.
     """
 
     name: Annotated[str, check.text()]
@@ -97,11 +97,11 @@ class Study:
         check.check_fields(self)
         names = [one.name for one in self.subjects]
         if not names or len(set(names)) != len(names):
-            raise CheckError("subjects", "some, each of its own name", repr(names), verb="be")
+            raise CheckError("subjects", "a list of subjects with distinct names", repr(names), verb="be")
 
     @property
     def hash(self) -> str:
-        """SHA-256 of everything that the outcome depends on but the data."""
+        """SHA-256 of all inputs of the result except the data."""
         return codec.hash_canonical({"study": self.name, **describe_inputs(self.subjects, self.protocol)})
 
 
@@ -109,7 +109,7 @@ def load_study(path: Path) -> Study:
     """Read a study's file, and the programmes that it names, relative to it.
 
     Raises:
-        ConfigError: a file that is missing, is no TOML, or holds unknown, missing or wrong fields.
+        ConfigError: a file is missing or is no TOML, or has unknown, missing or wrong fields.
     """
     try:
         stated = _StudyFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -142,23 +142,23 @@ def _subject(path: Path) -> Subject:
 
 
 def run_study(study: Study, *, folder: Path, ledger: str | Path, on_progress: Callable[[str], None]) -> dict[str, Any]:
-    """Run a study and writes ``run_study.json``, ``run_study.md`` and plots; a finished one is only read.
+    """Run a study, write ``study.json``, ``study.md`` and plots, and return the document; a finished one is only read.
 
-    One that was killed resumes after the last finished attack, and ends with the same bytes.
+    A killed study resumes after the last finished attack, and ends with equal bytes.
 
     Args:
-        study: what is compared.
-        folder: where studies are stored; this one gets its own folder.
-        ledger: holds the protocol's hash from before the first run; created if absent.
-        on_progress: called with what happens next.
+        study: the study.
+        folder: the parent of the folder of this study.
+        ledger: receives the hash of the protocol before the first run; created if it is missing.
+        on_progress: receives a message about the next computation.
 
     Returns:
-        The document in ``run_study.json``.
+        The document in ``study.json``.
 
     Raises:
-        CalibrationError: a budget that no noise meets.
-        ConflictError: the ledger is for real budgets, or holds another outcome than the file.
-        RecordError: what was finished before was changed, or is of other data or another version.
+        CalibrationError: no noise meets a budget.
+        ConflictError: the ledger has real budgets, or another result than the file.
+        RecordError: a finished cell was changed, or is from other data or another version.
     """
     own = folder / f"study-{study.name}-{study.hash[:8]}"
     with open_ledger(ledger) as opened:
@@ -186,18 +186,18 @@ def run_study(study: Study, *, folder: Path, ledger: str | Path, on_progress: Ca
 
 
 def read_tables(document: dict[str, Any]) -> list[ResultTable]:
-    """The tables of a study's document."""
+    """Return the tables of the document of a study."""
     return build_tables([Condition.from_json(one) for one in document["conditions"]])
 
 
 def _bound(study: Study) -> str:
-    """What finished cells are of: the protocol, every number of the data, and the code."""
+    """Return the hash of the protocol, all data and the version, which bind finished cells."""
     data = [hash_run_inputs(one.scheme_for(1.0), one.task) for one in study.subjects]
     return codec.hash_canonical({"study": study.hash, "data": data, "version": epsilog.__version__})
 
 
 def _enter_protocol(ledger: Ledger, study: Study) -> Any:
-    """The ledger's entry for a protocol: made before the first run, and found again by the same protocol."""
+    """Return the charge for a protocol, created before the first run and found again later."""
     scope = f"studies/{study.name}"
     if not ledger.budgets_above(scope):
         ledger.create_budget(
@@ -211,7 +211,7 @@ def _enter_protocol(ledger: Ledger, study: Study) -> Any:
 
 
 def _evidence(file: Path) -> dict[str, str]:
-    """What the ledger holds of an outcome; it refuses another one."""
+    """Return the hash of the result for the ledger, which refuses another one."""
     return {"study.json": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 

@@ -1,11 +1,11 @@
-"""Canaries in training: their places, their content, and how a released model is scored for them.
+"""Canaries in training: their slots, their contents, and their scores under a released model.
 
 At the client level, a canary is a client that sends one random direction, of the clip norm's length, whenever it takes
 part. Its score is the cosine of that direction and the model's change. At the example level, a canary is a row of
-random numbers with a random target. Its score is how far its loss fell. An excluded canary leaves its place empty, or a
-row that no step can use: a neighbor in every relation that training is priced for.
+random numbers with a random target. Its score is the decrease of its loss. An excluded canary leaves its slot empty, or
+leaves a row that no step can use: a neighbor under every relation that training supports.
 
-Scores depend on the released model, on public facts and on the canaries' content, never on their coins.
+Scores depend on the released model, on public facts and on the canaries' contents, never on their coins.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from epsilog.training.task import CANARY_SLOT_BOUND, Task
 
 Vector = NDArray[np.float64]
 COSINE, LOSS = "cosine", "loss"
-AT_ONCE = 1024  # rows that are pushed through a model in one go
+AT_ONCE = 1024  # rows in one batch of a model
 
 
 def draw_canaries(count: int, randomness: Randomness) -> Canaries:
-    """Draw the secret that determines everything about the canaries.
+    """Return canaries with a new secret, which determines everything about them.
 
     Args:
-        count: how many there are.
-        randomness: the operating system's; or a simulation's, under which the same seed draws the same canaries.
+        count: number of canaries.
+        randomness: the operating system's, or a simulation's: equal seeds draw equal canaries.
     """
     words = randomness.stream("canaries", 0).words(4)
     return Canaries(count, words.astype("<u8").tobytes().hex())
 
 
 def add_canary_slots(task: Task, canaries: int) -> Task:
-    """The same task with empty places for as many canaries; they count among the units from then on.
+    """Return the task with empty slots for canaries, which count as units.
 
     Args:
-        task: whose clients' rows lie here.
-        canaries: how many places are added.
+        task: a task that holds its clients' rows.
+        canaries: number of slots to add.
     """
     more = check.integer(1)(canaries=canaries)
     if not task.unit_is_client:
@@ -53,37 +53,37 @@ def add_canary_slots(task: Task, canaries: int) -> Task:
 
 
 def insert_canaries(task: Task, canaries: Canaries) -> Task:
-    """Put canaries into places that are empty; see ``add_canary_slots``.
+    """Return the task with canaries in its empty slots; see ``add_canary_slots``.
 
-    Clients take the last places. Examples lie one with each client in turn; there must be units enough declared.
+    Client canaries take the last slots. Example canaries go to the clients in turn, and the population counts them.
 
     Raises:
-        CheckError: too few empty places, rows that lie elsewhere, or canaries that are there already.
+        CheckError: there are too few empty slots, the clients hold their own rows, or the task has canaries already.
     """
     if task.canaries is not None:
-        raise CheckError("canaries", "put in once", f"{task.canaries.count} there")
+        raise CheckError("canaries", "absent before they are inserted", f"{task.canaries.count}")
     if task.clients.names:
-        raise CheckError("canaries", "absent where clients' rows lie with themselves", f"{canaries.count}")
+        raise CheckError("canaries", "absent if clients hold their own rows", f"{canaries.count}")
     if task.unit_is_client:
         return replace(task, canaries=canaries)
     if task.units < task.examples + canaries.count:
         raise CheckError("canaries", CANARY_SLOT_BOUND, f"{canaries.count}")
     features, targets = make_canary_rows(canaries, task)
-    features[~canaries.included] = np.nan  # there, and of use to no step
-    whose = np.arange(canaries.count) % task.clients.count
-    return replace(task, clients=_with_rows(task.clients, whose, features, targets), canaries=canaries)
+    features[~canaries.included] = np.nan  # present, but no step can use them
+    owners = np.arange(canaries.count) % task.clients.count
+    return replace(task, clients=_with_rows(task.clients, owners, features, targets), canaries=canaries)
 
 
-def _with_rows(clients: Federation, whose: NDArray[np.int64], features: Floats, targets: NDArray[Any]) -> Federation:
-    """The same clients, each with further rows behind its own."""
-    order = np.argsort(whose, kind="stable")  # rows of neighbors without any of their own begin at the same place
-    at, features, targets = clients.client_offsets[whose[order]], features[order], targets[order]
-    sizes = clients.sizes + np.bincount(whose, minlength=clients.count)
+def _with_rows(clients: Federation, owners: NDArray[np.int64], features: Floats, targets: NDArray[Any]) -> Federation:
+    """Return the clients with further rows, each after the rows of its owner."""
+    order = np.argsort(owners, kind="stable")  # clients without rows share an offset with their neighbors
+    at, features, targets = clients.client_offsets[owners[order]], features[order], targets[order]
+    sizes = clients.sizes + np.bincount(owners, minlength=clients.count)
     return Federation(np.insert(clients.features, at, features, axis=0), np.insert(clients.targets, at, targets), sizes)
 
 
 def make_canary_rows(canaries: Canaries, task: Task) -> tuple[Floats, NDArray[Any]]:
-    """The row that each canary is, in or out: numbers from -1 to 1, or ids, and such a target or a class."""
+    """Return the row of each canary, included or not: random numbers in (-1, 1) or ids, and a target or a class."""
     model, width = task.model, task.clients.features.shape[1]
     features = np.empty((canaries.count, width), task.clients.features.dtype)
     targets = np.empty(canaries.count, task.clients.targets.dtype)
@@ -95,12 +95,12 @@ def make_canary_rows(canaries: Canaries, task: Task) -> tuple[Floats, NDArray[An
 
 
 def _spread(uniforms: Vector, count: int | None) -> Vector:
-    """Uniforms over (-1, 1), or over so many whole numbers from 0."""
+    """Return uniform numbers in (-1, 1), or uniform integers from 0 to ``count - 1``."""
     return 2 * uniforms - 1 if count is None else np.floor(count * uniforms)
 
 
 def make_canary_direction(canaries: Canaries, one: int, size: int) -> Vector:
-    """What canary ``one`` sends, at length 1; shape (size,)."""
+    """Return the direction that canary ``one`` sends, of norm 1; shape (size,)."""
     drawn = _stream(canaries, "direction", one).normals((size,))
     return np.asarray(drawn / np.linalg.norm(drawn))
 
@@ -110,23 +110,23 @@ def _stream(canaries: Canaries, purpose: str, one: int) -> RandomStream:
 
 
 def name_canary_score(task: Task) -> str:
-    """How canaries are scored where this unit is protected."""
+    """Return the name of the score of canaries for the privacy unit of a task."""
     return COSINE if task.unit_is_client else LOSS
 
 
 def compute_canary_scores(task: Task, model: Vector) -> Vector:
-    """Score every canary of a task by a released model, whether it was in or out; higher for those that seem in.
+    """Return the score of each canary, included or not, under a released model; higher if it seems included.
 
     Args:
-        task: with canaries.
-        model: as released; shape (d,). One that is not finite gives every canary the same score.
+        task: a task with canaries.
+        model: a released model; shape (d,). One that is not finite gives every canary the score 0.
 
     Returns:
-        Cosines, or how far losses fell; shape (m,), finite.
+        Cosines, or decreases of losses; shape (m,), finite.
     """
     canaries = task.canaries
     if canaries is None:
-        raise CheckError("canaries", "put into the task first", "none")
+        raise CheckError("canaries", "inserted into the task first", "none")
     if not np.isfinite(model).all():
         return np.zeros(canaries.count)
     if task.unit_is_client:
@@ -146,7 +146,7 @@ def _cosines(canaries: Canaries, moved: Vector) -> Vector:
 
 
 def _losses(model: Model, vector: Vector, features: Floats, targets: NDArray[Any]) -> Vector:
-    """Each row's loss under the parameters of a vector, in the data's own precision; shape (m,)."""
+    """Return the loss of each row under a parameter vector, in the precision of the data; shape (m,)."""
     goals, found = targets.astype(model.target_type(features.dtype)), np.empty(len(features))
     with model.doubles():
         params = model.unflatten(model.asarray(vector.astype(features.dtype)))

@@ -1,13 +1,13 @@
 """The files of a run, and how a killed run resumes.
 
-A run folder holds ``rounds.jsonl`` (public), ``custody.jsonl`` (the curator's) and ``checkpoints/`` with the latest
-state. A round is written in an order that a kill at any point cannot break:
+A run folder holds ``rounds.jsonl`` (public), ``custody.jsonl`` (for the curator alone) and ``checkpoints/`` with the
+latest state. The order of writes makes a round safe against a kill at any point:
 
-    checkpoint ``round-0007.npz.tmp`` with both record lines, flushed to the disk
-    -> the ledger says released, with the model's hash
-    -> the checkpoint takes its final name -> the lines are appended -> the older checkpoint goes
+1. Write the checkpoint ``round-0007.npz.tmp`` with both record lines, and flush it to disk.
+2. Record the round as released in the ledger, with the hash of the model.
+3. Rename the checkpoint, append the lines, and delete the older checkpoint.
 
-So whatever the ledger calls released can be rebuilt, and nothing the ledger does not know is ever adopted.
+So each round that the ledger has as released can be rebuilt, and no other round is ever adopted.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class RunFolder:
     """The files of one run.
 
     Attributes:
-        path: the run's own folder.
-        bound: SHA-256 of what is trained on what; a run resumes with nothing else.
+        path: the folder of the run.
+        bound: SHA-256 of the inputs of the run (``hash_run_inputs``); a run resumes with equal inputs only.
     """
 
     path: Path
@@ -56,28 +56,28 @@ class RunFolder:
 
     @property
     def rounds(self) -> Path:
-        """The public records, one JSON document a line."""
+        """The public records, one JSON document per line."""
         return self.path / RunArtifact.ROUNDS
 
     @property
     def custody(self) -> Path:
-        """The curator's records, one JSON document a line."""
+        """The records for the curator alone, one JSON document per line."""
         return self.path / RunArtifact.CUSTODY
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Everything that a run writes to, whether it is there yet or not."""
+        """Every path that a run writes to, existing or not."""
         return self.rounds, self.custody, self.path / "checkpoints", self.path / "checkpoints" / "lock"
 
     def checkpoint(self, round: int) -> Path:  # noqa: A002
-        """Where the state after a round is kept."""
+        """Return the path of the checkpoint after a round."""
         return self.path / "checkpoints" / f"round-{round:04d}.npz"
 
     @contextlib.contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Keep a second process from training in the same folder: two releases of one round would cost double.
+        """Prevent a second process from training in this folder: two releases of one round would cost twice as much.
 
-        Makes what is missing; what names participants is readable by its owner alone.
+        Create the missing files; only their owner can read those that name participants.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / "checkpoints").mkdir(mode=0o700, exist_ok=True)
@@ -86,7 +86,7 @@ class RunFolder:
             yield
 
     def prepare(self, outcome: RoundResult) -> None:
-        """Make a computed round durable under its waiting name, before the ledger calls it released."""
+        """Write a computed round durably under its temporary name, before the ledger records it as released."""
         buffer = io.BytesIO()
         state = outcome.state
         np.savez(
@@ -106,18 +106,18 @@ class RunFolder:
         durable_io.sync_folder(waiting.parent)
 
     def finalize(self, outcome: RoundResult) -> None:
-        """Give a released round its final name, appends its lines, drops the older checkpoint."""
+        """Rename the checkpoint of a released round, append its lines, and delete the older checkpoint."""
         final = self.checkpoint(outcome.state.round)
-        _waiting(final).replace(final)  # a power cut may take the new name: under the old one it is found all the same
+        _waiting(final).replace(final)  # a power cut may undo this; the temporary name is read, too
         _append(self.rounds, record_line(outcome.record))
         _append(self.custody, record_line(outcome.custody))
         self.checkpoint(outcome.state.round - 1).unlink(missing_ok=True)
 
     def resume(self, released: Mapping[int, str]) -> TrainingState | None:
-        """Rebuild the state after the last round that the ledger calls released; None if there is none.
+        """Return the state after the last released round of the ledger; None if there is no such round.
 
         Raises:
-            RecordError: files that the ledger contradicts or that are missing. Only a torn last line is repaired.
+            RecordError: a file is missing or contradicts the ledger. Only a torn last line is repaired.
         """
         last = len(released)
         if sorted(released) != list(range(1, last + 1)):
@@ -128,8 +128,8 @@ class RunFolder:
         stored = self._adopt(last, released[last])
         if str(stored["bound"]) != self.bound:
             raise RecordError(
-                f"{self.checkpoint(last).name}: this run was begun with another scheme, model, training or data, and "
-                "how often each client took part was counted for those"
+                f"{self.checkpoint(last).name}: this run began with another scheme, model, training or data, for which "
+                "participations were counted; resume it with those"
             )
         _repair(self.rounds, stored["record"].tobytes(), index=last - 1)
         _repair(self.custody, stored["custody"].tobytes(), index=last - 1)
@@ -137,24 +137,26 @@ class RunFolder:
         hashes = [record.output_hash for record in read_records(self.rounds, RoundRecord)]
         custody = read_records(self.custody, CustodyRecord)
         if hashes != [released[one] for one in range(1, last + 1)]:
-            raise RecordError(f"{self.rounds.name}: the output hashes are not those of the ledger")
+            raise RecordError(f"{self.rounds.name}: the output hashes differ from those in the ledger")
         taken = Counter(one for record in custody for one in record.participants)
         kept = {one: times for one, times in enumerate(stored["participations"].tolist()) if times}
         if stored["round"].tolist() != last or kept != taken:
-            raise RecordError(f"{self.checkpoint(last).name} and {self.custody.name} differ on who took part how often")
+            raise RecordError(
+                f"{self.checkpoint(last).name} and {self.custody.name} differ in the participations of clients"
+            )
         return TrainingState(last, *(stored[name] for name in ("model", "participations", "memory", "server", "slots")))
 
     def _require_last_round(self, last: int) -> None:
-        """A settled round that the ledger does not know means that the ledger was set back."""
+        """Refuse a finished round that the ledger does not have: the ledger was rolled back."""
         settled = [path.name for path in sorted((self.path / "checkpoints").glob("round-*.npz"))]
         beyond = [name for name in settled if int(name[6:-4]) > last]
         if last == 0:
             beyond += [path.name for path in (self.rounds, self.custody) if path.exists() and path.read_bytes()]
         if beyond:
-            raise RecordError(f"{beyond[-1]} is there, but the ledger has released {last} rounds only")
+            raise RecordError(f"{beyond[-1]} exists, but the ledger has released only {last} rounds")
 
     def _adopt(self, round_: int, expected: str) -> dict[str, np.ndarray]:
-        """Read the checkpoint of a released round, which must be what the ledger says it is, and names it finally."""
+        """Read the checkpoint of a released round, compare its hash with the ledger, and give it its final name."""
         final = self.checkpoint(round_)
         path = final if final.exists() else _waiting(final)
         if not path.exists():
@@ -169,7 +171,7 @@ class RunFolder:
 
 
 def delete_run_state(run: Path) -> None:
-    """Delete what only a resumed run needs: models, participation counts, slots, remembered noise."""
+    """Delete the state that only a resumed run needs: models, participation counts, slots, earlier noise."""
     folder = run / "checkpoints"
     if folder.is_dir():
         for path in folder.glob("round-*"):
@@ -179,8 +181,8 @@ def delete_run_state(run: Path) -> None:
 
 @contextlib.contextmanager
 def lock_exclusively(lock: Path, name: str) -> Iterator[None]:
-    """Hold a lock file that no second process can hold; whoever dies lets go of it."""
-    import fcntl  # a rehearsal, which every run begins with, says where it is missing
+    """Hold a lock file that no second process can hold; the end of the process releases it."""
+    import fcntl  # the smoke test of each run reports if it is missing
 
     with lock.open("w") as held:
         try:
@@ -191,10 +193,10 @@ def lock_exclusively(lock: Path, name: str) -> Iterator[None]:
 
 
 def read_records(path: Path, kind: type[Record]) -> list[Record]:
-    """Read a record file; every line must be whole, of the kind asked for, and in order.
+    """Return the records of a file; each line must be complete, of the given kind, and in order.
 
     Raises:
-        RecordError: a missing file, or a line that does not hold, with its number.
+        RecordError: the file is missing, or a line, named by its number, is invalid.
     """
     if not path.exists():
         raise RecordError(f"{path.name} is missing")
@@ -218,7 +220,7 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def _repair(path: Path, line: bytes, *, index: int) -> None:
-    """Make ``line`` the one after ``index`` whole lines; a torn line in its place is cut off first."""
+    """Append ``line`` after ``index`` complete lines, unless it is there; first remove a torn last line."""
     content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     lines = whole.splitlines(keepends=True)
@@ -226,7 +228,7 @@ def _repair(path: Path, line: bytes, *, index: int) -> None:
         return
     if len(lines) != index:
         raise RecordError(
-            f"{path.name} must have {index} whole lines before that of round {index + 1}, got {len(lines)}"
+            f"{path.name} must have {index} complete lines before that of round {index + 1}, got {len(lines)}"
         )
     if whole != content:
         os.truncate(path, len(whole))
@@ -242,4 +244,4 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             return {name: stored[name] for name in PARTS}
     except Exception as error:
-        raise RecordError(f"{path.name} is not a whole checkpoint: {error}") from error
+        raise RecordError(f"{path.name} is not a complete checkpoint: {error}") from error

@@ -1,7 +1,7 @@
-"""Norm bounds: no unit may move a sum by more than the clip norm, whatever it sends.
+"""Clipping: no privacy unit moves a sum by more than the clip norm, whatever it sends.
 
-Norms, factors and sums are float64 whatever precision training runs in. Written over an array module ``xp`` (numpy or
-jax.numpy), so that the engine and the slow reference share the rule.
+Norms, factors and sums are float64, whatever the precision of training. The functions take an array module ``xp``
+(numpy or jax.numpy), so that all engines share one rule.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 HEADROOM = 1e-9
-"""By how much a clip stays below its bound, relative, so that rounding cannot lift a norm above it.
+"""Relative distance of a clipped norm from its bound, so that rounding cannot lift a norm above the bound.
 
 A norm of n squares summed in any order is off by at most about n/2 units of round-off (Higham 2002, Sec. 3.1): the
 headroom covers 8 million entries.
@@ -21,20 +21,20 @@ headroom covers 8 million entries.
 LARGEST_MODEL = 8_000_000
 SMALLEST_CLIP, LARGEST_CLIP = 1e-90, 1e90
 REACH = 1e100
-"""Numbers larger than this count as not finite, and products of numbers smaller than its inverse as zero.
+"""Larger numbers count as not finite, and numbers below its inverse as zero.
 
-Squares vanish below 1e-162 and overflow above 1e154. A gradient whose factors are 1e154 and 1e-162 has a norm of 1e-8
-that a product of squares would call 0, and the clip would let it through.
+Squares vanish below 1e-162 and overflow above 1e154. A gradient with the factors 1e154 and 1e-162 has the norm 1e-8,
+which a product of squares would compute as 0, so that the clip would not shorten it.
 """
 
 
 def get_largest_trainable(dtype: Any) -> float:
-    """The largest number that a precision lets into training."""
+    """Return the largest number that training accepts in a precision."""
     return min(REACH, float(np.finfo(dtype).max))
 
 
 def compute_clip_factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
-    """Return what to multiply vectors of the given norms by: at most C afterwards, and nothing that is not finite.
+    """Return the factors that clip vectors of the given norms to C, and replace vectors without a finite norm by zero.
 
     A zero vector stays zero; an infinite or NaN norm gets factor 0 (its vector must be replaced by zeros as well, since
     0 times NaN is NaN).
@@ -54,9 +54,9 @@ def compute_clip_factors(norms: Any, clip_norm: Any, *, xp: ModuleType) -> Any:
 
 
 def prepare_clip_factors(parts: Sequence[Any], *, xp: ModuleType) -> tuple[list[Any], Any]:
-    """Prepare factors of gradients for their norms: each (n, k) in float64, and which rows have a norm; shape (n,).
+    """Return parts of gradients in float64, each (n, k), and a mask of the rows with a finite norm; shape (n,).
 
-    Entries below 1 / ``REACH`` become 0; a row with an entry above ``REACH``, or NaN, has no norm and becomes 0.
+    Entries below 1 / ``REACH`` become 0. So does a row with NaN or an entry above ``REACH``, which has no finite norm.
 
     >>> import numpy as np
     >>> parts, reached = prepare_clip_factors([np.array([[1e-200, 2.0], [1e200, 2.0]])], xp=np)

@@ -1,4 +1,4 @@
-"""Clients' data as one table: every client's rows, one client after another, and how many each has; no padding."""
+"""The data of the clients as one table, in the order of the clients, with the number of rows of each; no padding."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from epsilog.training.models import Model
 
 Floats = NDArray[np.floating[Any]]
 PRECISIONS = ("float32", "float64")
-BLOCK = 1 << 22  # numbers that are looked at in one go: a table may be larger than memory
+BLOCK = 1 << 22  # numbers in one block: a table may be larger than memory
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Federation(Private):
-    """Every client's examples.
+    """The examples of all clients.
 
     The arrays may be memory-mapped files (``numpy.load(path, mmap_mode="r")``): training reads the rows of a cohort.
 
     Attributes:
         features: shape (rows, f); float32 or float64, which is also the precision of local training.
         targets: shape (rows,); real numbers, or class numbers.
-        sizes: how many of the rows are each client's, in their order; shape (clients,). A client may have none.
-        names: who the clients are, where their rows lie with themselves and not here; see ``elsewhere``.
+        sizes: the number of rows of each client, in the order of the clients; shape (clients,). A client may have none.
+        names: the names of clients that hold their own rows; see ``remote_clients``. Empty if the rows are here.
 
     >>> two = Federation.from_arrays([[[1.0], [2.0]], [[3.0]]], [[0.1, 0.2], [0.3]])
     >>> two.count, two.sizes.tolist(), two.features[two.rows_of(1)].tolist()
@@ -63,20 +63,20 @@ class Federation(Private):
 
     def _require_names(self) -> None:
         if len(set(self.names)) != self.count or len(self.names) != self.count:
-            raise CheckError("names", f"{self.count}, one a client and each once", f"{len(self.names)}", verb="be")
+            raise CheckError("names", f"{self.count} different names, one per client", f"{len(self.names)}", verb="be")
         if len(self.features):
-            raise CheckError("features", "no rows here where clients are named", f"{len(self.features)}", verb="hold")
+            raise CheckError("features", "no rows if clients have names", f"{len(self.features)}", verb="hold")
 
     @classmethod
     def remote_clients(
         cls, names: Sequence[str], *, width: int, classes: int | None = None, dtype: str = "float64"
     ) -> Federation:
-        """Clients whose rows lie with themselves: what a server knows of them, all of it public.
+        """Return clients that hold their own rows: what a server knows about them, all of it public.
 
         Args:
-            names: who they are, in a fixed order: what a run is bound to, since participations are counted by it.
-            width: features of a row.
-            classes: how many classes targets are numbers of; None where they are real numbers.
+            names: their names in a fixed order, which a run is bound to, since it counts participations by position.
+            width: number of features of a row.
+            classes: number of classes; None if targets are real numbers.
             dtype: "float32" or "float64", the precision of local training.
 
         >>> two = Federation.remote_clients(["north", "south"], width=3)
@@ -92,21 +92,21 @@ class Federation(Private):
     def from_arrays(
         cls, features: Sequence[ArrayLike], targets: Sequence[ArrayLike], *, dtype: str = "float64"
     ) -> Federation:
-        """Put clients one after another.
+        """Return the clients of arrays, one array for each client.
 
         Args:
-            features: one array for each client, of shape (its rows, f); f is the same for all.
-            targets: one for each client, of shape (its rows,).
+            features: arrays of shape (rows of the client, f), with equal f.
+            targets: arrays of shape (rows of the client,).
             dtype: "float32" or "float64", the precision of local training.
 
         Raises:
-            CheckError: another number of targets than of clients or of rows, or widths that differ.
+            CheckError: the numbers of targets, clients or rows do not match, or widths differ.
         """
         dtype = check.one_of(PRECISIONS)(dtype=dtype)
         if not len(features):
             raise CheckError("features", "an array for each client, at least one", "none", verb="hold")
         if len(features) != len(targets):
-            raise CheckError("targets", f"{len(features)} arrays, one a client", f"{len(targets)}", verb="hold")
+            raise CheckError("targets", f"{len(features)} arrays, one per client", f"{len(targets)}", verb="hold")
         parts = [_numbers(f"features[{client}]", part, dtype) for client, part in enumerate(features)]
         goals = [_array(f"targets[{client}]", part) for client, part in enumerate(targets)]
         width = max((part.shape[-1] for part in parts if part.ndim == 2), default=0)
@@ -126,31 +126,31 @@ class Federation(Private):
     def from_rows(
         cls, client: ArrayLike, features: ArrayLike, targets: ArrayLike, *, clients: ArrayLike | None = None
     ) -> Federation:
-        """Sort rows by whose they are; a client's rows keep their order.
+        """Return rows grouped by client; the rows of a client keep their order.
 
         Args:
-            client: whose each row is; shape (rows,). Clients are counted in the order of these names.
+            client: the name of the client of each row; shape (rows,). Clients are numbered in the order of these names.
             features: shape (rows, f).
             targets: shape (rows,).
-            clients: every client's name, sorted, where some may have no rows; None takes those that have.
+            clients: the sorted names of all clients, if some may have no rows; None for those with rows.
 
         Raises:
-            CheckError: rows of a client that is not among ``clients``, or arrays of other lengths.
+            CheckError: a row has a client that is not in ``clients``, or lengths differ.
 
         >>> Federation.from_rows(["b", "a", "b"], [[1.0], [2.0], [3.0]], [1, 2, 3]).targets.tolist()
         [2, 1, 3]
         """
-        whose, wide, goals = _array("client", client), _array("features", features), _array("targets", targets)
-        for name, array in (("client", whose), ("targets", goals)):
+        owners, wide, goals = _array("client", client), _array("features", features), _array("targets", targets)
+        for name, array in (("client", owners), ("targets", goals)):
             if array.shape != wide.shape[:1]:
                 raise CheckError(name, f"shape {wide.shape[:1]}", f"{array.shape}", verb="have")
         try:
-            names = np.unique(whose) if clients is None else np.asarray(clients)
-            place = np.searchsorted(names, whose)
-        except TypeError:  # it would repeat what stands in a row
-            raise CheckError("client", "an array of text or of whole numbers", f"an array of {whose.dtype}") from None
-        if not np.array_equal(names[np.minimum(place, len(names) - 1)], whose):
-            raise CheckError("client", "one of the clients in every row", "a row of nobody's")
+            names = np.unique(owners) if clients is None else np.asarray(clients)
+            place = np.searchsorted(names, owners)
+        except TypeError:  # its message could show a value
+            raise CheckError("client", "an array of text or of whole numbers", f"an array of {owners.dtype}") from None
+        if not np.array_equal(names[np.minimum(place, len(names) - 1)], owners):
+            raise CheckError("client", "a name in clients for each row", "a row with another name")
         order = np.argsort(place, kind="stable")
         return cls(wide[order], goals[order], np.bincount(place, minlength=len(names)))
 
@@ -165,21 +165,21 @@ class Federation(Private):
         classes: int | Sequence[str] | None = None,
         target_range: Sequence[float] | None = None,
     ) -> Federation:
-        """Read clients' rows out of a table; features become float32.
+        """Return the rows of a table, grouped by client; features become float32.
 
         Args:
             table: a frame of polars, pandas or Arrow, or columns by name: arrays, or series of single values.
-            client: the column that says whose a row is.
-            features: what columns hold, which is public: a range (``{"age": [0, 110]}``, scaled to -1 .. 1) or a list
-                of words (``{"ward": ["a", "b"]}``, a column of 0 and 1 each). Names alone take numbers as they are.
+            client: the column with the client of each row.
+            features: the public description of each column: a range (``{"age": [0, 110]}``, scaled to -1 .. 1) or a
+                list of words (``{"ward": ["a", "b"]}``, one column of 0 and 1 for each). Names alone mean unscaled
+                numbers.
             target: the column to predict.
-            classes: the labels, or how many classes there are.
-            target_range: the range of a target that is a real number, scaled to -1 .. 1; without either it stays as it
-                is.
+            classes: the labels, or the number of classes.
+            target_range: the range of a real target, scaled to -1 .. 1. Without range and classes it is not scaled.
 
         Raises:
-            CheckError: a column that is not there or is of the wrong type. What a row holds is never an error: a row
-                that cannot be used is left out when training.
+            CheckError: a column is missing or has the wrong type. The content of a row is never an error: training
+                leaves out a row that it cannot use.
 
         >>> rows = {"home": ["b", "a"], "age": [55, 110], "ill": ["no", "yes"]}
         >>> ages, ill = {"age": [0, 110]}, ["no", "yes"]
@@ -198,10 +198,10 @@ class Federation(Private):
             schema.UnscaledColumn() if plain else schema.parse_target(classes, target_range),
         )
         rows = tables.EncodedRows.of(frames.convert_table(table), columns)
-        return rows.federation(np.ones(len(rows.whose.places), dtype=bool))
+        return rows.federation(np.ones(len(rows.owners.places), dtype=bool))
 
     def usable(self, model: Model) -> NDArray[np.bool_]:
-        """Which rows a step can use: every number finite and within reach, a label of some class; shape (rows,)."""
+        """Return a mask of the rows that a step can use: finite numbers in range, and a valid class; shape (rows,)."""
         reach = clipping.get_largest_trainable(self.features.dtype)
         within = np.empty(len(self.features), dtype=bool)
         for block in iterate_blocks(self.features):
@@ -213,36 +213,36 @@ class Federation(Private):
         return within
 
     def pad_clients(self, clients: int) -> Federation:
-        """The same clients, and as many without any rows as make ``clients`` in all."""
+        """Return the clients with further clients without rows, ``clients`` in total."""
         spare = check.integer(self.count)(clients=clients) - self.count
         return replace(self, sizes=np.append(self.sizes, np.zeros(spare, dtype=self.sizes.dtype)))
 
     def rows_of(self, client: int) -> slice:
-        """Where a client's rows lie."""
+        """Return the slice of the rows of a client."""
         end = int(self.client_offsets[client])
         return slice(end - int(self.sizes[client]), end)
 
     @property
     def client_offsets(self) -> NDArray[np.int64]:
-        """One past each client's last row; shape (clients,)."""
+        """The end of the rows of each client (its last row + 1); shape (clients,)."""
         return np.cumsum(self.sizes, dtype=np.int64)
 
     @property
     def count(self) -> int:
-        """Clients in all."""
+        """The number of clients."""
         return int(self.sizes.size)
 
 
 def _array(name: str, value: ArrayLike) -> NDArray[Any]:
-    """An array; what is none is told by its name, since numpy's own words may repeat what stands in it."""
+    """Return an array; the error names the argument and its type alone, since NumPy's own could show a value."""
     try:
         return np.asarray(value)
     except (TypeError, ValueError):
-        raise CheckError(name, "an array", f"a {type(value).__name__} whose rows are of different lengths") from None
+        raise CheckError(name, "an array", f"a {type(value).__name__} with rows of different lengths") from None
 
 
 def _numbers(name: str, value: ArrayLike, dtype: str) -> NDArray[Any]:
-    """An array of numbers, likewise."""
+    """Return an array of numbers, with such an error."""
     found = _array(name, value)
     try:
         if found.dtype.kind in "biufO":
@@ -253,7 +253,7 @@ def _numbers(name: str, value: ArrayLike, dtype: str) -> NDArray[Any]:
 
 
 def _describe_feature(field: str, kind: Any) -> Any:
-    """What is said of a feature, with its name in a refusal."""
+    """Return the description of a feature; an error names the feature."""
     from epsilog.training.data import schema
 
     try:
@@ -263,17 +263,17 @@ def _describe_feature(field: str, kind: Any) -> Any:
 
 
 def iterate_blocks(array: NDArray[Any]) -> Iterator[slice]:
-    """Go through an array part by part; what was read of a file that is mapped into memory does not stay there."""
+    """Yield slices of an array, and drop the pages of a memory-mapped file after each."""
     step = max(1, BLOCK // max(1, array[:1].size))
     for first in range(0, len(array), step):
         yield slice(first, first + step)
         mapped, mode = getattr(array, "_mmap", None), getattr(array, "mode", "c")
-        if mapped is not None and mode != "c":  # a private copy has pages that lie in no file
+        if mapped is not None and mode != "c":  # pages of a private copy are in no file
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def require_arrays(**named: Any) -> None:
-    """Name what is no array by its type alone: its values may be private."""
+    """Refuse anything but arrays; the error shows the type alone, since values may be private."""
     for name, value in named.items():
         if not isinstance(value, np.ndarray):
             raise CheckError(name, "a numpy array", f"a {type(value).__name__}")

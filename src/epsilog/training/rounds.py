@@ -1,8 +1,8 @@
 """One round, from the global model to the next: sample, train, clip, add noise, release.
 
-The scheme alone decides who is sampled, what is clipped and how much noise is drawn; it is the same object that the
-accountant priced. Everything random comes from three streams a round: "cohort", "batches" and "noise", the last two
-one for each client where clients draw.
+The scheme alone decides on sampling, clipping and noise, and the accountant computed the cost of the same object. All
+randomness comes from three streams per round: "cohort", "batches" and "noise". If clients draw, each has its own
+"batches" and "noise".
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TrainingState(Private):
-    """What a round hands to the next.
+    """The state after a round, from which the next one begins.
 
     Attributes:
-        round: rounds done.
+        round: number of finished rounds.
         model: the released global model; shape (d,).
-        participations: rounds that each client took part in; shape (clients,).
-        memory: what the scheme remembers besides; shape (m,). It may undo the noise: it is the curator's own.
-        server: what the server's optimiser remembers of the noisy steps; public, and empty where it needs nothing.
-        slots: each client's round of the cycle, where they are drawn for a whole cycle; the curator's own.
+        participations: number of rounds in which each client took part; shape (clients,).
+        memory: further state of the scheme; shape (m,). It could undo the noise, so it is private.
+        server: state of the server optimizer, computed from noisy steps alone; public, and possibly empty.
+        slots: round of the cycle of each client, if it is drawn for a whole cycle; private.
     """
 
     round: int
@@ -55,7 +55,7 @@ class TrainingState(Private):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundResult:
-    """A round that was computed: the next state and both records of it. Nothing of it has been released yet."""
+    """A computed round that is not released yet: the next state and both records."""
 
     state: TrainingState
     record: RoundRecord
@@ -63,20 +63,20 @@ class RoundResult:
 
 
 def make_initial_state(task: Task) -> TrainingState:
-    """The public state before the first round."""
+    """Return the public state before the first round."""
     return TrainingState(0, task.model.start, np.zeros(task.clients.count, dtype=np.int64))
 
 
 def hash_model(model: Vector) -> Released:
-    """SHA-256 of a model's bytes as little-endian doubles, 64 hex digits."""
+    """Return the SHA-256 of a model as little-endian doubles, 64 hex digits."""
     return Released.of(np.ascontiguousarray(model, "<f8").data)
 
 
 def hash_run_inputs(scheme: Scheme, task: Task) -> str:
-    """SHA-256 of what a run goes on with after a kill: the scheme, the model, its training, every number of the data.
+    """Return the SHA-256 of the inputs that a resumed run must have again: scheme, model, training and all data.
 
-    A cap on participations counts clients by their place in the data, and under one scheme. Of rows that lie elsewhere
-    it is who the clients are.
+    A cap on participations counts clients by their positions in the data, under one scheme. If clients hold their own
+    rows, their names replace the data.
     """
     arrays = [
         task.model.start,
@@ -98,12 +98,12 @@ def hash_run_inputs(scheme: Scheme, task: Task) -> str:
 
 
 def require_matching_scheme(scheme: Scheme, task: Task) -> Scheme:
-    """Return the scheme, or refuses one that protects another unit or counts another population than the task has."""
-    trainer = TRAINED.get(type(scheme))  # not for what may call itself one of them
+    """Return the scheme if it fits the task: same privacy unit, same number of clients, reliable clip and noise."""
+    trainer = TRAINED.get(type(scheme))  # a subclass does not count
     if trainer is None:
-        raise TypeError(f"no training is written for {type(scheme).__name__}")
+        raise TypeError(f"scheme must have a registered trainer, got {type(scheme).__name__}")
     if task.unit_is_client != scheme.unit_is_client:
-        raise CheckError("privacy_unit", f"the one that {scheme.kind} protects", repr(task.unit))
+        raise CheckError("privacy_unit", f"the unit that {scheme.kind} protects", repr(task.unit))
     if scheme.clients != task.clients.count:
         raise CheckError("clients", f"{task.clients.count}, the task's", repr(scheme.clients))
     low, high = clipping.SMALLEST_CLIP, clipping.LARGEST_CLIP
@@ -116,9 +116,9 @@ def require_matching_scheme(scheme: Scheme, task: Task) -> Scheme:
 
 
 def require_withdrawal_support(scheme: Scheme) -> None:
-    """Refuse clients that withdraw where the public records would tell how many."""
+    """Refuse withdrawals under a scheme with public numbers of replies, which would disclose their number."""
     if scheme.replies_are_public:
-        raise CheckError("withdrawn", f"absent for {scheme.kind}, whose public records tell how many replied", "given")
+        raise CheckError("withdrawn", f"absent for {scheme.kind}, which publishes the number of replies", "given")
 
 
 def compute_next_round(
@@ -130,20 +130,24 @@ def compute_next_round(
     private: bool = True,
     withdrawn: Collection[int] = (),
 ) -> RoundResult:
-    """Compute round ``state.round + 1``.
+    """Return the result of round ``state.round + 1``.
 
     Args:
-        scheme: how people are protected.
-        engine: the task's data and computations.
-        state: after the round before.
-        randomness: where draws come from; a simulated one gives the same outcome again.
-        private: False leaves out clip and noise, for a baseline without protection.
-        withdrawn: clients that take part no more. They are drawn as ever and left out: for everybody else nothing
-            changes, neither chances nor divisor nor noise, and the price holds. Nobody, where clients add the noise.
+        scheme: the protection.
+        engine: the task with its data and computations.
+        state: the state after the round before.
+        randomness: the source of all draws; a simulated one gives the same result again.
+        private: False omits clipping and noise, for a baseline without protection.
+        withdrawn: positions of clients that no longer take part. The sampler draws them as before, and the round
+            leaves them out: probabilities, divisor, noise and cost stay the same for all others. Empty if clients add
+            the noise.
 
     Returns:
-        The outcome. A model without a finite loss is released as well, and its record says so: that is read off the
-        released model and public data alone, so nobody's data shows in it.
+        The result. A model without a finite loss is released, too, and its record states this: only the released model
+        and public data decide it.
+
+    Raises:
+        CheckError: ``withdrawn`` holds anything but positions of clients, or the scheme does not allow withdrawals.
     """
     if withdrawn:
         require_withdrawal_support(scheme)
@@ -163,7 +167,7 @@ def compute_next_round(
         model, server = training.server.apply_step(
             state.model, change.step, state.server, done=done, rounds=scheme.rounds
         )
-    if change.aborted:  # nothing was seen
+    if change.aborted:  # the server saw nothing
         model, server = state.model, state.server
     scored = engine.evaluate(model) if engine.task.is_scored else ()
     reach = clipping.get_largest_trainable(engine.task.clients.features.dtype)

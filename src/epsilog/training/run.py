@@ -1,4 +1,4 @@
-"""Run a scheme's rounds under a started charge; a kill at any point loses nothing and releases nothing twice."""
+"""Run the rounds of a scheme under a started charge; a kill at any point loses nothing and releases nothing twice."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from epsilog.training.task import Task
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuthorizedRun:
-    """A scheme that is trained under its charge, with draws of the kind that the charge allows.
+    """A scheme with its charge and its randomness.
 
     Attributes:
-        scheme: how people are protected; the charge's stored release is exactly what it releases.
-        charge: reserved or later.
-        randomness: the operating system's, or a seed where the charge is a simulation, and only there.
+        scheme: the protection; its release equals the release of the charge.
+        charge: a charge that is reserved or further.
+        randomness: the operating system's; a seed if and only if the charge is a simulation.
     """
 
     scheme: Scheme
@@ -47,13 +47,13 @@ class AuthorizedRun:
             raise CheckError("noise_multiplier", "above 0 to train", repr(self.scheme.noise_multiplier))
         if self.scheme.release() != request.release:
             raise ValueError(
-                f"scheme must release what the charge paid for, {request.release!r}, got {self.scheme.release()!r}"
+                f"scheme must have the release of its charge, {request.release!r}, got {self.scheme.release()!r}"
             )
         if request.rounds not in (None, rounds):
-            raise CheckError("rounds", f"{request.rounds}, as the charge says", f"{rounds}")
-        priced = [relation.value for relation in self.scheme.relations]
-        if request.relation is not None and request.relation not in priced:
-            raise CheckError("relation", f"{' or '.join(priced)} for {self.scheme.kind}", request.relation.value)
+            raise CheckError("rounds", f"{request.rounds}, as in the charge", f"{rounds}")
+        supported = [relation.value for relation in self.scheme.relations]
+        if request.relation is not None and request.relation not in supported:
+            raise CheckError("relation", f"{' or '.join(supported)} for {self.scheme.kind}", request.relation.value)
         if request.simulation != self.randomness.is_simulated:
             kind, other = ("a simulation", "a seed") if request.simulation else ("no simulation", "from_os()")
             raise CheckError("randomness", f"{other}, as the charge is {kind}", repr(self.randomness))
@@ -61,13 +61,15 @@ class AuthorizedRun:
             raise CheckError("noise_factor", "1 under a charge", repr(self.randomness.noise_factor))
 
     def require_unit(self, task: Task) -> None:
-        """Refuse data whose privacy unit is another than the one that was paid for, or whose sizes would show."""
+        """Refuse another privacy unit than that of the charge, or sizes that the charge does not disclose."""
         if self.charge.request.privacy_unit != task.unit:
-            raise CheckError(
-                "privacy_unit", f"{self.charge.request.privacy_unit!r}, as the charge says", repr(task.unit)
-            )
+            raise CheckError("privacy_unit", f"{self.charge.request.privacy_unit!r}, as in the charge", repr(task.unit))
         if task.reveals_sizes and self.charge.request.relation is not NeighboringRelation.ZERO_OUT:
-            raise CheckError("example_cap", "absent, or paid for neighbors that keep all rows (zero-out)", "given")
+            raise CheckError(
+                "example_cap",
+                "absent unless the charge has the relation zero-out, under which neighbors keep all rows",
+                "given",
+            )
 
 
 log = logging.getLogger(__name__)
@@ -79,8 +81,8 @@ class TrainingResult:
 
     Attributes:
         model: the last released model; shape (d,).
-        records: the public record of every round.
-        resumed_after: rounds that were already released when the call began.
+        records: the public record of each round.
+        resumed_after: number of rounds that were released before the call.
     """
 
     model: NDArray[np.float64]
@@ -90,11 +92,11 @@ class TrainingResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DryRunResult:
-    """What a dry run shows.
+    """A finished dry run.
 
     Attributes:
-        model: after the last round; shape (d,).
-        records: of every round; they end early where training diverged.
+        model: the model after the last round; shape (d,).
+        records: the record of each round; they end early if training diverged.
     """
 
     model: NDArray[np.float64]
@@ -110,27 +112,27 @@ def run_rounds(
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Callable[[], Collection[int]] | None = None,
 ) -> TrainingResult:
-    """Trains, or goes on training where a killed run stopped; calling it on a finished run only reads.
+    """Run the remaining rounds of a run and return its result; a finished run is only read.
 
-    A charge that is only reserved is started here, once everything that can fail has been rehearsed: what is refused
-    costs nothing. A round that was started and not released is computed again under the same charge with fresh draws:
+    A reserved charge is started after the smoke test (``run_smoke_test``), so an error before the first round costs
+    nothing. A round that was started but not released is computed again under the same charge with new draws, since
     nothing of it left the process. A released model without a finite loss on the public test set ends the run early:
-    the last record says so, and the whole plan stays charged.
+    the last record states this, and the charge keeps its full cost.
 
     Args:
-        authorized: the scheme, the charge that pays for it, and where its draws come from.
+        authorized: the scheme, its charge and its randomness.
         task: the data, model and local training.
-        folder: the run's own folder; made if need be.
-        on_round: called with the public record of every round that this call released, once it is booked and on disk.
-            An exception there is logged, and training goes on; ``KeyboardInterrupt`` ends the call between two rounds.
-        withdrawn: asked before every round which clients, by their places, take part no more; see
-        ``compute_next_round``. None where nobody can withdraw, as where clients add the noise.
-        engine: makes what computes the rounds (``train.engines``); None for the compiled one, on JAX.
+        folder: the folder of this run; created if it is missing.
+        on_round: receives the public record of each round of this call once the ledger and the disk have it. Its
+            exceptions are logged, and training continues; ``KeyboardInterrupt`` ends the call between two rounds.
+        withdrawn: returns, before each round, the positions of the clients that no longer take part; see
+            ``compute_next_round``. None if no client can withdraw, as under schemes in which clients add the noise.
+        engine: makes the engine for a task (``training.engines``); None for the default engine of the model.
 
     Raises:
-        ValueError: a scheme that does not fit the task or lets nobody withdraw, or settings that diverge without data.
-        ConfigError: the engine or the disk fails before anything is spent.
-        RecordError: files that the charge contradicts.
+        ValueError: the scheme does not fit the task or allows no withdrawal, or the model diverges without data.
+        ConfigError: the engine or the disk fails; nothing is spent yet.
+        RecordError: the files contradict the charge.
         ConflictError: another process is training in the folder, or the charge is cancelled.
     """
     scheme, charge = require_matching_scheme(authorized.scheme, task), authorized.charge
@@ -139,13 +141,13 @@ def run_rounds(
         require_withdrawal_support(scheme)
     files = RunFolder(folder, hash_run_inputs(scheme, task))
     if charge.state not in ("reserved", "started", "committed"):
-        raise ConflictError(f"the charge must be reserved, started or committed, and it is {charge.state}")
+        raise ConflictError(f"charge must be reserved, started or committed, got one that is {charge.state}")
     if charge.state == "reserved":
         run_smoke_test(scheme, task, folder, engine=engine)
     with files.hold_lock():
         released = dict(charge.rounds_released)
         if len(released) > scheme.rounds:
-            raise RecordError(f"the ledger has released {len(released)} rounds of a schedule of {scheme.rounds}")
+            raise RecordError(f"the ledger has released {len(released)} rounds, but the schedule has {scheme.rounds}")
         state = files.resume(released) or make_initial_state(task)
         records = read_records(files.rounds, RoundRecord) if released else []
         if charge.state == "reserved":
@@ -170,8 +172,8 @@ def run_rounds(
 def _show(record: RoundRecord, on_round: Callable[[RoundRecord], object]) -> None:
     try:
         on_round(record)
-    except Exception:  # a dashboard that is down takes no run along
-        log.exception("on_round failed after round %d; training goes on", record.round)
+    except Exception:  # a failing dashboard must not end the run
+        log.exception("on_round failed after round %d; training continues", record.round)
 
 
 def _has_ended(scheme: Scheme, records: Sequence[RoundRecord]) -> bool:
@@ -187,18 +189,18 @@ def train_without_charge(
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Collection[int] = (),
 ) -> DryRunResult:
-    """Train without records and without a charge, for sweeps and baselines under simulation.
+    """Return the result of a simulated training without files and without a charge, for sweeps and baselines.
 
     Args:
-        scheme: how people would be protected.
+        scheme: the protection.
         task: as in ``run_rounds``.
-        randomness: must be simulated: nothing here is accounted for.
-        private: False leaves out clip and noise.
+        randomness: a simulation's, since nothing here is accounted for.
+        private: False omits clipping and noise.
         engine: as in ``run_rounds``.
-        withdrawn: clients that take part in no round.
+        withdrawn: positions of clients that take part in no round.
 
     Raises:
-        ValueError: randomness that is not simulated, or a scheme that does not fit the task.
+        ValueError: the randomness is not simulated, or the scheme does not fit the task.
     """
     if not randomness.is_simulated:
         raise CheckError("randomness", "simulated in a dry run", "the operating system's")

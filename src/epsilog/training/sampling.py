@@ -1,6 +1,6 @@
-"""Who takes part: the sampling in this file is the sampling that is accounted.
+"""Sampling of cohorts, exactly as accounted.
 
-Poisson means Poisson: no redraw to reach a minimum, no skipped empty round, no top-up.
+Poisson sampling never draws again to reach a minimum, skips no empty round and adds no clients.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NO_SLOTS: Ids = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SamplerHistory:
-    """What a sampler must know of the rounds before; it names who takes part, so it is the curator's own.
+    """The past of a run that a sampler depends on; private, since it names participants.
 
     Attributes:
-        round: the round that is due: 1, 2, ...
-        participations: rounds that each client took part in so far; shape (clients,).
-        slots: each client's round of the cycle, from 0, where it is drawn for a whole cycle; else empty.
+        round: the round to draw: 1, 2, ...
+        participations: number of rounds in which each client took part so far; shape (clients,).
+        slots: round of the cycle of each client, from 0, if it is drawn for a whole cycle; else empty.
     """
 
     round: int
@@ -44,7 +44,7 @@ class SamplerHistory:
 
 @singledispatch
 def draw_slots(cohorts: Cohorts, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
-    """Each client's round of the cycle; drawn where a cycle begins, and empty where there is nothing of the kind."""
+    """Return the round of the cycle of each client, drawn at the beginning of a cycle; empty for other samplers."""
     return NO_SLOTS
 
 
@@ -60,14 +60,14 @@ def _(cohorts: BallsInBinsSampler, stream: RandomStream, before: SamplerHistory)
 
 @singledispatch
 def draw_cohort(cohorts: Cohorts, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
-    """Pick a round's clients; sorted ids.
+    """Draw the cohort of a round; return sorted ids.
 
     Args:
-        cohorts: how they are picked.
-        stream: where the draws come from.
-        before: with the slots of this round's cycle.
+        cohorts: the sampler.
+        stream: the source of the draws.
+        before: the past, with the slots of the current cycle.
     """
-    raise TypeError(f"no draw is written for {type(cohorts).__name__}")
+    raise TypeError(f"cohorts must be a known sampler, got {type(cohorts).__name__}")
 
 
 @draw_cohort.register
@@ -97,7 +97,7 @@ def _(cohorts: RoundRobinSampler, stream: RandomStream, before: SamplerHistory) 
 
 
 def draw_poisson_cohort(stream: RandomStream, *, population: int, probability: float) -> Ids:
-    """Draw a cohort that each of ``population`` clients joins on its own with ``probability``; sorted ids.
+    """Draw a cohort that each of ``population`` clients joins independently with ``probability``; return sorted ids.
 
     >>> from epsilog.training.noise import Randomness
     >>> draw_poisson_cohort(Randomness.from_seed(1).stream("draw_cohort", 1), population=5, probability=1.0).tolist()
@@ -107,13 +107,13 @@ def draw_poisson_cohort(stream: RandomStream, *, population: int, probability: f
 
 
 def draw_without_replacement(stream: RandomStream, *, eligible: Ids, size: int) -> Ids:
-    """Draw ``size`` of the eligible clients, every subset alike; all of them if there are fewer; sorted ids."""
+    """Draw ``size`` eligible clients, all subsets equally likely, or all if there are fewer; return sorted ids."""
     order = np.argsort(stream.uniforms((eligible.size,)), kind="stable")
     return np.sort(eligible[order[:size]])
 
 
 def draw_integers(stream: RandomStream, *, count: int, below: int) -> Ids:
-    """Draw whole numbers from 0, every one alike: words beyond the last whole multiple are drawn again."""
+    """Draw uniform integers from 0 to ``below - 1``; words beyond the last multiple of ``below`` are drawn again."""
     limit, drawn = (1 << 64) // below * below, NO_SLOTS
     while drawn.size < count:
         words = stream.words(count - drawn.size)
@@ -123,10 +123,10 @@ def draw_integers(stream: RandomStream, *, count: int, below: int) -> Ids:
 
 
 def draw_permutation(stream: RandomStream, *, rows: int) -> NDArray[np.int64]:
-    """Draw an order of a client's rows, every order alike; shape (rows,)."""
-    return np.argsort(stream.words(rows))  # two of 64 bits that are alike are not met: no need to keep their order
+    """Draw a uniform permutation of the rows of a client; shape (rows,)."""
+    return np.argsort(stream.words(rows))  # equal 64-bit words do not occur in practice
 
 
 def draw_poisson_batches(stream: RandomStream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
-    """Draw Poisson batches: True where an example joins."""
+    """Draw Poisson batches; True for each example that joins."""
     return stream.coins(shape, probability)

@@ -1,7 +1,7 @@
-"""The server's optimizer and the schedules of learning rates: public rules that post-process a round's noisy step.
+"""Server optimizer and learning-rate schedules: public post-processing of the noisy step of a round.
 
-The step is already protected. An optimizer and a schedule depend on steps and on the round's number alone, so they cost
-no privacy, and their memory is as public as the models.
+The step is already protected. Optimizer and schedule depend on steps and on the number of the round alone, so they cost
+no privacy, and their state is as public as the models.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SECOND_MOMENTUM, FLOOR = 0.99, 1e-3  # of Adam, as Reddi et al. 2021 use them at
 
 @dataclass(frozen=True, slots=True)
 class ServerOptimizer:
-    """How the server moves the model along a round's step.
+    """How the server applies the step of a round to the model.
 
     Attributes:
-        optimizer: "sgd" adds the step; "momentum" adds a fading sum of all steps so far (Polyak 1964). "adam" divides
-            their fading mean by the root of that of their squares (Kingma & Ba 2015, Algorithm 1). It is FedAdam of
+        optimizer: "sgd" adds the step; "momentum" adds a decaying sum of all steps so far (Polyak 1964). "adam" divides
+            their moving average by the root of that of their squares (Kingma & Ba 2015, Algorithm 1). It is FedAdam of
             Reddi et al. 2021 (arXiv:2003.00295), with its floor of 1e-3 and second momentum of 0.99.
-        learning_rate: what that is multiplied by; 1 where it is not given, and to be given for "adam".
-        schedule: by which the learning rate changes over the rounds.
-        momentum: the share that stays from round to round; 0.9 where it is not given, and of no use to "sgd".
+        learning_rate: multiplies the change; None for 1. "adam" requires it.
+        schedule: how the learning rate changes over the rounds.
+        momentum: decay factor per round; None for 0.9. "sgd" has none.
     """
 
     optimizer: Annotated[str, check.one_of(OPTIMIZERS)] = "sgd"
@@ -49,14 +49,14 @@ class ServerOptimizer:
     def apply_step(
         self, model: Vector, step: Vector, memory: Vector, *, done: int, rounds: int
     ) -> tuple[Vector, Vector]:
-        """The model after a round's step, and what is remembered for the next.
+        """Return the model after the step of a round, and the state for the next round.
 
         Args:
-            model: before the round; shape (d,).
-            step: the round's noisy step; shape (d,).
-            memory: what the round before left; empty before the first.
-            done: the round's number, from 1.
-            rounds: how many are planned.
+            model: the model before the round; shape (d,).
+            step: the noisy step of the round; shape (d,).
+            memory: the state after the round before; empty before the first.
+            done: the number of the round, from 1.
+            rounds: number of planned rounds.
         """
         rate = (1.0 if self.learning_rate is None else self.learning_rate) * compute_learning_rate_factor(
             self.schedule, done, rounds
@@ -76,10 +76,10 @@ class ServerOptimizer:
 
 
 def compute_learning_rate_factor(schedule: str, done: int, rounds: int) -> float:
-    """What a learning rate is multiplied by in a round: 1 in the first.
+    """Return the factor of the learning rate in a round; 1 in the first.
 
-    "cosine" falls along half a wave, and would be 0 after the last round; "step" falls to a tenth after half of the
-    rounds, and to a hundredth after three quarters.
+    "cosine" falls along half a cosine wave that reaches 0 after the last round; "step" falls to 0.1 after half of the
+    rounds and to 0.01 after three quarters.
 
     >>> [compute_learning_rate_factor("step", done, 4) for done in (1, 2, 3, 4)]
     [1.0, 1.0, 0.1, 0.01]

@@ -1,8 +1,8 @@
-"""A site holds one client's rows: it answers train requests, and its own ledger refuses costs beyond its budget.
+"""A site holds the rows of one client, answers train requests, and charges them to its own ledger.
 
-A site trusts no statement of a request about protection. Before it first takes part, it reserves the scheme's whole
-cost under the run's key. It clips and adds noise as that scheme states, and counts every answer before it leaves. The
-site's operator creates its ledger and its budget, never a request.
+A site trusts no statement of a request about protection. Before it first takes part, it reserves the full cost of the
+scheme under the key of the run. It clips and adds noise as that scheme states, and counts each answer before it leaves.
+The operator of the site creates its ledger and its budget; no request does.
 """
 
 from __future__ import annotations
@@ -32,53 +32,53 @@ from epsilog.training.task import LocalTraining, Task
 
 __all__ = ["Site", "compute_upload", "make_function_site_engine", "make_task_site_engine"]
 
-ALONE = np.zeros(1, dtype=np.int64)  # a site's cohort: its one client
+ALONE = np.zeros(1, dtype=np.int64)  # the cohort of a site: its one client
 log = logging.getLogger(__name__)
 
 
 MakeSiteEngine = Callable[[LocalTraining], Summing]
-"""Makes what computes a client's raw updates and DP-SGD, for the training that the server states."""
+"""Makes the engine of a client for the local training that the server states."""
 
 
 def make_task_site_engine(task: Task, engine: Callable[[Task], Engine] | None = None) -> MakeSiteEngine:
-    """Compute with an engine on the rows of one client; None for the compiled engine, on JAX.
+    """Return a factory that computes with an engine on the rows of one client; None for the default engine.
 
-    An update that fails counts as zero, and a noisy run that fails is sent as one without rows: the server must not
-    learn from a refusal what the rows are. An example whose gradient fails is left out by the engine itself.
+    After a failure, a raw update is zero, and DP-SGD is that of a client without rows: a refusal would tell the server
+    about the rows. The engine itself leaves out an example that has no gradient.
 
     Raises:
-        CheckError: a task of more clients than one.
+        CheckError: the task has other than one client, or its rows are not here.
     """
     if task.clients.count != 1 or task.clients.names:
         raise CheckError("clients", "one, with its rows here", f"{task.clients.count}")
     rows = task.clients
-    nobody = Federation(rows.features[:0], rows.targets[:0], np.zeros(1, np.int64))
+    without_rows = Federation(rows.features[:0], rows.targets[:0], np.zeros(1, np.int64))
 
-    def computing(training: LocalTraining) -> Summing:
+    def make(training: LocalTraining) -> Summing:
         stated = dataclasses.replace(task, training=training)
         return _TaskEngine(
             make_engine(engine, stated),
-            lambda: make_engine(engine, dataclasses.replace(stated, clients=nobody, population=None)),
+            lambda: make_engine(engine, dataclasses.replace(stated, clients=without_rows, population=None)),
         )
 
-    return computing
+    return make
 
 
 def make_function_site_engine(
     update: Callable[[Vector, LocalTraining], Any] | None = None,
     noisy_run: Callable[[Vector, LocalDPSGD, LocalTraining], Any] | None = None,
 ) -> MakeSiteEngine:
-    """Compute with plain functions, written with any library.
+    """Return a factory that computes with plain functions, written with any library.
 
     Args:
-        update: (model, training) -> the model's change; both float64 of shape (d,). Where the training has an
-            ``example_cap``, it comes multiplied by the site's weight (``training.weights``). The site clips it and,
-            where the scheme says so, adds the noise. A result that fails or is not finite counts as a zero
-            update, noise and all, so that it cannot be recognized.
-        noisy_run: (model, runs, training) -> the model's change after DP-SGD as ``runs`` says, under
-            ``example-level-client-side``: this function clips and adds noise itself, as with Opacus. Where it fails,
+        update: (model, training) -> change of the model; both float64 of shape (d,). If the training has an
+            ``example_cap``, the function multiplies the change by the weight of the site (``training.weights``). The
+            site clips it and adds noise if the scheme states so. A failure or a result that is not finite counts as a
+            zero update, with the usual noise, so that it cannot be recognized.
+        noisy_run: (model, runs, training) -> change of the model after DP-SGD with the settings ``runs``, for
+            ``example-level-client-side``: this function clips and adds noise itself, as Opacus does. After a failure,
             the site sends the noise of a run without rows. The claim does not cover a function that fails because of
-            a row, since without that row it would have sent something else.
+            one row, since its output without that row would be different.
     """
     return lambda training: _FunctionEngine(training, update, noisy_run)
 
@@ -88,14 +88,14 @@ class Site:
     """One client and its own budget.
 
     Attributes:
-        computing: made by ``make_task_site_engine`` or ``make_function_site_engine``.
-        unit: the privacy unit, in the data's own word; that of the site's budget.
-        unit_is_client: whether that is this whole client, or one of its examples.
-        ledger: the site's ledger, which must be there.
-        scope: where runs are booked in it; a budget at or above it must bear them.
-        delta: the failure probability that each run is charged.
-        trusts_server: whether the server may see this client's raw updates, as central noise has it.
-        simulation: whether this is no real data: only then may a server hand out the draws.
+        computing: the factory from ``make_task_site_engine`` or ``make_function_site_engine``.
+        unit: the privacy unit, in the word of the data and of the site's budget.
+        unit_is_client: whether the unit is this whole client; else it is one of its examples.
+        ledger: the existing ledger of the site.
+        scope: the scope of the charges; a budget at or above it must have their cost available.
+        delta: the delta that each run is charged.
+        trusts_server: whether the server may see raw updates of this client, as central noise requires.
+        simulation: whether the data are not real; only then may a server choose the draws.
     """
 
     computing: MakeSiteEngine
@@ -108,30 +108,30 @@ class Site:
     simulation: bool = False
 
     def answer(self, order: TrainRequest) -> Vector:
-        """Take part in a round: what may leave the site, of shape (d,), or (d + 1,) with a padding of its own noise.
+        """Return the upload for a request, of shape (d,), or (d + 1,) with padding noise.
 
-        An update that is asked for again from the same global model is computed again and counted once: a trusted
-        server's round was killed. Whatever carries the client's own noise is counted every time.
+        A second request for a raw update of the same global model is computed again and counted once: a round of the
+        trusted server was killed. Each upload with noise of the client counts.
 
         Raises:
-            CheckError: an order that this site does not take.
-            BudgetExceededError: the scheme's whole price does not fit the site's budget.
-            ConflictError: another scheme than was booked under this run, or one participation too many.
+            CheckError: this site refuses the request.
+            BudgetExceededError: the full cost of the scheme exceeds the budget of the site.
+            ConflictError: the run was charged with another scheme, or has no participation left.
         """
         upload = require_visible_uploads(order.scheme)
         self._require(order, upload)
         is_noisy = not isinstance(upload, RawUpdate)
         again = hashlib.sha256(order.model.astype("<f8").tobytes()).hexdigest()
-        mark = secrets.token_hex(32) if is_noisy else again  # never a hash of what is private
+        mark = secrets.token_hex(32) if is_noisy else again  # never a hash of private values
         if not self.ledger.is_file():
-            raise CheckError("ledger", "there before a site takes part", str(self.ledger))
+            raise CheckError("ledger", "an existing ledger of the site", str(self.ledger))
         with open_ledger(self.ledger) as ledger:
             charge = self._reserve_charge(ledger, order.scheme, order.run)
             released = charge.rounds_released
             if mark in released.values():
                 return compute_upload(order, self.computing(order.training), ALONE)
             charge.round_started(len(released) + 1)
-            if is_noisy:  # counted before it is computed: that it fails would be seen as well
+            if is_noisy:  # count before computing, since the server also sees a failure
                 charge.round_released(len(released) + 1, output_hash=mark)
             answer = compute_upload(order, self.computing(order.training), ALONE)
             if not is_noisy:
@@ -140,33 +140,43 @@ class Site:
 
     def _require(self, order: TrainRequest, upload: Upload) -> None:
         if isinstance(upload, RawUpdate) and not self.trusts_server:
-            raise CheckError("scheme", "one with noise at the client: this server is not trusted", order.scheme.kind)
+            raise CheckError(
+                "scheme", "one with noise at the client, since this site does not trust the server", order.scheme.kind
+            )
         if order.scheme.unit_is_client != self.unit_is_client:
-            raise CheckError("scheme", f"one that protects a {self.unit}", repr(order.scheme.kind))
+            raise CheckError("scheme", f"one that protects the unit {self.unit!r}", repr(order.scheme.kind))
         if self.simulation != (order.draws is not None):
-            kind, bound = ("a simulation", "given") if self.simulation else ("no simulation", "absent")
-            raise CheckError("draws", f"{bound}, as this site is {kind}", "another order")
+            bound = (
+                "given, since this site is a simulation" if self.simulation else "absent, since this site has real data"
+            )
+            raise CheckError("draws", bound, "None" if order.draws is None else "draws")
         if order.training.example_cap is not None and not self.unit_is_client:
             raise CheckError(
-                "example_cap", "absent: how many rows a site has would show", f"{order.training.example_cap}"
+                "example_cap",
+                "absent, since it would disclose the number of rows of this site",
+                f"{order.training.example_cap}",
             )
         if not order.scheme.noise_multiplier > 0:
             raise CheckError("noise_multiplier", "above 0", repr(order.scheme.noise_multiplier))
         check_range = clipping.SMALLEST_CLIP <= order.scheme.clip_norm <= clipping.LARGEST_CLIP
         if not check_range or not clipping.SMALLEST_CLIP <= order.scheme.noise_stddev <= clipping.LARGEST_CLIP:
-            raise CheckError("clip_norm", "such that clip and noise can be relied on", repr(order.scheme.clip_norm))
+            raise CheckError(
+                "clip_norm",
+                "such that clip and noise are in the range of reliable arithmetic",
+                repr(order.scheme.clip_norm),
+            )
         model = order.model
         if model.ndim != 1 or model.dtype != np.float64 or not 1 <= model.size <= clipping.LARGEST_MODEL:
             raise CheckError("model", "float64 of shape (d,)", f"{model.dtype} {model.shape}")
         if not np.isfinite(model).all():
-            raise CheckError("model", "finite", "others")
+            raise CheckError("model", "finite", "a number that is not")
 
     def _reserve_charge(self, ledger: Ledger, scheme: Scheme, run: str) -> Charge:
-        """The started charge for the whole schedule: as it was booked at first, or not at all."""
+        """Return the started charge for the whole schedule, as it was first reserved."""
         for budget in ledger.budgets_above(self.scope):
             if budget.relation not in scheme.relations:
-                priced = " or ".join(relation.value for relation in scheme.relations)
-                raise CheckError("relation", f"{priced} for {scheme.kind}", budget.relation.value)
+                supported = " or ".join(relation.value for relation in scheme.relations)
+                raise CheckError("relation", f"{supported} for {scheme.kind}", budget.relation.value)
         charge = ledger.reserve(
             self.scope,
             scheme.release(),
@@ -185,12 +195,12 @@ class Site:
 
 
 def compute_upload(order: TrainRequest, computing: Summing, client: Ids) -> Vector:
-    """What one client sends for an order: its update as the scheme lets it leave, of shape (d,) or (d + 1,).
+    """Return the upload of one client for a request, protected as the scheme states; shape (d,) or (d + 1,).
 
     Args:
-        order: whose scheme says what is clipped, and what noise is added.
-        computing: has the client's rows.
-        client: its number among those, of shape (1,).
+        order: the request; its scheme determines clipping and noise.
+        computing: the engine with the rows of the client.
+        client: the number of the client in that engine, of shape (1,).
     """
     upload = require_visible_uploads(order.scheme)
     batches, noise = (_streams(order, purpose) for purpose in ("batches", "noise"))
@@ -198,14 +208,14 @@ def compute_upload(order: TrainRequest, computing: Summing, client: Ids) -> Vect
     if isinstance(upload, LocalDPSGD):
         ran = computing.sum_uploads(now, upload)
         return np.concatenate([ran.total, ran.padding])
-    if isinstance(upload, NoisyUpdate):  # the noise is this function's own, whatever computes the update
+    if isinstance(upload, NoisyUpdate):  # this function adds the noise, whatever computes the update
         update = computing.sum_uploads(now, RawUpdate(upload.clip_norm)).total
         return np.append(update, 0.0) + upload.noise_stddev * noise(0).normals((update.size + 1,))
     return computing.sum_uploads(now, RawUpdate(np.inf)).total
 
 
 def _streams(order: TrainRequest, purpose: str) -> ClientStreams:
-    """The client's draws: its operating system's, or a simulation's."""
+    """Return the draws of the client: those of its operating system, or of a simulation."""
     if order.draws is None:
         return lambda _: Randomness.from_os().stream(purpose, 0)
     key, factor = getattr(order.draws, purpose), order.draws.noise_factor
@@ -214,22 +224,22 @@ def _streams(order: TrainRequest, purpose: str) -> ClientStreams:
 
 @dataclass(frozen=True, slots=True)
 class _TaskEngine:
-    """An engine whose failures do not show.
+    """An engine that hides its failures.
 
     Attributes:
-        engine: has the client's rows.
-        make_without_rows: makes one for a client that has none.
+        engine: the engine with the rows of the client.
+        make_without_rows: makes an engine for a client without rows.
     """
 
     engine: Summing
     make_without_rows: Callable[[], Summing]
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Return the engine's; after a failure a zero update, or the DP-SGD of a client without rows."""
+        """Return the sum of the engine; after a failure, a zero update or the DP-SGD of a client without rows."""
         try:
             return self.engine.sum_uploads(now, upload)
-        except Exception:  # whether one's rows make it fail must not show
-            log.exception("the client's work failed and counts as that of a client without rows")
+        except Exception:  # the server must not learn that rows make it fail
+            log.exception("the engine of the client failed; its upload is that of a client without rows")
         if isinstance(upload, LocalDPSGD):
             return self.make_without_rows().sum_uploads(now, upload)
         return sum_clipped([np.full_like(now.model, np.nan)], upload.clip_norm, size=now.model.size)
@@ -237,14 +247,14 @@ class _TaskEngine:
 
 @dataclass(frozen=True, slots=True)
 class _FunctionEngine:
-    """Plain functions as what a site computes with."""
+    """Plain functions as the engine of a site."""
 
     training: LocalTraining
     update: Callable[[Vector, LocalTraining], Any] | None
     noisy_run: Callable[[Vector, LocalDPSGD, LocalTraining], Any] | None
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Clip what the function returns, or trust its own DP-SGD, which can show no padding.
+        """Clip the result of ``update``, or return that of ``noisy_run``, which has no padding.
 
         After a failure, return a zero update, or the noise of a client without rows.
         """
@@ -264,11 +274,11 @@ class _FunctionEngine:
 
 
 def _call_function(run: Callable[[], Any], model: Vector) -> Vector:
-    """Return the model's change that a function computes; NaN where it fails or has another shape."""
+    """Return the change of the model that a function computes; NaN if it fails or has another shape."""
     try:
         change = np.array(run(), dtype=np.float64)
         if change.shape == model.shape:
             return change
-    except Exception:  # whether one's rows make it fail must not show
-        log.exception("the client's function failed and counts as that of a client without rows")
+    except Exception:  # the server must not learn that rows make it fail
+        log.exception("the function of the client failed; its upload is that of a client without rows")
     return np.full_like(model, np.nan)

@@ -1,8 +1,8 @@
-"""A smoke test: everything that can fail is tried on blank data before the charge starts.
+"""Smoke test: try on blank data, before the charge starts, all that can fail.
 
 ``run_smoke_test`` imports the engine and scores the starting model on the public test set. It compiles and runs one
-round of the scheme on blank clients: the true shapes and sizes, all zeros. It writes, renames, locks and reads back
-that round on the disk that the run will use. Its draws protect no data and are discarded.
+round of the scheme on blank clients, with zeros in rows of the true shapes and numbers. It writes, renames, locks and
+reads this round on the disk of the run. Its draws protect no data and are discarded.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from epsilog.training.noise import Randomness
 from epsilog.training.rounds import RoundResult, compute_next_round, make_initial_state, require_matching_scheme
 from epsilog.training.task import Task
 
-SPARE = 2.0  # how much more disk must be free than the run is expected to fill
+SPARE = 2.0  # required free disk space over the expected size of the run
 
 
 def run_smoke_test(scheme: Scheme, task: Task, folder: Path, *, engine: Callable[[Task], Engine] | None = None) -> None:
-    """Trie a run without touching anybody's data or leaving a trace.
+    """Try a run without reading data of clients; leave no files.
 
     Args:
-        scheme: how people will be protected.
-        task: the data, model and local training; of the clients only shapes and sizes are used.
-        folder: the run's own folder, which need not exist.
+        scheme: the protection.
+        task: the data, model and local training; only shapes and sizes of the clients are used.
+        folder: the folder of the run, which need not exist.
         engine: as in ``run_rounds``.
 
     Raises:
-        ValueError: a scheme that does not fit the task, or settings that make the model diverge without any data.
+        ValueError: the scheme does not fit the task, or the model diverges without any data.
         ConfigError: the extra ``train`` is missing, the engine fails, or the folder cannot be written.
     """
     outcome = _blank_round(scheme, task, engine)
     try:
         _try_disk(outcome, folder, rounds=scheme.rounds)
     except (OSError, EpsilogError) as error:
-        raise ConfigError(str(folder), [f"a run cannot be kept here: {error}"]) from error
+        raise ConfigError(str(folder), [f"the run cannot be stored here: {error}"]) from error
 
 
 def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | None) -> RoundResult:
@@ -63,17 +63,17 @@ def _blank_round(scheme: Scheme, task: Task, engine: Callable[[Task], Engine] | 
     except (RuntimeError, MemoryError) as error:
         raise ConfigError("training", [f"the engine fails on blank data: {error}"]) from error
     if not np.isfinite(scored).all():
-        raise ValueError(f"the starting model must have a finite loss and score on the test set, got {scored}")
+        raise ValueError(f"starting model must have a finite loss and score on the test set, got {scored}")
     if outcome.record.diverged:
         raise ValueError(
-            "learning_rate and noise must leave the model finite, and one round of noise alone makes it diverge: "
-            f"learning_rate {task.training.learning_rate:g}, noise_stddev {scheme.noise_stddev:g}"
+            "learning_rate and noise_stddev must leave the model finite, but one round on blank data made it diverge: "
+            f"lower learning_rate {task.training.learning_rate:g} or noise_stddev {scheme.noise_stddev:g}"
         )
     return outcome
 
 
 def _blank(task: Task) -> Task:
-    """The same shapes and sizes, and zeros for everybody's rows; takes no memory of its own."""
+    """Return the task with zeros for all rows; the zeros take no memory."""
     clients = task.clients
     features, targets = (
         np.broadcast_to(each.dtype.type(0), each.shape) for each in (clients.features, clients.targets)
@@ -82,7 +82,7 @@ def _blank(task: Task) -> Task:
 
 
 def _try_disk(outcome: RoundResult, folder: Path, *, rounds: int) -> None:
-    """Go through a whole round on disk, beside where the run will lie, and asks for room for all of them."""
+    """Write and read one round next to the folder of the run, and require disk space for all rounds."""
     at = folder
     while not at.exists() and at.parent != at:
         at = at.parent
@@ -100,14 +100,16 @@ def _try_disk(outcome: RoundResult, folder: Path, *, rounds: int) -> None:
         needed = SPARE * (rounds * lines + 2 * trial.checkpoint(1).stat().st_size)
         free = shutil.disk_usage(place).free
     if free < needed:
-        raise OSError(f"{needed / 1e6:.3g} MB must be free, and {free / 1e6:.3g} MB are")
+        raise OSError(
+            f"{needed / 1e6:.3g} MB must be free, got {free / 1e6:.3g} MB; free disk space or choose another folder"
+        )
 
 
-TRACE = ".rehearsal-"  # how the folders of rehearsals are called
+TRACE = ".smoke-test-"  # prefix of the temporary folders
 
 
 def _sweep(at: Path) -> None:
-    """Take away what killed rehearsals left, here or above (before the run had a folder); living ones are locked."""
+    """Delete folders of killed smoke tests, here or in the parent; folders in use are locked."""
     for left in (*at.glob(f"{TRACE}*"), *at.parent.glob(f"{TRACE}*")):
         with contextlib.suppress(OSError):
             descriptor = _lock(left, wait=False)
@@ -117,7 +119,7 @@ def _sweep(at: Path) -> None:
 
 @contextlib.contextmanager
 def _stage(at: Path) -> Iterator[Path]:
-    """A folder of its own, locked as long as it is in use and gone afterwards."""
+    """Yield a new folder, locked while it is in use and deleted afterwards."""
     place, descriptor = _lock_folder(at)
     try:
         yield place
@@ -129,7 +131,7 @@ def _stage(at: Path) -> Iterator[Path]:
 def _lock_folder(at: Path) -> tuple[Path, int]:
     while True:
         place = Path(tempfile.mkdtemp(prefix=TRACE, dir=at))
-        with contextlib.suppress(FileNotFoundError):  # swept away before it was locked
+        with contextlib.suppress(FileNotFoundError):  # deleted before it was locked
             descriptor = _lock(place, wait=True)
             if place.exists():
                 return place, descriptor
@@ -137,11 +139,11 @@ def _lock_folder(at: Path) -> tuple[Path, int]:
 
 
 def _lock(folder: Path, *, wait: bool) -> int:
-    """Lock a folder that is there; whoever dies lets go of it."""
+    """Lock an existing folder; the end of the process releases it."""
     try:
         import fcntl
     except ImportError:
-        raise ConfigError("training", ["this system has no locks of folders (fcntl); train on Linux"]) from None
+        raise ConfigError("training", ["this system cannot lock folders (fcntl); train on Linux"]) from None
     how = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -1,4 +1,4 @@
-"""What is trained on what: clients' data, a public test set, a model and its local training."""
+"""A training task: the data of the clients, a public test set, a model and its local training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epsilog.training.federation import PRECISIONS, Federation, Floats, require_
 from epsilog.training.models import Model
 from epsilog.training.server_optimizer import SCHEDULES, ServerOptimizer
 
-CANARY_SLOT_BOUND = "at most the places that are empty, behind everybody's"  # canaries
+CANARY_SLOT_BOUND = "at most the number of empty slots after all clients"  # canaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +22,19 @@ class LocalTraining:
     """How a client computes its update; all of it public.
 
     Attributes:
-        learning_rate: of every local step.
-        local_steps: steps a client takes in a round (client level; at the example level the scheme says).
-        batch_size: rows in a local step (client level), drawn afresh every round. A client's rows are shuffled and
-            taken in turn, and again from the first one when all were taken. A client with fewer rows takes them all.
-            None takes all rows in every step.
-        nominal_examples: the client size that example-level steps are scaled by. A step is (sum + noise) / (p * this):
-            a client's true size is private under add/remove, since one example more would rescale signal and noise.
-        schedule: by which clients' learning rate changes over the rounds: "constant", "cosine" or "step".
-        server: how the server moves the model along a round's noisy step.
-        example_cap: a client with so many rows counts whole, one with fewer in proportion; None counts all alike. A
-            client multiplies its own change by min(rows / this, 1). Where whole clients are protected it does so before
-            the clip, so its size stays private and no price changes. At the example level the change is noisy by then,
-            and its length tells the size: sizes must be public.
+        learning_rate: learning rate of each local step.
+        local_steps: local steps per round at the client level; at the example level, the scheme determines them.
+        batch_size: rows in a local step at the client level. Each round shuffles the rows of a client and takes them in
+            turn, and then again from the first one. A client with fewer rows takes all of them. None takes all rows in
+            each step.
+        nominal_examples: the public client size n by which example-level steps are scaled: (sum + noise) / (p n). The
+            true size is private under add-or-remove-one, since one example more would rescale signal and noise.
+        schedule: how the learning rate of clients changes over the rounds: "constant", "cosine" or "step".
+        server: how the server applies the noisy step of a round.
+        example_cap: number of rows from which on a client has weight 1; None gives all clients weight 1. A client
+            multiplies its change by min(rows / example_cap, 1). At the client level it does so before clipping, so its
+            size stays private and the cost is unchanged. At the example level the change is noisy by then, and its
+            norm shows the size, so sizes must be public.
     """
 
     learning_rate: Annotated[float, check.positive()]
@@ -49,7 +49,7 @@ class LocalTraining:
         check.check_fields(self)
 
     def weights(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """How much clients with so many rows each count, between 0 and 1; in the shape of ``rows``.
+        """Return the weights of clients with these numbers of rows, in [0, 1]; in the shape of ``rows``.
 
         >>> LocalTraining(0.1, example_cap=4).weights(np.array([0, 1, 8])).tolist()
         [0.0, 0.25, 1.0]
@@ -61,26 +61,26 @@ class LocalTraining:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """A training problem with its public facts.
+    """A training task with its public facts.
 
     Attributes:
-        name: of the data.
-        unit: the privacy unit, in the data's own word: whole clients ("school") or examples ("pupil").
-        unit_is_client: which of the two it is.
-        model: what is trained.
+        name: the name of the data.
+        unit: the privacy unit in the word of the data: a whole client ("school") or an example ("pupil").
+        unit_is_client: whether the unit is a whole client.
+        model: the model to train.
         training: how a client computes its update.
-        clients: the population's data.
-        test_features: the public test set, outside the population; shape (m, f). None for no scores at all.
-        test_targets: shape (m,), or None likewise.
+        clients: the data of the population.
+        test_features: the public test set, outside the population; shape (m, f). None for no scores.
+        test_targets: its targets; shape (m,), or None.
         facts: public facts about the data, for reports.
-        population: privacy units as declared, which is public; None where how many there are is no secret.
-        sizes_are_public: whether each client's number of rows is public. A neighbor then keeps them all: the
-            promise is for what a row holds (zero-out), and no longer for whether it is there.
-        canaries: made-up units among the others, which ``canaries.enrol`` puts in; None for none.
+        population: the declared number of privacy units, which is public; None if the true number is public.
+        sizes_are_public: whether the number of rows of each client is public. Neighbors then keep all rows: the
+            guarantee protects the content of a row (zero-out) but not its presence.
+        canaries: synthetic units from ``canaries.insert_canaries``; None for none.
 
-    Public facts are checked at construction: shapes, kinds, the test set. Clients' rows are not, since a refusal would
-    disclose them. Training leaves out a row that no step can use (a number that is not finite, a label of no class).
-    Only the curator sees how many there were in a round.
+    Construction checks public facts: shapes, types and the test set. It does not check rows of clients, since a refusal
+    would disclose them. Training leaves out a row that no step can use, such as one with a number that is not finite or
+    a label of no class. Only the curator sees their number in a round.
     """
 
     name: Annotated[str, check.text()]
@@ -100,10 +100,10 @@ class Task:
         check.check_fields(self)
         for name, kind in (("model", Model), ("training", LocalTraining), ("clients", Federation)):
             given = getattr(self, name)
-            if not isinstance(given, kind):  # its values may be private
+            if not isinstance(given, kind):  # never show a value, which may be private
                 raise CheckError(name, f"a {kind.__name__}", f"a {type(given).__name__}")
         if self.reveals_sizes and not self.sizes_are_public:
-            raise CheckError("example_cap", "absent, or sizes_are_public, where the unit is an example", "given")
+            raise CheckError("example_cap", "absent, or sizes_are_public true, if the unit is an example", "given")
         check.in_closed_interval(0, clipping.get_largest_trainable(self.clients.features.dtype))(
             learning_rate=self.training.learning_rate
         )
@@ -112,12 +112,12 @@ class Task:
             models.require_per_example(self.model, inputs=self.clients.features.shape[1])
         _require_kind(self.model, targets=self.clients.targets)
         if self.clients.names and not self.unit_is_client and self.population is None:
-            raise CheckError("population", "declared where rows lie with their clients", "None")
+            raise CheckError("population", "declared if clients hold their own rows", "None")
         there = self.clients.count if self.unit_is_client else self.examples
         if self.population is not None and self.population < there:
-            raise CheckError("population", "at least the number of units that there are", f"{self.population}")
+            raise CheckError("population", "at least the number of units in the data", f"{self.population}")
         if self.canaries is not None and self.unit_is_client:
-            taken = self.clients.sizes[-self.canaries.count :]  # of more canaries than clients: all of them
+            taken = self.clients.sizes[-self.canaries.count :]  # all clients, if there are more canaries
             if self.canaries.count >= self.clients.count or taken.any():
                 raise CheckError("canaries", CANARY_SLOT_BOUND, f"{self.canaries.count}")
         if self.is_scored:
@@ -130,7 +130,7 @@ class Task:
             _require_test_set(self.model, features, targets)
 
     def test_set(self) -> tuple[Floats, NDArray[Any]]:
-        """The public test set, as an engine takes it; no rows where models are not scored."""
+        """Return the public test set for an engine; no rows if models are not scored."""
         features, targets = self.test_features, self.test_targets
         if features is None or targets is None:
             features, targets = np.zeros_like(self.clients.features[:0]), np.zeros(0)
@@ -138,12 +138,12 @@ class Task:
 
     @property
     def is_scored(self) -> bool:
-        """Whether there is a test set to score released models on."""
+        """Whether released models are scored on a test set."""
         return self.test_features is not None or self.test_targets is not None
 
     @property
     def score_name(self) -> str:
-        """What the score is."""
+        """The name of the score."""
         if not self.is_scored:
             return "no score"
         usual = "R squared" if self.model.classes is None else "accuracy"
@@ -152,22 +152,22 @@ class Task:
 
     @property
     def examples(self) -> int:
-        """Examples of all clients together; private where the unit is the client."""
+        """The number of examples of all clients; private if the unit is a client."""
         return len(self.clients.features)
 
     @property
     def units(self) -> int:
-        """Privacy units in all: the N of the guarantee."""
+        """The number of privacy units: N of the guarantee."""
         there = self.clients.count if self.unit_is_client else self.examples
         return there if self.population is None else self.population
 
     @property
     def reveals_sizes(self) -> bool:
-        """Whether what leaves a client tells how many rows it has: it holds whole examples' noise, times a weight."""
+        """Whether uploads show the number of rows of a client: noise for examples, multiplied by a weight."""
         return self.training.example_cap is not None and not self.unit_is_client
 
     def describe(self) -> dict[str, Any]:
-        """Return public facts only: what a report may print."""
+        """Return the public facts that a report may print."""
         sizes: dict[str, Any] = {"client_sizes": "public"} if self.reveals_sizes else {}
         canaries = {} if self.canaries is None else {"canaries": self.canaries.count}
         return {
@@ -198,7 +198,7 @@ def _require_kind(model: Model, **named: NDArray[Any]) -> None:
 
 
 def _require_test_set(model: Model, features: Floats, targets: NDArray[Any]) -> None:
-    """The test set is public, so what is wrong with it is said, and before anything is spent."""
+    """Check the public test set before anything is spent; an error may state its values."""
     if features.ndim != 2 or not features.shape[0]:
         raise CheckError("test_features", "shape (m, f) with at least one row", f"{features.shape}", verb="have")
     if targets.shape != features.shape[:1]:
@@ -210,15 +210,13 @@ def _require_test_set(model: Model, features: Floats, targets: NDArray[Any]) -> 
     if model.classes is None:
         _require_everywhere("test_targets", targets, np.abs(targets) <= reach, f"finite and at most {reach:.3g}")
         if (targets == targets[0]).all():
-            raise CheckError(
-                "test_targets", "for R squared to have a meaning", f"{targets[0]} everywhere", verb="differ"
-            )
+            raise CheckError("test_targets", "for R squared to be defined", f"{targets[0]} everywhere", verb="differ")
     else:
         inside = (targets >= 0) & (targets < model.classes)
         _require_everywhere("test_targets", targets, inside, f"class numbers from 0 to {model.classes - 1}")
         if model.score is None and (targets == targets[0]).all():
             given = f"class {targets[0]} in all of {targets.size}"
-            raise CheckError("test_targets", "of two classes or more for accuracy to have a meaning", given)
+            raise CheckError("test_targets", "of at least two classes for accuracy to be meaningful", given)
 
 
 def _require_everywhere(name: str, values: NDArray[Any], holds: NDArray[np.bool_], bound: str) -> None:

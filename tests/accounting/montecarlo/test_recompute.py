@@ -168,7 +168,7 @@ def test_a_simulation_cannot_be_relabeled(certificate):
         ),
     )
     assert montecarlo.recompute_document(as_read(honest)) == ()  # and what nobody can check says so
-    assert "nobody but who ran it can check" in montecarlo.describe_seed_provenance(as_read(honest))
+    assert "only the operator of the run can check" in montecarlo.describe_seed_provenance(as_read(honest))
 
 
 def reforged(document, change):
@@ -270,7 +270,7 @@ def test_redrawing_nothing_is_no_check(certificate, none):
 def test_a_composition_states_what_it_takes_from_outside():
     table = ProfilePayoff(1.0, (-1.0, 0.0, 1.0, 2.0), (0.7, 0.1, 0.01, 0.0))
     document = as_read(montecarlo.certify_delta(BINS, epsilon=1.0, payoffs=(table, table), samples=20_000, seed=6))
-    assert any("beside" in line for line in document["interval"]["assumptions"])
+    assert any("given profiles" in line for line in document["interval"]["assumptions"])
     assert montecarlo.recompute_document(document) == ()
 
 
@@ -330,5 +330,5 @@ def test_a_sweep_rests_on_what_a_certificate_rests_on_and_on_its_own_luck(swept,
     for said in (stated, assumed):
         assert set(documents.ASSUMPTIONS) < set(said)
         assert len(set(said)) == len(said)
-    assert "one run, whose result was used whatever it was" in stated
+    assert "one run, and its result was used in any case" in stated
     assert len(stated) == len(documents.ASSUMPTIONS) + 2

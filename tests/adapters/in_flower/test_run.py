@@ -210,7 +210,7 @@ def test_clients_are_dealt_out_to_the_nodes_that_are_there():
     assert [list(each) for each in asked] == [["0", "3"], ["1", "4"], ["2"]]
     assert [message.metadata.dst_node_id for message in grid.pushed] == [10, 20, 30]
     assert asked[0]["3"]["batches"] == f"{3:032x}"
-    with pytest.raises(ConnectionError, match="no node of Flower is connected"):
+    with pytest.raises(ConnectionError, match="no node of Flower connected"):
         list(FlowerSimulationTransport(Grid(), 1.0).carry(orders))
     with pytest.raises(CheckError, match="reply_seconds"):
         FlowerSimulationTransport(grid, 0.0)

@@ -297,7 +297,7 @@ def test_a_sampler_of_other_rows_is_refused():
     """Twice as many places as rows: batches reach from one order of the rows into the next."""
     optimizer, loader = made(poisson=False, shuffle=True)
     sampler = RandomSampler(loader.dataset, num_samples=2 * N)
-    with pytest.raises(CheckError, match=f"sampler goes through all {N} examples, each once, got {2 * N}"):
+    with pytest.raises(CheckError, match=f"sampler of all {N} examples, got {2 * N}"):
         read_training_loop(optimizer, DataLoader(loader.dataset, batch_size=40, sampler=sampler), updates=1)
 
 

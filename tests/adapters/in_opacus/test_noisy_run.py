@@ -141,7 +141,7 @@ def quarrel(rows):
 
 NORMED = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
 DROPPED = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3)).double()
-MIXES = "a function of each row on its own"
+MIXES = "a function of each row alone"
 ASKS = "the same steps whatever rows hold"
 REFUSED = {
     "a mean over the batch": (Own(lambda rows: rows - rows.mean(0)), MIXES),

@@ -374,12 +374,12 @@ class Counting(Mixing):
 
 
 REFUSED = {
-    "BatchNorm": (plain(nn.BatchNorm1d(6)), "module must be a function of each row on its own .* BatchNorm1d 1"),
+    "BatchNorm": (plain(nn.BatchNorm1d(6)), "module must be a function of each row alone .* BatchNorm1d 1"),
     "BatchNorm without statistics": (plain(nn.BatchNorm1d(6, track_running_stats=False)), "BatchNorm1d 1"),
     "Dropout": (plain(nn.Dropout(0.2)), "module must be the same function each time .* Dropout 1"),
     "dropout by hand": (Drawing(train=True), "apply must be the same function each time"),
-    "a mean over the batch": (Mixing(), "apply must be a function of each row on its own"),
-    "a running sum": (Counting(), "apply must be a function of each row on its own"),
+    "a mean over the batch": (Mixing(), "apply must be a function of each row alone"),
+    "a running sum": (Counting(), "apply must be a function of each row alone"),
     "an if over values": (Deciding(), r"apply must have a gradient for each row \(torch.func\)"),
     "another width": (nn.Linear(5, 3), "apply must take rows of 4 features"),
     "another number of classes": (nn.Linear(4, 2), "apply must give 3 outputs for each row"),

@@ -292,7 +292,9 @@ def test_rows_are_held_out_by_theirs_and_one_less_changes_no_other(tmp_path):
 
 def test_rows_cannot_be_held_out_without_a_name(tmp_path):
     data = own(written(tmp_path, "csv"), test_share=0.5)
-    with pytest.raises(ValueError, match="id must be a column that names each row, to hold rows out by, got nothing"):
+    with pytest.raises(
+        ValueError, match="id must be a column that names each row, by which rows are held out, got nothing"
+    ):
         data.load("visit")
 
 
@@ -309,9 +311,9 @@ def test_a_public_test_file_needs_no_client_and_tells_its_faults(tmp_path):
     for text, says in (
         (
             "age,kind,stay\n55,x,1\n,y,0\n",
-            r"test must be a file whose rows can all be used, got 1 that cannot, first row 2 \(features.age in 1\)",
+            r"test must be a file of usable rows, got 1 unusable, the first at row 2 \(features.age in 1\)",
         ),
-        ("age,stay\n55,1\n", "test must be a file like that of the data: features.kind must be one of the columns"),
+        ("age,stay\n55,1\n", "test must be a file like the data file: features.kind must be one of the columns"),
         ("age,kind,stay\n", "test must be a file with at least one row"),
     ):
         with pytest.raises(ValueError, match=says):
@@ -373,14 +375,14 @@ def test_a_test_set_of_one_class_is_refused_with_what_was_left_out(tmp_path):
     path = written(tmp_path, "csv", VISITS | {"stay": [0] * 12})
     with pytest.raises(CheckError) as told:
         own(path, test_share=0.5).load("ward")
-    says = "test_share must be enough to hold out rows of two classes or more, got"
+    says = "test_share must be enough to hold out rows of at least two classes, got"
     assert str(told.value) == f"{says} 0 in all of {len(HELD)}"
     misspelt = dataclasses.replace(SCHEMA, goal=parse_target(["0", "one"]))
     path = written(tmp_path, "csv", VISITS)
     with pytest.raises(CheckError, match=rf"got '0' in all of \d; leaving out \d of {len(HELD)} .*target in"):
         own(path, misspelt, test_share=0.5).load("ward")
     test = csv(tmp_path, "age,kind,stay\n55,x,1\n0,y,1\n", name="test.csv")
-    with pytest.raises(CheckError, match=r"test must be a file with rows of two classes or more, got 1 in all of 2"):
+    with pytest.raises(CheckError, match=r"test must be a file with rows of at least two classes, got 1 in all of 2"):
         own(path, test=test).load("ward")
 
 
@@ -396,7 +398,7 @@ def test_a_test_set_is_one_of_three(tmp_path):
     assert own(path).load("ward").test is None
     with pytest.raises(ValueError, match="test must be absent where test_share is given"):
         own(path, test=path, test_share=0.2)
-    with pytest.raises(ValueError, match="test_share must be enough to hold out a row that can be used, got 1e-09"):
+    with pytest.raises(ValueError, match="test_share must be enough to hold out a usable row, got 1e-09"):
         own(path, test_share=1e-9).load("ward")
 
 
@@ -420,7 +422,7 @@ def test_places_that_are_not_public_may_stay_empty_and_want_of_them_tells_no_num
         .task(parse_model_kind("linear"), LocalTraining(0.1), population=50, clients=6)
     )
     assert (rows.describe()["units"], rows.describe()["clients"]) == (50, 6)
-    with pytest.raises(ValueError, match="population must be at least the number of units that there are, got 6"):
+    with pytest.raises(ValueError, match="population must be at least the number of units in the data, got 6"):
         dataclasses.replace(rows, population=6)
 
 
@@ -428,8 +430,8 @@ def test_counts_that_are_public_must_be_stated_as_they_are(tmp_path):
     found = own(written(tmp_path, "csv"), counts_are_public=True).load("visit")
     assert found.misfits(population=7, clients=4) == []
     assert [str(each) for each in found.misfits(population=8, clients=3)] == [
-        "population must be 7 for this data, got 8",
-        "clients must be 4 for this data, got 3",
+        "population must be 7 for these data, got 8",
+        "clients must be 4 for these data, got 3",
     ]
 
 
@@ -444,7 +446,7 @@ def test_counts_that_are_public_must_be_stated_as_they_are(tmp_path):
         ("ward,age,kind,stay\n", "path must be data with at least one row, got none"),
         (
             "ward,age,kind,stay,age\na,1,x,1,2\n",
-            "path must be a file that names each column once, as 'age', got it 2 times",
+            "path must be a file with one column 'age', got 2 of them",
         ),
         (
             "Ward,age,kind,stay\na,1,x,1\n",
@@ -452,7 +454,7 @@ def test_counts_that_are_public_must_be_stated_as_they_are(tmp_path):
         ),
         ("ward, age,kind,stay\na,1,x,1\n", "features.age must be one of the columns 'ward', ' age', .* got 'age'"),
         ("ward\tage kind\tstay\na\t1\t1\n", "features.age must be one of the columns 'ward', 'age kind', 'stay'"),
-        ("ward,age\rkind,stay\na,1,x,1\n", "path must be a CSV file in UTF-8, whose lines end in a line feed"),
+        ("ward,age\rkind,stay\na,1,x,1\n", "path must be a CSV file in UTF-8 with lines that end in a line feed"),
     ],
 )
 def test_a_csv_that_cannot_be_what_is_stated_is_refused(tmp_path, text, says):
@@ -510,7 +512,7 @@ def test_a_number_beyond_every_double_warns_nobody(recwarn):
 
 def test_another_encoding_is_refused_in_the_header_and_unusable_below(tmp_path):
     with pytest.raises(
-        ValueError, match=r"path must be a CSV file in UTF-8, whose lines end in a line feed, got t\.csv"
+        ValueError, match=r"path must be a CSV file in UTF-8 with lines that end in a line feed, got t\.csv"
     ):
         own(csv(tmp_path, "wärd,age\n1,2\n", "latin-1")).load("ward")
     with pytest.raises(ValueError, match="path must be a CSV file in UTF-8"):
@@ -574,7 +576,7 @@ def test_the_unit_is_one_of_the_datas_words(tmp_path):
         ValueError, match=r"privacy_unit must be 'ward' \(a whole client\) or 'visit' \(one row\), got 'pat'"
     ):
         data.load("pat")
-    with pytest.raises(ValueError, match="row must be another word than the client's"):
+    with pytest.raises(ValueError, match="row must be a word for one row, different from that for a client"):
         CustomData(tmp_path, SCHEMA, row="ward")
 
 
@@ -597,7 +599,7 @@ def test_the_unit_is_one_of_the_datas_words(tmp_path):
         (lambda: parse_feature([0, 1], float("nan")), "missing must be finite"),
         (lambda: parse_feature([dt.date(2000, 1, 1), 3]), "high must be a date without a time, got 3"),
         (lambda: parse_feature([dt.datetime(2000, 1, 1), dt.date(2001, 1, 1)]), "low must be a date without a time"),
-        (parse_target, r"classes must be given \(labels or how many\), or target_range, and not both, got neither"),
+        (parse_target, r"classes must be given as labels or a number, or else target_range, got neither"),
         (lambda: parse_target(2, [0, 1]), "classes must be given .* got both"),
         (lambda: parse_target(1), "classes must be at least 2, got 1"),
         (lambda: parse_target([1, 2]), r"classes must be a list of labels as text .* got \[1, 2\]"),

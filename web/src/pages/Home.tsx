@@ -128,7 +128,7 @@ function FirstMinutes() {
         </p>
         <p class="ways">
           <a href="/docs/install.html">Install</a>
-          <a href="/docs/how-to/price-a-schedule.html">Compute a schedule’s cost</a>
+          <a href="/docs/how-to/plan-a-schedule.html">Compute a schedule’s cost</a>
           <a href="/docs/tutorial.html">Tutorial</a>
         </p>
       </li>

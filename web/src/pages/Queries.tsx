@@ -41,7 +41,7 @@ export const QUERIES: readonly FieldSpec[] = [
     population: { hint: "used for the default δ, and to check δ", helpPage: "glossary.html#term-delta" },
     queries_used: { label: "Answered so far", initial: "40", helpPage: "pitfalls.html#a-repetition-that-is-not-counted" },
     magnitude: { label: "Typical true answer", initial: "1000" },
-    weights: { hint: "one per query, such as 2 1 1; blank: even", helpPage: "how-to/plan-queries.html" },
+    weights: { hint: "one per query, such as 2 1 1; blank: even", helpPage: "how-to/answer-queries.html" },
   }),
   { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
   PINS,

@@ -36,7 +36,7 @@ from epsilog.terms.charts import draw_band_plot
 from epsilog.terms.messages import Message
 
 PROFILE_PAYOFF = (
-    "the profiles beside it bound the other events from above, each in its direction, independently of this release"
+    "the given profiles bound the other events from above, each in its direction, independently of this release"
 )
 
 
@@ -268,7 +268,7 @@ def _interval(evidence: tuple[TrialEvidence, ...], failure: float, origin: Rando
         upper=upper,
         estimate=min(max(estimate, lower), upper),
         method=Message.read(
-            f"{METHOD}, importance-sampled, Clopper-Pearson" + (", beside other events" if composed else "")
+            f"{METHOD}, importance-sampled, Clopper-Pearson" + (", composed with other events" if composed else "")
         ),
         relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
         assumptions=tuple(
@@ -276,7 +276,7 @@ def _interval(evidence: tuple[TrialEvidence, ...], failure: float, origin: Rando
             for text in (
                 *ASSUMPTIONS,
                 *((PROFILE_PAYOFF,) if composed else ()),
-                f"true but for a chance of {failure:g} over the draws",
+                f"true except with probability {failure:g} over the draws",
                 origin.assumption,
             )
         ),

@@ -349,7 +349,7 @@ class NoiseSearchResult(SimulationResult[NoiseSearchPlan]):
             "noise": self.noise,
             "claim": {"epsilon": self.plan.epsilon, "delta": self.delta, "relation": "add-or-remove-one"},
             "bound": f"estimate-verify-release of a known list, {METHOD}; docs/montecarlo/bounds.md, theorem 3",
-            "assumptions": [*ASSUMPTIONS, "one run, whose result was used whatever it was", self.source.assumption],
+            "assumptions": [*ASSUMPTIONS, "one run, and its result was used in any case", self.source.assumption],
         }
 
 

@@ -36,9 +36,9 @@ SHORTEST = 16  # characters of a nonce: of one that takes few values, all can be
 
 ENTROPY, NONCE, CHOSEN = "entropy", "nonce", "chosen"
 _SEES = {
-    ENTROPY: "the seed came from the operating system's entropy, once: nobody but who ran it can check that",
-    NONCE: "the seed comes from the plan and a public nonce; published before that was known: this plan, no other",
-    CHOSEN: "the seed was chosen by hand: a simulation, which repeats a run and claims nothing of its own",
+    ENTROPY: "the seed came from the operating system's entropy, once; only the operator of the run can check that",
+    NONCE: "the seed comes from the plan and a public nonce; if the plan was published first, it is the only one",
+    CHOSEN: "the seed was chosen by hand: a simulation, which repeats a run and claims nothing",
 }
 
 

@@ -1,4 +1,4 @@
-"""Data to train on: sets that ship with a package, loaded here by name, and the user's own (``custom``)."""
+"""Training data: built-in data sets by name, and custom data of the user (``custom``)."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {
     "chem97": chem97.load_chem97,
     "fashion-mnist": fashion_mnist.load_fashion_mnist,
 }
-"""By name, what loads a set for a privacy unit, given a folder for converted files."""
+"""Loaders of data sets by name; each takes a privacy unit and a folder for converted files."""
 
 
 def load_dataset(name: str, *, unit: str, cache: Path | None = None) -> Dataset:
-    """Load a shipped set of data for a privacy unit.
+    """Return a built-in data set for a privacy unit.
 
     Args:
         name: one of ``SHIPPED``.
-        unit: one of the set's own words.
+        unit: a privacy unit of the data set.
         cache: folder for converted files; None for ``$XDG_CACHE_HOME/epsilog`` or ``~/.cache/epsilog``.
 
     Raises:
-        CheckError: an unknown name or unit.
-        ConfigError: the data is not installed, or is not the data it should be.
+        CheckError: the name or the unit is unknown.
+        ConfigError: the data are not installed, or their hash is wrong.
     """
     load = SHIPPED[check.one_of(tuple(SHIPPED))(name=name)]
     return load(unit, cache or get_default_cache())
 
 
 def get_default_cache() -> Path:
-    """The folder of the user's that holds fetched and converted data."""
+    """Return the folder of the user for converted data."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epsilog"
 
 
@@ -67,20 +67,20 @@ def load_task(
     nominal_examples: int = 10,
     cache: Path | None = None,
 ) -> Task:
-    """Load a shipped set of data as a training problem.
+    """Return a training task on a built-in data set.
 
     Args:
         name: one of ``SHIPPED``.
-        unit: one of the set's own words.
-        model: a kind of model by its name, or one with its options (``models.choose``).
-        learning_rate: of every local step.
-        local_steps: steps a client takes in a round, at the client level.
-        nominal_examples: the public client size that steps are scaled by, at the example level.
+        unit: a privacy unit of the data set.
+        model: a kind of model by name, or with options (``models.parse_model_kind``).
+        learning_rate: learning rate of each local step.
+        local_steps: local steps of a client per round, at the client level.
+        nominal_examples: the public client size by which steps are scaled, at the example level.
         cache: as in ``load_dataset``.
 
     Raises:
-        CheckError: an unknown name, unit or model.
-        ConfigError: the data is not installed, or is not the data it should be.
+        CheckError: the name, the unit or the model is unknown.
+        ConfigError: the data are not installed, or their hash is wrong.
     """
     training = LocalTraining(learning_rate, local_steps=local_steps, nominal_examples=nominal_examples)
     kind = parse_model_kind(model) if isinstance(model, str) else model

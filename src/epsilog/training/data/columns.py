@@ -1,4 +1,4 @@
-"""Columns of a table as numbers: what is not what it should be becomes NaN or -1, and never an error."""
+"""Columns of a table as numbers: an invalid value becomes NaN or -1, never an error."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from epsilog import cells
 from epsilog.terms import CheckError
 from epsilog.terms.disclosed import Private
 
-_CELLS = "OSUT"  # kinds of arrays whose cells are read one by one
+_CELLS = "OSUT"  # kinds of arrays that are read cell by cell
 
 
 class NameIndex(NamedTuple):
-    """Who or what rows are named after.
+    """The names of rows.
 
     Attributes:
-        known: every name that occurs, once, sorted.
-        places: each row's name, as its place among them; -1 where there is none; shape (rows,).
+        known: sorted distinct names.
+        places: position of the name of each row in ``known``; -1 for no name; shape (rows,).
     """
 
     known: list[str]
@@ -29,33 +29,33 @@ class NameIndex(NamedTuple):
 
 
 class Column(Protocol):
-    """One column. Its type is public, its values are not."""
+    """One column. Its type is public; its values are not."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
 
     @property
     def width(self) -> int:
-        """Numbers in a row."""
+        """The number of numbers in a row."""
 
     @property
     def kind(self) -> str:
-        """Its type, in the words of the library that holds it."""
+        """The type, as its library names it."""
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Some rows as numbers, NaN where there is none; shape (rows, width)."""
+        """Return rows as numbers, or NaN; shape (rows, width)."""
 
     def days(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Some rows as days since 1970, NaN where there is no date; shape (rows, 1)."""
+        """Return rows as days since 1970, or NaN; shape (rows, 1)."""
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Each row's place among some names, -1 for none of them; shape (rows,)."""
+        """Return the position of each row in a list of names, or -1; shape (rows,)."""
 
     def names(self) -> NameIndex:
-        """Whose each row is.
+        """Return the names of the rows.
 
         Raises:
-            CheckError: a type that names nobody, such as real numbers.
+            CheckError: the type cannot hold names, such as real numbers.
         """
 
 
@@ -64,8 +64,8 @@ class ColumnTable(Private):
     """Columns by name.
 
     Attributes:
-        columns: those that were asked for and are there.
-        header: the names of all that there are, which are public.
+        columns: the requested columns that exist.
+        header: the names of all columns, which are public.
     """
 
     columns: Mapping[str, Column]
@@ -74,7 +74,7 @@ class ColumnTable(Private):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ArrayColumn(Private):
-    """A column that is a numpy array, perhaps a memory-mapped one; an array of more dimensions has wide rows."""
+    """A column in a NumPy array, possibly memory-mapped; further dimensions are the width of its rows."""
 
     values: NDArray[Any]
 
@@ -83,18 +83,18 @@ class ArrayColumn(Private):
 
     @property
     def width(self) -> int:
-        """Numbers in a row."""
+        """The number of numbers in a row."""
         return int(np.prod(self.values.shape[1:]))
 
     @property
     def kind(self) -> str:
-        """As ``Column`` says."""
+        """The type, as NumPy names it."""
         return f"{self.values.dtype} {self.values.shape[1:] or ''}".strip()
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """As ``Column`` says."""
+        """Return numbers, as ``Column`` specifies."""
         some = np.asarray(self.values[rows]).reshape(len(rows), self.width)
-        with np.errstate(all="ignore"):  # a warning about one value would tell of it
+        with np.errstate(all="ignore"):  # a warning would disclose a value
             if some.dtype.kind in "biuf":
                 return some.astype(np.float64)
             if some.dtype.kind in _CELLS:
@@ -102,7 +102,7 @@ class ArrayColumn(Private):
         raise CheckError("type", "numbers; dates need a range of two dates", str(some.dtype))
 
     def days(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """As ``Column`` says."""
+        """Return days, as ``Column`` specifies."""
         some = np.asarray(self.values[rows]).reshape(len(rows), self.width)
         if some.dtype.kind == "M":
             days = some.astype("datetime64[D]")
@@ -112,13 +112,13 @@ class ArrayColumn(Private):
         raise CheckError("type", "dates", str(some.dtype))
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """As ``Column`` says."""
+        """Return positions, as ``Column`` specifies."""
         known, places = self.names()
         among = {name: place for place, name in enumerate(names)}
         return np.array([*(among.get(name, -1) for name in known), -1], dtype=np.int64)[places]
 
     def names(self) -> NameIndex:
-        """As ``Column`` says."""
+        """Return names, as ``Column`` specifies."""
         kind = self.values.dtype.kind
         if self.values.ndim != 1 or kind not in "biuUSOT":
             raise CheckError(
@@ -136,17 +136,17 @@ class ArrayColumn(Private):
 
 
 def make_array_table(columns: Mapping[str, NDArray[Any]]) -> ColumnTable:
-    """A table whose columns are arrays."""
+    """Return a table of arrays."""
     return ColumnTable({name: ArrayColumn(values) for name, values in columns.items()}, list(columns))
 
 
 def _read(reading: Callable[[Any], float], some: NDArray[Any]) -> NDArray[np.float64]:
-    """Each cell as a number, whatever the others are."""
+    """Return each cell as a number, independently of the others."""
     return np.fromiter(map(reading, cells.listed(some.ravel())), np.float64, some.size).reshape(some.shape)
 
 
 def _sort_names(words: list[str], places: NDArray[np.int64]) -> NameIndex:
-    """Name in the order of their letters: whole numbers come sorted by size."""
+    """Return names in alphabetical order, since whole numbers come in numerical order."""
     order = sorted(range(len(words)), key=words.__getitem__)
     back = np.full(len(words) + 1, -1, dtype=np.int64)
     back[order] = np.arange(len(words))

@@ -1,4 +1,4 @@
-"""The user's own data: a file, the meaning of its columns, and which units are held out."""
+"""Custom data of the user: a file, the meaning of its columns, and the held-out units."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 
 @dataclass(frozen=True, slots=True)
 class CustomData:
-    """Where own data lies, and what is public about it.
+    """The place of custom data, and what is public about them.
 
     Attributes:
-        path: a CSV, Parquet or NPZ file, or a folder with one NPY file for each column.
-        schema: what its columns hold.
-        row: what one row is, in one word ("visit").
-        test: a public file of the same columns; None for another test set.
-        test_share: the share of units that are held out as test set; None for another.
-        decimal: what separates decimals where numbers are text.
+        path: a CSV, Parquet or NPZ file, or a folder with one NPY file per column.
+        schema: the meaning of its columns.
+        row: the word for one row ("visit").
+        test: a public test file with the same columns; None for another or no test set.
+        test_share: the fraction of units that are held out as test set; None for another or no test set.
+        decimal: the decimal separator of numbers in text.
         counts_are_public: whether the numbers of units and clients are public.
-        public: whether anybody may see the file; how many rows cannot be used is then no secret.
+        public: whether the whole file is public, and thus the number of unusable rows.
     """
 
     path: Path
@@ -54,20 +54,20 @@ class CustomData:
     def __post_init__(self) -> None:
         check.check_fields(self)
         if self.row == self.schema.client:
-            raise CheckError("row", "another word than the client's: what one row is", repr(self.row))
+            raise CheckError("row", "a word for one row, different from that for a client", repr(self.row))
         if self.test is not None and self.test_share is not None:
             raise CheckError("test", "absent where test_share is given", repr(str(self.test)))
 
     def load(self, unit: str) -> Dataset:
-        """Read the data for a privacy unit: the client's column, or ``row``.
+        """Return the data for a privacy unit: the column of the client, or ``row``.
 
         Raises:
-            CheckError: what is wrong with the file, its columns or the test set; never what a row of it holds.
+            CheckError: the file, its columns or the test set are invalid. The content of a row is never an error.
         """
         rows = EncodedRows.of(read_table(self.path, self.schema.columns.values(), decimal=self.decimal), self.schema)
         unit_is_client = self._level(unit)
         if self.test_share and not unit_is_client and self.schema.id is None:
-            raise CheckError("id", "a column that names each row, to hold rows out by", "nothing")
+            raise CheckError("id", "a column that names each row, by which rows are held out", "nothing")
         held_out = rows.held_out(self.test_share or 0.0, by_client=unit_is_client)
         clients = rows.federation(~held_out)
         test, notes = self._test_set(rows, held_out)
@@ -87,24 +87,24 @@ class CustomData:
         )
 
     def features(self, path: Path) -> NDArray[Any]:
-        """The features of another file of the same columns, to predict for; shape (n, f), NaN in a row of no use.
+        """Return the features of another file with the same columns, for predictions; shape (n, f), NaN if unusable.
 
         Raises:
-            CheckError: what is wrong with the file or its columns.
+            CheckError: the file or its columns are invalid.
         """
         wanted = {f"features.{name}": name for name in self.schema.features}
         table = read_table(path, wanted.values(), decimal=self.decimal)
         return encode_features(table, self.schema, np.arange(require_columns(table, wanted)))
 
     def _level(self, unit: str) -> bool:
-        """Whether a unit is a whole client; it is one of the data's own two words, so that nobody mistakes it."""
+        """Return whether a unit is a whole client; the data have a word for each of both units."""
         client, row = self.schema.client, self.row
         if unit not in (client, row):
             raise CheckError("privacy_unit", f"{client!r} (a whole client) or {row!r} (one row)", repr(unit))
         return unit == client
 
     def _test_set(self, rows: EncodedRows, held_out: NDArray[np.bool_]) -> tuple[TestSet | None, tuple[str, ...]]:
-        """The rows to score models on, and what there is to say of them: nobody protects those that are held out."""
+        """Return the test set and notes about it; held-out rows are not protected."""
         if self.test is not None:
             return self._test_file(self.test), ()
         if self.test_share is None:
@@ -113,32 +113,34 @@ class CustomData:
         kept = ~find_unusable_rows(*found)
         if not kept.any():
             self._require_sense(rows.table, found)
-            raise CheckError("test_share", "enough to hold out a row that can be used", f"{self.test_share}")
+            raise CheckError("test_share", "enough to hold out a usable row", f"{self.test_share}")
         notes = self._left_out(rows.table, *found, "held out")
         usable = TestSet(found.features[kept], found.targets[kept])
         self._require_classes("test_share", "enough to hold out rows", usable, *notes)
         return usable, notes
 
     def _require_sense(self, table: ColumnTable, held_out: TestSet) -> None:
-        """Where not one row that is held out can be used, one field is mostly to blame: it misreads its column."""
+        """Refuse a field that makes all held-out rows unusable: its description does not fit its column."""
         rows = len(held_out.targets)
         for field, count in count_unusable_by_field(table, self.schema, *held_out).items():
             if count == rows:
-                said = self.schema.goal if field == "target" else self.schema.features[field.removeprefix("features.")]
-                given = f"{self.schema.learnt[field]!r} with none in {rows:,} rows that are held out"
-                raise CheckError(field, f"a column with {said.values_are}", given)
+                stated = (
+                    self.schema.goal if field == "target" else self.schema.features[field.removeprefix("features.")]
+                )
+                given = f"{self.schema.learnt[field]!r} with none in {rows:,} held-out rows"
+                raise CheckError(field, f"a column with {stated.values_are}", given)
 
     def _require_classes(self, field: str, bound: str, test: TestSet, *notes: str) -> None:
-        """Of one class alone an accuracy says nothing."""
+        """Refuse a test set with one class, for which accuracy is meaningless."""
         goal, only = self.schema.goal, test.targets[0]
         if isinstance(goal, CategoryColumn | ClassTarget) and (test.targets == only).all():
             given = "; ".join([f"{goal.describe(int(only))!r} in all of {len(test.targets):,}", *notes])
-            raise CheckError(field, f"{bound} of two classes or more", given)
+            raise CheckError(field, f"{bound} of at least two classes", given)
 
     def _left_out(
         self, table: ColumnTable, features: NDArray[Any], targets: NDArray[Any], which: str
     ) -> tuple[str, ...]:
-        """Say how many rows are left out, and why, of rows that nobody protects."""
+        """Return a note on the number of unusable rows, and the reasons, for unprotected rows."""
         bad = count_unusable_by_field(table, self.schema, features, targets)
         if not bad:
             return ()
@@ -146,38 +148,36 @@ class CustomData:
         return (f"leaving out {count:,} of {len(targets):,} rows {which} ({_format_counts(bad)})",)
 
     def _test_file(self, path: Path) -> TestSet:
-        """The public file: what is wrong with it is told."""
+        """Return the public test file, whose values an error may state."""
         try:
             learnt = self.schema.learnt
             table = read_table(path, learnt.values(), decimal=self.decimal)
             found = TestSet(*encode_rows(table, self.schema, np.arange(require_columns(table, learnt))))
         except CheckError as error:
             raise CheckError(
-                "test", f"a file like that of the data: {error.field} {error.requirement}", error.value
+                "test", f"a file like the data file: {error.field} {error.requirement}", error.value
             ) from None
         if not len(found.targets):
             raise CheckError("test", "a file with at least one row", "none")
         bad = np.flatnonzero(find_unusable_rows(*found))
         if bad.size:
             why = _format_counts(count_unusable_by_field(table, self.schema, *found))
-            given = f"{bad.size} that cannot, first row {bad[0] + 1} ({why})"
-            raise CheckError("test", "a file whose rows can all be used", given)
+            given = f"{bad.size} unusable, the first at row {bad[0] + 1} ({why})"
+            raise CheckError("test", "a file of usable rows", given)
         self._require_classes("test", "a file with rows", found)
         return found
 
     def _facts(self, *, unit_is_client: bool) -> dict[str, Any]:
         what = "real numbers" if self.schema.classes is None else f"{self.schema.classes} classes"
         return {
-            "source": "the owner's own; read from a file that is neither named nor hashed here",
+            "source": "data of the owner, from a file that is neither named nor hashed here",
             "row": self.row,
-            "counts": "as they are"
-            if self.counts_are_public
-            else "places that were stated, at least as many as there are",
+            "counts": "exact" if self.counts_are_public else "declared numbers, at least as large as the true ones",
             "partition": f"natural: a client is a {self.schema.client}",
             "schema": self.schema.to_json(),
-            "scaling": "numbers and dates are kept within their public range, which becomes -1 to 1; words become "
+            "scaling": "numbers and dates are clipped to a public range and scaled to -1 to 1; categories become "
             f"columns of 0 and 1; targets are {what}. No statistic of the data is used",
-            "unusable_rows": "left out: something is missing, not finite or not listed, and nothing is stated for it",
+            "unusable_rows": "left out: a value is missing, not finite or not listed, and no replacement is stated",
             "test_set": self._format_test_unit(self.schema.client if unit_is_client else self.row),
         }
 
@@ -187,8 +187,8 @@ class CustomData:
         if self.test_share is None:
             return "none: no score is released"
         return (
-            f"each {unit} whose SHA-256 is below {self.test_share:g} of its range; outside the population and not "
-            "protected: every round's loss and score on them are released"
+            f"each {unit} with a SHA-256 below {self.test_share:g} of its range; outside the population and not "
+            "protected: loss and score on them are released in each round"
         )
 
 
@@ -197,15 +197,15 @@ def _format_counts(rows: Mapping[str, int]) -> str:
 
 
 def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> ColumnTable:
-    """Read the columns that are wanted, as far as they are there; the file's name says of what kind it is.
+    """Return the wanted columns that exist; the name of the file states its type.
 
     Raises:
-        CheckError: no file, a kind that is not known, or a file that is not whole.
+        CheckError: the file is missing, incomplete or of an unknown type.
     """
     if path.is_dir():
         files = {file.stem: file for file in sorted(path.glob("*.npy"))}
         if not files:
-            raise CheckError("path", "a file, or a folder of .npy files, one a column", f"{path.name!r}, without any")
+            raise CheckError("path", "a file, or a folder of .npy files, one per column", f"{path.name!r}, without any")
         return _among({name: _map_file(file) for name, file in files.items() if name in wanted}, files)
     if path.suffix.lower() not in SUFFIXES:
         raise CheckError("path", f"a file ending in {', '.join(SUFFIXES)}, or a folder of .npy files", repr(path.name))
@@ -220,7 +220,7 @@ def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> Co
 
 
 def read_column_types(path: Path) -> dict[str, str]:
-    """The names of a file's columns, each with its type where the file says one; no row is read.
+    """Return the names of the columns of a file, each with its type if the file states it; read no row.
 
     Raises:
         CheckError: as ``read_table``.

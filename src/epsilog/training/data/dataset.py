@@ -1,4 +1,4 @@
-"""A set of data before a model is chosen for it: clients' rows, a test set or none, and public facts."""
+"""A data set without a model: rows of clients, an optional test set, and public facts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from epsilog.training.task import LocalTraining, Task
 
 
 class TestSet(NamedTuple):
-    """Public examples outside the population, to score released models on.
+    """Public examples outside the population for the scores of released models.
 
     Attributes:
-        features: shape (m, f).
-        targets: shape (m,).
+        features: features; shape (m, f).
+        targets: targets; shape (m,).
     """
 
     features: NDArray[Any]
@@ -29,19 +29,19 @@ class TestSet(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset(Private):
-    """What is trained on.
+    """The data of a training task.
 
     Attributes:
-        name: what it is called in reports.
-        unit: the privacy unit, in the data's own word.
-        unit_is_client: whether that is a whole client, or one row.
-        clients: the population's rows.
-        test: to score models on; None for no scores at all.
-        classes: how many classes there are; None where targets are real numbers.
-        facts: public facts, for reports.
-        counts_are_public: whether the numbers of units and clients are public. Where not, errors do not say.
-        names: the clients', in the order of their places; private. Empty where a client is its place's number.
-        notes: sentences on rows that nobody protects, for whoever starts a run.
+        name: the name in reports.
+        unit: the privacy unit, in the word of the data.
+        unit_is_client: whether the unit is a whole client; else it is one row.
+        clients: the rows of the population.
+        test: the test set; None for no scores.
+        classes: number of classes; None if targets are real numbers.
+        facts: public facts for reports.
+        counts_are_public: whether the numbers of units and clients are public; if not, errors do not state them.
+        names: names of the clients in the order of their positions; private. Empty if positions are the names.
+        notes: sentences on unprotected rows, for the operator of a run.
     """
 
     name: str
@@ -57,35 +57,34 @@ class Dataset(Private):
 
     @property
     def inputs(self) -> int:
-        """Numbers in a row of features."""
+        """The number of features of a row."""
         return int(self.clients.features.shape[1])
 
     @property
     def units(self) -> int:
-        """Privacy units that are there; private unless ``counts_are_public``."""
+        """The true number of privacy units; private unless ``counts_are_public``."""
         return self.clients.count if self.unit_is_client else len(self.clients.features)
 
     def places(self, names: Iterable[str]) -> frozenset[int]:
-        """The places of clients by name; a name that is not there has none, and nobody is told."""
+        """Return the positions of clients by name; ignore unknown names, since an error would show absence."""
         known = self.names or tuple(map(str, range(self.clients.count)))
         at = {name: place for place, name in enumerate(known)}
         return frozenset(at[name] for name in names if name in at)
 
     def misfits(self, *, population: int, clients: int, canaries: int = 0) -> list[CheckError]:
-        """What is wrong with declared counts of privacy units and of clients.
+        """Return the errors in declared counts of privacy units and of clients.
 
-        Counts that are public must be these. Others are places, which may stay empty: a place without anybody does not
-        show in what is released, and a refusal for want of places tells that they are too few, and no more. Canaries
-        are units beside those that are there.
+        Public counts must be exact. Others are upper limits, since empty positions do not show in releases; an error
+        then discloses only that the limit is too low. Canaries count in addition to the units in the data.
         """
         found = [("population", population, self.units + canaries)]
         if not self.unit_is_client:  # else the population counts them
             found.append(("clients", clients, self.clients.count))
         if self.counts_are_public:
-            return [CheckError(n, f"{there} for this data", f"{said}") for n, said, there in found if said != there]
-        bound = "at least the number of {} in the data (which is not told: state one with room to spare)"
+            return [CheckError(n, f"{true} for these data", f"{stated}") for n, stated, true in found if stated != true]
+        bound = "at least the number of {} in the data (which is private: state a larger number)"
         words = {"population": "privacy units", "clients": "clients"}
-        return [CheckError(n, bound.format(words[n]), f"{said}") for n, said, there in found if said < there]
+        return [CheckError(n, bound.format(words[n]), f"{stated}") for n, stated, true in found if stated < true]
 
     def task(
         self,
@@ -96,14 +95,14 @@ class Dataset(Private):
         clients: int | None = None,
         sizes_are_public: bool = False,
     ) -> Task:
-        """The training problem with a model of some kind.
+        """Return the training task with a model.
 
         Args:
-            kind: of model.
+            kind: the kind of model.
             training: how a client computes its update.
-            population: privacy units as declared; None where how many there are is no secret.
-            clients: places for clients, at least as many as there are; None for no place to spare.
-            sizes_are_public: whether each client's number of rows is public.
+            population: declared number of privacy units; None if the true number is public.
+            clients: declared number of clients, at least the true one; None for the true number.
+            sizes_are_public: whether the number of rows of each client is public.
         """
         none = (None, None)
         features, targets = none if self.test is None else self.test

@@ -1,7 +1,7 @@
-"""Fashion-MNIST: 70,000 pictures of ten kinds of clothes, 28 by 28 pixels (Xiao, Rasul & Vollgraf 2017).
+"""Fashion-MNIST: 70,000 images of ten kinds of clothes, 28 by 28 pixels (Xiao, Rasul & Vollgraf 2017).
 
-Debian's package ``dataset-fashion-mnist`` installs it; each file is pinned by its SHA-256. Pictures belong to nobody,
-so clients are made: a public permutation deals the 60,000 training pictures out to 2,400 clients, 25 each.
+The Debian package ``dataset-fashion-mnist`` installs it; the SHA-256 of each file is pinned. Images have no owners, so
+clients are synthetic: a public permutation distributes the 60,000 training images over 2,400 clients, 25 each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLIENTS, EACH, SIDE, CLASSES = 2400, 25, 28, 10
 
 
 def load_fashion_mnist(unit: str, cache: Path) -> Dataset:
-    """Load the data for a privacy unit: "client" or "picture"."""
+    """Return the data for a privacy unit: "client" or "picture"."""
     unit = check.one_of(UNITS)(privacy_unit=unit)
     images, labels, test_images, test_labels = (_read_pinned_file(name, cache) for name in PINNED)
     dealt = np.random.Generator(np.random.Philox(key=0)).permutation(CLIENTS * EACH)
@@ -47,24 +47,24 @@ def load_fashion_mnist(unit: str, cache: Path) -> Dataset:
 
 
 def _read_pinned_file(name: str, cache: Path) -> NDArray[np.uint8]:
-    """A file's pictures or labels, if it is the file it should be."""
+    """Return the images or labels of a file with the pinned hash."""
     unpacked = cache / FOLDER.name
     path = (unpacked if unpacked.is_dir() else FOLDER) / f"{name}.gz"
     try:
         content = gzip.decompress(path.read_bytes())
     except (OSError, EOFError):
-        says = f"data: {path} cannot be read; install it with: apt-get install dataset-fashion-mnist"
-        raise ConfigError("fashion-mnist", [says]) from None
+        reason = f"data: {path} cannot be read; install it with: apt-get install dataset-fashion-mnist"
+        raise ConfigError("fashion-mnist", [reason]) from None
     found = hashlib.sha256(content).hexdigest()
     if found != PINNED[name]:
         raise ConfigError("fashion-mnist", [f"{path.name}: SHA-256 must be {PINNED[name]}, got {found}"])
-    head = 4 * (1 + content[3])  # magic number, whose last byte counts the dimensions, and their sizes
+    head = 4 * (1 + content[3])  # magic number (its last byte is the number of dimensions) and sizes
     shape = np.frombuffer(content[4:head], dtype=">u4").astype(int)
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 
 def _scale_pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Pixels from 0 to 1, a picture a row."""
+    """Return pixels from 0 to 1, one image per row."""
     return images.reshape(len(images), SIDE * SIDE).astype(np.float32) / np.float32(255)
 
 

@@ -1,6 +1,6 @@
-"""Columns that polars holds: CSV and Parquet files, and frames of other libraries through the Arrow interface.
+"""Columns in polars: CSV and Parquet files, and frames of other libraries through the Arrow interface.
 
-What polars itself says of a bad file may repeat what stands in it; here an error names the file and never a value.
+Errors of polars may show values of a file. Errors of this module name the file and never a value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_HEADER = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PolarsColumn(Private):
-    """A column that polars holds; as ``columns.Column`` says."""
+    """A column in polars; see ``columns.Column``."""
 
     values: pl.Series
     decimal: str = "."
@@ -39,12 +39,12 @@ class PolarsColumn(Private):
 
     @property
     def width(self) -> int:
-        """Numbers in a row."""
+        """The number of numbers in a row."""
         return int(np.prod(getattr(self.values.dtype, "shape", 1)))
 
     @property
     def kind(self) -> str:
-        """As ``columns.Column`` says."""
+        """The type, as polars names it."""
         return str(self.values.dtype)
 
     @property
@@ -52,7 +52,7 @@ class PolarsColumn(Private):
         return type(self.values.dtype).__name__ == "Array"
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """As ``columns.Column`` says."""
+        """Return numbers, as ``columns.Column`` specifies."""
         polars, some = _polars(), self.values.gather(rows)
         inner = getattr(some.dtype, "inner", some.dtype) if self._is_wide else some.dtype
         if some.dtype == polars.String:
@@ -62,7 +62,7 @@ class PolarsColumn(Private):
         return _doubles(some).reshape(len(rows), self.width)
 
     def days(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """As ``columns.Column`` says."""
+        """Return days, as ``columns.Column`` specifies."""
         polars, some = _polars(), self.values.gather(rows)
         if some.dtype == polars.String:
             some = some.str.strip_chars().str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
@@ -71,13 +71,13 @@ class PolarsColumn(Private):
         return _doubles(some.cast(polars.Date, strict=False).to_physical()).reshape(len(rows), 1)
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """As ``columns.Column`` says."""
+        """Return positions, as ``columns.Column`` specifies."""
         words, polars = self._words(), _polars()
         found = words.replace_strict(list(names), range(len(names)), default=-1, return_dtype=polars.Int64)
         return np.asarray(found.fill_null(-1).to_numpy())
 
     def names(self) -> NameIndex:
-        """As ``columns.Column`` says."""
+        """Return names, as ``columns.Column`` specifies."""
         known = self._words().drop_nulls().unique().sort().to_list()
         return NameIndex(known, self.places(known) if known else np.full(len(self), -1))
 
@@ -91,30 +91,28 @@ class PolarsColumn(Private):
 
 
 def read_csv(path: Path, wanted: Collection[str], *, decimal: str) -> ColumnTable:
-    """Read the columns that are wanted, all as text.
+    """Return the wanted columns, all as text.
 
-    A row ends with its line, whatever it holds; one that is too long is cut, one that is too short is blank at its end.
+    A row ends with its line. Extra values are dropped, and missing ones are blank.
 
     Raises:
-        CheckError: no header line, or a column that it names twice.
+        CheckError: there is no header line, or it names a wanted column twice.
     """
     separator, header = _header(path, wanted)
     for name in wanted:
         if header.count(name) > 1:
-            raise CheckError(
-                "path", f"a file that names each column once, as {name!r}", f"it {header.count(name)} times"
-            )
+            raise CheckError("path", f"a file with one column {name!r}", f"{header.count(name)} of them")
     _polars()
     return _collect_columns(path, partial(delimited.scan_lines, separator=separator), wanted, header, decimal)
 
 
 def read_parquet(path: Path, wanted: Collection[str], *, decimal: str) -> ColumnTable:
-    """Read the columns that are wanted."""
+    """Return the wanted columns."""
     return _collect_columns(path, _scan_parquet, wanted, list(get_parquet_types(path)), decimal)
 
 
 def get_parquet_types(path: Path) -> dict[str, str]:
-    """The names of a Parquet file's columns, each with its type."""
+    """Return the names of the columns of a Parquet file, each with its type."""
     polars = _polars()
     try:
         found = _scan_parquet(path).collect_schema()
@@ -124,19 +122,19 @@ def get_parquet_types(path: Path) -> dict[str, str]:
 
 
 def _scan_parquet(path: Path) -> Any:
-    """The one file, whatever its name looks like."""
+    """Return a scan of one file, without patterns in its name."""
     return _polars().scan_parquet(path, glob=False, hive_partitioning=False)
 
 
 def convert_table(frame: Any) -> ColumnTable:
-    """Take a table of another library: columns by name, a frame of pandas, or one that speaks Arrow (polars, pyarrow).
+    """Return a table from columns by name, a frame of pandas, or one with the Arrow interface (polars, pyarrow).
 
     Raises:
-        CheckError: something that is no table.
+        CheckError: the argument is no table.
     """
     if isinstance(frame, Mapping):
         return ColumnTable({name: _column(name, values) for name, values in frame.items()}, list(frame))
-    if _of(frame, "pandas"):  # speaks Arrow as well, but only through pyarrow
+    if _of(frame, "pandas"):  # its Arrow interface requires pyarrow
         columns = {str(name): frame[name] for name in frame.columns}
         return ColumnTable({name: _column(name, values) for name, values in columns.items()}, list(columns))
     if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "collect"):
@@ -145,7 +143,7 @@ def convert_table(frame: Any) -> ColumnTable:
     if isinstance(frame, polars.LazyFrame):
         try:
             frame = frame.collect()
-        except Exception:  # noqa: BLE001 - what polars says may repeat a value
+        except Exception:  # noqa: BLE001 - an error of polars may show a value
             raise CheckError("table", "a lazy frame that can be collected", "one that cannot") from None
     try:
         held = frame if isinstance(frame, polars.DataFrame) else cells.from_arrow(frame)
@@ -155,7 +153,7 @@ def convert_table(frame: Any) -> ColumnTable:
 
 
 def _column(name: str, values: Any) -> Column:
-    """A column as its library types it; cells without a type of their own are taken as they are, each by itself."""
+    """Return a column with the type of its library; cells of type object are read one by one."""
     if _of(values, "polars"):
         return PolarsColumn(values)
     if isinstance(values, np.ma.MaskedArray):
@@ -172,12 +170,12 @@ def _of(value: Any, library: str) -> bool:
 
 
 def read_csv_header(path: Path) -> list[str]:
-    """The names of a CSV file's columns."""
+    """Return the names of the columns of a CSV file."""
     return _header(path, ())[1]
 
 
 def _header(path: Path, wanted: Collection[str]) -> tuple[str, list[str]]:
-    """The separator of a CSV file and the names of its columns: the header line is public, the rows are not."""
+    """Return the separator and the column names of a CSV file; the header line is public, the rows are not."""
     line = delimited.header_line(path, LONGEST_HEADER)
     read = {
         each: [name.decode(errors="replace") for name in delimited.split_line(line, each.encode())]
@@ -189,7 +187,7 @@ def _header(path: Path, wanted: Collection[str]) -> tuple[str, list[str]]:
     if not any(name.strip() for name in header):
         raise CheckError("path", "a file with a header line", f"none in {path.name}")
     if any(sign in "".join(header) for sign in ("\ufffd", "\0", "\r")):
-        raise CheckError("path", "a CSV file in UTF-8, whose lines end in a line feed", path.name)
+        raise CheckError("path", "a CSV file in UTF-8 with lines that end in a line feed", path.name)
     return separator, header
 
 
@@ -204,7 +202,7 @@ def _collect_columns(
 
 
 def _doubles(values: pl.Series) -> NDArray[np.float64]:
-    """Numbers, NaN where there is none."""
+    """Return numbers, or NaN."""
     polars, shape = _polars(), getattr(values.dtype, "shape", None)
     kind = polars.Float64 if shape is None else polars.Array(polars.Float64, shape)
     return np.asarray(values.cast(kind, strict=False).to_numpy(), dtype=np.float64)

@@ -1,9 +1,9 @@
-"""The meaning of a table, stated in public before the data are read: columns, ranges, categories.
+"""The public meaning of a table, stated before the data are read: columns, ranges, categories.
 
-Numbers are scaled by the ends of a stated range, never by a statistic of the data. A mean or a maximum of people's rows
-would be a release without a charge. A number outside the range is moved to its end. A missing, infinite or unlisted
-value becomes a stated constant, or makes the row unusable: training leaves it out, as if it were absent. No content of
-a row is ever an error, since the error would show that the row exists.
+A stated range scales numbers, never a statistic of the data: a mean or a maximum of private rows would be a release
+without a charge. A number outside the range is clipped to it. A missing, infinite or unlisted value becomes a stated
+constant, or makes the row unusable: training treats it as absent. The content of a row is never an error, since an
+error would show that the row exists.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}(?![-./\d])", re.ASCII)  #
 
 @dataclass(frozen=True, slots=True)
 class RangeColumn:
-    """Numbers or dates between two public ends; they become -1 at the low one and +1 at the high one.
+    """Numbers or dates in a public range, which is scaled to -1 .. 1.
 
     Attributes:
-        low: a number, or a date.
-        high: of the same kind, above it.
-        missing: what stands where there is no finite number; None makes the row unusable.
+        low: the lower end, a number or a date.
+        high: the upper end, of the same type.
+        missing: replacement for a missing or infinite value; None makes the row unusable.
 
     >>> RangeColumn(0, 110).high
     110.0
@@ -50,29 +50,29 @@ class RangeColumn:
 
     @property
     def is_dates(self) -> bool:
-        """Whether the ends are dates."""
+        """Whether the range is one of dates."""
         return isinstance(self.low, date)
 
     @property
     def values_are(self) -> str:
-        """What a column of these holds, for a message."""
+        """The content of such a column, for a message."""
         return "dates, such as 2026-01-31" if self.is_dates else "numbers"
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Both ends as numbers; dates count days."""
+        """Both ends as numbers; dates are days since 1970."""
         low, high = (_number(end) for end in (self.low, self.high))
         return low, high
 
     def describe(self, predicted: float) -> Any:
-        """A prediction between -1 and 1 in the range's own terms; a number, or a date."""
+        """Return the number or date of a prediction between -1 and 1."""
         low, high = self.bounds
         found = low + (min(max(predicted, -1.0), 1.0) + 1.0) / 2.0 * (high - low)
         return date.fromordinal(round(found) + date(1970, 1, 1).toordinal()) if self.is_dates else found
 
     @property
     def substitute(self) -> float:
-        """What stands where there is no number; NaN for nothing."""
+        """The replacement for a missing value as a number; NaN for none."""
         return math.nan if self.missing is None else _number(self.missing)
 
     def to_json(self) -> Any:
@@ -85,11 +85,11 @@ class RangeColumn:
 
 @dataclass(frozen=True, slots=True)
 class CategoryColumn:
-    """Words of a public list; as a feature each is a column of its own, 1 where it stands and 0 elsewhere.
+    """Categories of a public list; a feature becomes one column of 0 and 1 for each.
 
     Attributes:
         names: the list.
-        missing: the one that stands where there is none of them; None makes the row unusable.
+        missing: replacement for a missing or unlisted value; None makes the row unusable.
     """
 
     names: Annotated[tuple[str, ...], check.sequence_of(check.text())]
@@ -104,16 +104,16 @@ class CategoryColumn:
 
     @property
     def values_are(self) -> str:
-        """What a column of these holds, for a message."""
+        """The content of such a column, for a message."""
         return f"words of the list {list(self.names)}"
 
     def describe(self, predicted: int) -> str:
-        """The word at a place."""
+        """Return the category of a prediction."""
         return self.names[predicted]
 
     @property
     def substitute(self) -> int:
-        """The place of what stands where there is none of them; -1 for nothing."""
+        """The position of the replacement for a missing value; -1 for none."""
         return -1 if self.missing is None else self.names.index(self.missing)
 
     def to_json(self) -> Any:
@@ -126,7 +126,7 @@ class ClassTarget:
     """A target of whole numbers 0, 1, ... below a public count.
 
     Attributes:
-        count: how many classes there are.
+        count: number of classes.
     """
 
     count: Annotated[int, check.integer(2)]
@@ -136,11 +136,11 @@ class ClassTarget:
 
     @property
     def values_are(self) -> str:
-        """What a column of these holds, for a message."""
+        """The content of such a column, for a message."""
         return f"class numbers from 0 to {self.count - 1}"
 
     def describe(self, predicted: int) -> int:
-        """A class is its number."""
+        """Return the number of a class."""
         return int(predicted)
 
     def to_json(self) -> Any:
@@ -150,15 +150,15 @@ class ClassTarget:
 
 @dataclass(frozen=True, slots=True)
 class UnscaledColumn:
-    """Numbers that are taken as they are: whoever brings them has scaled them by public constants."""
+    """Unscaled numbers; the caller has scaled them by public constants."""
 
     @property
     def values_are(self) -> str:
-        """What a column of these holds, for a message."""
+        """The content of such a column, for a message."""
         return "numbers"
 
     def describe(self, predicted: float) -> float:
-        """A prediction is what it is."""
+        """Return the prediction."""
         return float(predicted)
 
     def to_json(self) -> Any:
@@ -172,14 +172,14 @@ Target = RangeColumn | CategoryColumn | ClassTarget | UnscaledColumn
 
 @dataclass(frozen=True, slots=True)
 class DataSchema:
-    """Which columns there are and what they hold.
+    """The columns of a table and their meaning.
 
     Attributes:
-        client: the column that says whose a row is; a row where it is blank is nobody's and left out.
-        features: what goes into the model, by column, in this order.
+        client: the column with the client of each row; a row with a blank one is left out.
+        features: the features of the model by column, in this order.
         target: the column to predict.
-        goal: what the target holds.
-        id: a column that names each row; only to hold rows out by.
+        goal: the meaning of the target.
+        id: a column that names each row, by which rows are held out.
     """
 
     client: Annotated[str, check.text()]
@@ -201,24 +201,24 @@ class DataSchema:
 
     @property
     def classes(self) -> int | None:
-        """How many classes there are to tell apart; None where targets are real numbers."""
+        """The number of classes; None if targets are real numbers."""
         if isinstance(self.goal, CategoryColumn):
             return len(self.goal.names)
         return self.goal.count if isinstance(self.goal, ClassTarget) else None
 
     @property
     def columns(self) -> dict[str, str]:
-        """Every column that is read, by its place in the schema."""
+        """All columns to read, by field of the schema."""
         people = {"client": self.client} | ({} if self.id is None else {"id": self.id})
         return people | self.learnt
 
     @property
     def learnt(self) -> dict[str, str]:
-        """The columns that a model is learnt from, by their place in the schema."""
+        """The columns of features and target, by field of the schema."""
         return {"target": self.target} | {f"features.{name}": name for name in self.features}
 
     def to_json(self) -> dict[str, Any]:
-        """What a report may print: all of it is public."""
+        """Return the schema for a report; all of it is public."""
         return {
             "client": self.client,
             "features": {name: feature.to_json() for name, feature in self.features.items()},
@@ -228,13 +228,13 @@ class DataSchema:
 
 
 def parse_feature(given: Any, missing: Any = None) -> Feature:
-    """Read what a file or a call says of a feature: two numbers or two dates, or a list of words.
+    """Return a feature from its description: a range of two numbers or dates, or a list of categories.
 
-    Two words that look like dates are refused, since they may be meant as a range; ``{"categories": [...]}`` says that
-    they are words.
+    Two strings that look like dates are refused, since they could mean a range; ``{"categories": [...]}`` states that
+    they are categories.
 
     Raises:
-        CheckError: anything else.
+        CheckError: the description is anything else.
 
     >>> parse_feature([0, 110])
     RangeColumn(low=0.0, high=110.0, missing=None)
@@ -252,7 +252,7 @@ def parse_feature(given: Any, missing: Any = None) -> Feature:
         if len(given) == 2 and all(_DATE.match(each) for each in given):
             bound = (
                 "a range of two dates without quotes ([2024-01-01, 2025-12-31] in a programme file, two datetime.date "
-                'in Python), or { categories = ["...", "..."] } where two words that look like dates are meant'
+                'in Python), or { categories = ["...", "..."] } where two categories look like dates'
             )
             raise CheckError("feature", bound, repr(list(given)))
         return CategoryColumn(tuple(given), missing)
@@ -268,10 +268,10 @@ def _words(given: Any) -> tuple[str, ...]:
 
 
 def parse_target(classes: Any = None, target_range: Any = None) -> Target:
-    """Read what a file or a call says of the target: its classes, or the range of its numbers."""
+    """Return the target from its description: its classes, or the range of its numbers."""
     if (classes is None) == (target_range is None):
         both = "neither" if classes is None else "both"
-        raise CheckError("classes", "given (labels or how many), or target_range, and not both", both)
+        raise CheckError("classes", "given as labels or a number, or else target_range", both)
     if classes is None:
         try:
             found = parse_feature(target_range)
@@ -287,8 +287,8 @@ def parse_target(classes: Any = None, target_range: Any = None) -> Target:
     except CheckError as error:
         if error.field == "categories":  # words, and not all different
             raise
-        bound = 'a list of labels as text (["no", "yes"], ["1", "2"], ["false", "true"]), or how many numbers 0, 1, ...'
-        raise CheckError("classes", f"{bound} there are", repr(classes)) from None
+        bound = 'a list of labels as text (["no", "yes"], ["1", "2"], ["false", "true"]), or the number of classes'
+        raise CheckError("classes", bound, repr(classes)) from None
 
 
 def _day() -> check.Validator[date]:

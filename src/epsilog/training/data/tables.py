@@ -1,7 +1,7 @@
-"""From a table and its schema to arrays: rows in the order of their clients, scaled by public constants, some held out.
+"""Arrays from a table and its schema: rows in the order of clients, scaled by public constants, some held out.
 
-Which rows are held out is decided unit by unit, by a hash of the unit's own name: one unit more or less changes nothing
-for another, as the guarantee needs.
+A hash of the name of a unit decides whether it is held out. One unit more or less therefore changes nothing for others,
+as the guarantee requires.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from epsilog.training.data.schema import (
 from epsilog.training.federation import Federation
 
 Places = NDArray[np.int64]
-BLOCK = 1 << 20  # numbers that are scaled in one go
-SHOWN = 20  # names of columns that a message lists
-IN_MEMORY = 1 << 28  # bytes of features above which they lie in a file without a name, mapped into memory
+BLOCK = 1 << 20  # numbers in one block
+SHOWN = 20  # column names in a message
+IN_MEMORY = 1 << 28  # bytes; larger features are memory-mapped from an unnamed file
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,21 +42,21 @@ class EncodedRows(Private):
     """A table that fits its schema.
 
     Attributes:
-        table: its columns.
-        schema: what they hold.
-        whose: the client of each row.
+        table: the columns.
+        schema: their meaning.
+        owners: the client of each row.
     """
 
     table: ColumnTable
     schema: DataSchema
-    whose: NameIndex
+    owners: NameIndex
 
     @classmethod
     def of(cls, table: ColumnTable, schema: DataSchema) -> EncodedRows:
-        """Hold a table against its schema; names, types and whether there are rows are public, what they hold is not.
+        """Return a table after a check against its schema; names, types and the existence of rows are public.
 
         Raises:
-            CheckError: a column that is not there, has other rows than the rest or cannot hold what it should.
+            CheckError: a column is missing, has another length, or has a type that does not fit.
         """
         count = require_columns(table, schema.columns)
         if not count:
@@ -66,22 +66,22 @@ class EncodedRows(Private):
             return cls(table, schema, table.columns[schema.client].names())
 
     def held_out(self, share: float, *, by_client: bool) -> NDArray[np.bool_]:
-        """Mark the rows whose unit is held out: a unit is, where the SHA-256 of its name is small; shape (rows,)."""
-        units = self.whose
+        """Return a mask of the rows of held-out units: those with a small SHA-256 of their names; shape (rows,)."""
+        units = self.owners
         if share and not by_client:
             with _asked_by("id"):
                 units = self.table.columns[self.schema.id or ""].names()
         chosen = np.array([*(is_held_out(name, share) for name in units.known), False])
-        return np.asarray(chosen[units.places]) & (self.whose.places >= 0)
+        return np.asarray(chosen[units.places]) & (self.owners.places >= 0)
 
     def clients(self, kept: NDArray[np.bool_]) -> tuple[str, ...]:
-        """The names of those who have kept rows, in the order of their places."""
-        places = self.whose.places
-        return tuple(self.whose.known[place] for place in np.unique(places[kept & (places >= 0)]))
+        """Return the names of clients with kept rows, in the order of their positions."""
+        places = self.owners.places
+        return tuple(self.owners.known[place] for place in np.unique(places[kept & (places >= 0)]))
 
     def federation(self, kept: NDArray[np.bool_]) -> Federation:
-        """The kept rows, one client after another in the order of their names; a client without any has no place."""
-        places = self.whose.places
+        """Return the kept rows in the order of client names; a client without rows has no position."""
+        places = self.owners.places
         rows = np.flatnonzero(kept & (places >= 0))
         rows = rows[np.argsort(places[rows], kind="stable")]
         sizes = np.bincount(places[rows])
@@ -90,11 +90,11 @@ class EncodedRows(Private):
 
 
 def require_columns(table: ColumnTable, columns: Mapping[str, str]) -> int:
-    """How many rows there are; every column that is asked for (by its field) is there, and has as many."""
+    """Return the number of rows; require that all columns (by field) exist and have this length."""
     for field, name in columns.items():
         if name not in table.columns:
-            there = ", ".join(map(repr, table.header[:SHOWN])) + (", ..." if len(table.header) > SHOWN else "")
-            raise CheckError(field, f"one of the columns {there}", repr(name))
+            known = ", ".join(map(repr, table.header[:SHOWN])) + (", ..." if len(table.header) > SHOWN else "")
+            raise CheckError(field, f"one of the columns {known}", repr(name))
     counts = {name: len(table.columns[name]) for name in columns.values()}
     if len(set(counts.values())) > 1:
         raise CheckError(
@@ -104,28 +104,28 @@ def require_columns(table: ColumnTable, columns: Mapping[str, str]) -> int:
 
 
 def encode_rows(table: ColumnTable, schema: DataSchema, rows: Places) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Features (n, f) as float32 and targets (n,) of some rows; NaN, or class -1, where a row cannot be used."""
+    """Return features (n, f) as float32 and targets (n,) of rows; NaN or class -1 in an unusable row."""
     features = encode_features(table, schema, rows)
     with _asked_by("target"):
         return features, _targets(table.columns[schema.target], schema.goal, rows)
 
 
 def encode_features(table: ColumnTable, schema: DataSchema, rows: Places) -> NDArray[Any]:
-    """Features (n, f) of some rows as float32; NaN where a row cannot be used."""
+    """Return features (n, f) of rows as float32; NaN in an unusable row."""
     parts = [_part(name, table.columns[name], feature) for name, feature in schema.features.items()]
     features = _allocate(len(rows), sum(part.width for part in parts))
     for block in _blocks(features):
         start = 0
         for part in parts:
             end = start + part.width
-            with np.errstate(over="ignore"):  # a warning about one value would tell of it
+            with np.errstate(over="ignore"):  # a warning would disclose a value
                 features[block, start:end] = part.encoded(rows[block])
             start = end
     return features
 
 
 def find_unusable_rows(features: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which rows no step can use; shape (n,)."""
+    """Return a mask of unusable rows; shape (n,)."""
     return np.asarray(_no_target(targets) | ~np.isfinite(features).all(axis=1))
 
 
@@ -136,9 +136,9 @@ def _no_target(targets: NDArray[Any]) -> NDArray[np.bool_]:
 def count_unusable_by_field(
     table: ColumnTable, schema: DataSchema, features: NDArray[Any], targets: NDArray[Any]
 ) -> dict[str, int]:
-    """How many rows cannot be used because of what each field says of its column; fields without such rows are absent.
+    """Return the number of unusable rows by the field that makes them so; omit fields without such rows.
 
-    For rows that nobody protects alone: counts of others' rows are a release.
+    Only for unprotected rows: counts of protected rows would be a release.
     """
     found, start = {"target": int(_no_target(targets).sum())}, 0
     for name, feature in schema.features.items():
@@ -150,7 +150,7 @@ def count_unusable_by_field(
 
 
 def is_held_out(name: str, share: float) -> bool:
-    """Whether a unit is held out, by its name alone: a rule that anybody may know.
+    """Return whether a unit is held out, by a public rule on its name.
 
     >>> [name for name in "abcdefgh" if is_held_out(name, 0.25)]
     ['a', 'c', 'h']
@@ -161,7 +161,7 @@ def is_held_out(name: str, share: float) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FeatureEncoder:
-    """A feature that is ready to be encoded block by block."""
+    """An encoder of a feature for blocks of rows."""
 
     width: int
     encoded: Callable[[Places], NDArray[np.float64]]
@@ -170,7 +170,7 @@ class _FeatureEncoder:
 def _part(name: str, column: Column, feature: Feature) -> _FeatureEncoder:
     with _asked_by(f"features.{name}"):
         if not isinstance(feature, CategoryColumn):
-            _scale_column(column, feature, np.zeros(0, dtype=np.int64))  # what the type cannot be shows without a row
+            _scale_column(column, feature, np.zeros(0, dtype=np.int64))  # checks the type without a row
             return _FeatureEncoder(column.width, partial(_scale_column, column, feature))
         codes = column.places(feature.names)
         codes = np.where(codes < 0, feature.substitute, codes)
@@ -178,7 +178,7 @@ def _part(name: str, column: Column, feature: Feature) -> _FeatureEncoder:
 
 
 def _scale_column(column: Column, feature: RangeColumn | UnscaledColumn, rows: Places) -> NDArray[np.float64]:
-    """Some rows of numbers or dates, scaled by the ends of their range; shape (n, width)."""
+    """Return rows of numbers or dates, scaled by their range; shape (n, width)."""
     if isinstance(feature, UnscaledColumn):
         return column.numbers(rows)
     found = column.days(rows) if feature.is_dates else column.numbers(rows)
@@ -192,7 +192,7 @@ def _one_hot(codes: Places, count: int) -> NDArray[np.float64]:
 
 
 def _targets(column: Column, goal: Target, rows: Places) -> NDArray[Any]:
-    """Some rows of the target: class numbers, -1 for none, or real numbers, NaN for none; shape (n,)."""
+    """Return targets of rows: class numbers or -1, or real numbers or NaN; shape (n,)."""
     if isinstance(goal, CategoryColumn):
         return column.places(goal.names)[rows]
     if column.width != 1:
@@ -206,7 +206,7 @@ def _targets(column: Column, goal: Target, rows: Places) -> NDArray[Any]:
 
 
 def _allocate(rows: int, width: int) -> NDArray[np.float32]:
-    """An array to fill; a large one lies in a file that has no name and goes when it is no longer used."""
+    """Return an array to fill; a large one is mapped from an unnamed file that is deleted after use."""
     if rows * width * 4 <= IN_MEMORY:
         return np.zeros((rows, width), dtype=np.float32)
     with tempfile.TemporaryFile() as file:
@@ -220,7 +220,7 @@ def _blocks(features: NDArray[Any]) -> Iterator[slice]:
 
 @contextlib.contextmanager
 def _asked_by(field: str) -> Iterator[None]:
-    """What a column's type cannot be is said of the field that asked for it."""
+    """Replace ``type`` in an error by the field that requires the column."""
     try:
         yield
     except CheckError as error:

@@ -1,7 +1,7 @@
-"""Engines compute a round: one contract (``base.Engine``), and the same sums from the same draws in all of them.
+"""Engines compute a round: one contract (``base.Engine``), and equal sums from equal draws.
 
-``compiled`` is fast and the default; ``torch_engine`` is the default for models of PyTorch; ``reference`` is slow and
-obviously right; ``remote`` asks clients over a network. Another is handed to ``run_rounds``.
+``compiled`` is the fast default, ``torch_engine`` the default for PyTorch models, ``reference`` slow and simple, and
+``remote`` asks clients over a network. ``run_rounds`` takes any other engine as an argument.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ __all__ = [
 
 
 def make_engine(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
-    """Make the engine for a task: the one that is asked for, or its framework's own; with the task's canaries."""
+    """Return the engine for a task, with its canaries; None selects the engine of the model's framework."""
     if task.canaries is None:
         return _make_plain_engine(engine, task)
     return add_canary_clients(_make_plain_engine(engine, replace(task, canaries=None)), task)
 
 
 def add_dropout(dropout: float, engine: Callable[[Task], Engine] | None = None) -> Callable[[Task], Engine]:
-    """Make an engine in which some clients miss a round: too late, broken off, or switched off.
+    """Return a factory of engines in which clients drop out of rounds at random.
 
     Args:
         dropout: the probability that a client of a cohort does not reply, in [0, 1).
-        engine: makes the engine for those who do; None for the task's own.
+        engine: makes the engine for the others; None for the default engine of a task.
     """
     dropout = check.in_half_open_interval(0, 1)(dropout=dropout)
     return lambda task: DropoutEngine(make_engine(engine, task), dropout)
 
 
 def _make_plain_engine(engine: Callable[[Task], Engine] | None, task: Task) -> Engine:
-    """Make the same without canaries; a framework is imported where it is needed."""
+    """Return the engine of a task without canaries; import its framework only now."""
     if engine is not None:
         return engine(task)
     if task.clients.names:
-        raise CheckError("engine", "one that reaches the clients, whose rows lie with themselves", "None")
+        raise CheckError("engine", "one that reaches the clients, which hold their own rows", "None")
     if task.model.framework == "torch":
         from epsilog.training.engines.torch_engine import TorchEngine
 

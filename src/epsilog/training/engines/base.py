@@ -1,7 +1,7 @@
-"""The contract of an engine: it gets a round and what each client may upload, and returns the sum of the uploads.
+"""The contract of an engine: it receives a round and a kind of upload, and returns the sum of the uploads.
 
-Draws come in as streams, one for each client of the round, so that no engine's order of work, and no other client,
-changes what a client draws. Under a simulation every engine therefore gives the same model.
+Each client of a round has its own stream of draws, so neither the order of work nor another client changes its draws.
+In a simulation, all engines therefore give the same model.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from epsilog.training.task import Task
 
 Vector = NDArray[np.float64]
 ClientStreams = Callable[[int], RandomStream]
-"""The round's draws of one client, by its id."""
+"""Returns the draws of one client in the round, by its id."""
 log = logging.getLogger(__name__)
 
 
 def reject_draws(client: int) -> RandomStream:
-    """Stand in for draws that an upload does not need."""
+    """Fail: the upload must not need these draws."""
     raise AssertionError(f"the upload of client {client} must not need these draws")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundInputs:
-    """What the clients of a cohort compute from, under every scheme.
+    """The inputs of a round for an engine, under every scheme.
 
     Attributes:
         model: the global model; shape (d,).
-        cohort: ids, each once.
-        batches: a client's draws for its rows: keys that shuffle them, or coins that let them join.
-        noise: a client's draws of normals.
-        replies: a simulated client's draws of whether it replies.
-        learning_rate_factor: multiplies the task's learning rate in this round.
+        cohort: distinct ids of clients.
+        batches: draws of a client that shuffle its rows or sample its batches.
+        noise: draws of a client for its noise.
+        replies: draws of a simulated client that decide whether it replies.
+        learning_rate_factor: multiplies the learning rate of the task in this round.
     """
 
     model: Vector
@@ -65,16 +65,16 @@ class RoundInputs:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClippedSum(Private):
-    """A sum over a cohort, and what its curator may see of it.
+    """A sum over a cohort, and statistics for the curator alone.
 
     Attributes:
         total: the sum; shape (d,).
-        largest_norm: largest L2 norm after clipping, of updates or of example gradients; None if clients keep it.
-        clipped: how many of them clipping shortened, or dropped.
-        dropped: how many of them were not finite, or had no finite norm, and counted as zero.
-        count: how many there were.
-        padding: each client's noise on a coordinate whose true sum is 0, scaled to one step's; empty if none is added.
-        silent: clients of the cohort that sent nothing readable; they are not in ``count``.
+        largest_norm: largest L2 norm after clipping, of updates or of example gradients; None if only clients know it.
+        clipped: number of updates or gradients that clipping shortened or dropped.
+        dropped: number of those without a finite norm, which counted as zero.
+        count: number of all of them.
+        padding: noise of each client on a coordinate with a true sum of 0, scaled to one step; empty without noise.
+        silent: number of clients of the cohort without a readable upload; ``count`` does not include them.
     """
 
     total: Vector
@@ -89,7 +89,7 @@ class ClippedSum(Private):
 
     @property
     def clipped_fraction(self) -> float:
-        """The fraction that clipping shortened; 0 of none."""
+        """The fraction that clipping shortened; 0 if there were none."""
         return self.clipped / self.count if self.count else 0.0
 
 
@@ -97,49 +97,49 @@ class Summing(Protocol):
     """The part of an engine that computes a round."""
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """As ``Engine`` says."""
+        """Return the sum of uploads, as ``Engine`` specifies."""
 
 
 class Engine(ABC):
-    """A task's data, at one place or at many, with the computation of a round and the evaluation.
+    """A task with the computation of a round and the evaluation of models.
 
-    A row that no step can use (see ``Federation.usable``) counts as absent. Sums are float64. A client's change is
-    multiplied by its weight (``task.training.weights`` of its size); an update's before it is clipped.
+    A row that no step can use (see ``Federation.usable``) counts as absent. Sums are float64. The change of a client is
+    multiplied by its weight (``task.training.weights`` of its size); an update is weighted before it is clipped.
 
     Attributes:
-        task: what is trained on what.
+        task: the training task.
     """
 
     task: Task
 
     @abstractmethod
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Train each client of the cohort from the model, and sum what they upload.
+        """Train each client of the cohort from the model, and return the sum of the uploads.
 
-        - ``RawUpdate``: whole updates, each clipped. ``batches`` shuffle a client's usable rows, where the task's
-          training has a batch size.
-        - ``NoisyUpdate``: the same; each client adds noise of its own. From ``noise`` a client takes d normals, and one
-          more for the padding.
+        - ``RawUpdate``: clipped updates. If the training has a batch size, ``batches`` shuffles the usable rows of a
+          client.
+        - ``NoisyUpdate``: the same, with noise of each client. A client takes d normals from ``noise``, and one more
+          for the padding.
         - ``LocalDPSGD``: model differences after DP-SGD. A step is (sum of clipped gradients + noise) /
-          (p * nominal_examples), times the learning rate. For each step a client takes a coin for each of its usable
-          rows from ``batches``, and from ``noise`` d normals and one more for the padding.
+          (p * nominal_examples), times the learning rate. In each step a client takes one coin per usable row from
+          ``batches``, and d normals and one more for the padding from ``noise``.
 
         Args:
-            now: the round.
-            upload: what leaves a client, with its clip norm and noise.
+            now: the inputs of the round.
+            upload: the kind of upload, with its clip norm and noise.
         """
 
     @abstractmethod
     def unusable(self, cohort: Ids) -> int:
-        """Count the cohort's rows that are there and cannot be used."""
+        """Return the number of rows of the cohort that no step can use."""
 
     @abstractmethod
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Return mean loss and score on the public test set; only asked for where the task has one."""
+        """Return mean loss and score on the public test set of the task, which must have one."""
 
 
 class RowEngine(Engine):
-    """An engine that holds the rows of all clients and computes their updates and DP-SGD itself. Abstract."""
+    """An engine that holds the rows of all clients. Abstract: subclasses compute updates and DP-SGD."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -150,7 +150,7 @@ class RowEngine(Engine):
         self._kind = task.model.target_type(self._precision)
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """As ``Engine`` says."""
+        """Return the sum of uploads, as ``Engine`` specifies."""
         match upload:
             case RawUpdate(clip_norm):
                 return self.sum_updates(now, clip_norm)
@@ -161,26 +161,26 @@ class RowEngine(Engine):
 
     @abstractmethod
     def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
-        """Sum the cohort's clipped updates, without noise."""
+        """Return the sum of the clipped updates of the cohort, without noise."""
 
     @abstractmethod
     def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """Sum the cohort's model differences after DP-SGD."""
+        """Return the sum of the model differences of the cohort after DP-SGD."""
 
     def unusable(self, cohort: Ids) -> int:
-        """As ``Engine`` says."""
+        """Return the number of unusable rows, as ``Engine`` specifies."""
         return sum(int((~self._usable[self._rows_of(client)]).sum()) for client in cohort.tolist())
 
     def _rows_of(self, client: int) -> slice:
-        """Return where a client's rows lie."""
+        """Return the slice of the rows of a client."""
         end = int(self._ends[client])
         return slice(end - int(self.task.clients.sizes[client]), end)
 
 
 def add_client_noise(sum_updates: Callable[[], ClippedSum], now: RoundInputs, noise_stddev: float) -> ClippedSum:
-    """Add each client's noise to a sum of clipped updates.
+    """Return a sum of clipped updates plus the noise of each client.
 
-    Draws depend on no data: they are made while the updates are computed.
+    The noise depends on no data, so it is drawn while the updates are computed.
     """
     with ThreadPoolExecutor(1) as executor:
         drawing = executor.submit(_sum_noise, now, noise_stddev)
@@ -190,7 +190,7 @@ def add_client_noise(sum_updates: Callable[[], ClippedSum], now: RoundInputs, no
 
 
 def _sum_noise(now: RoundInputs, noise_stddev: float) -> tuple[Vector, Vector]:
-    """Return all clients' noise in one sum, and what each drew for its padding."""
+    """Return the sum of the noise of all clients, and the padding of each."""
     total, padding, drawn = np.zeros(now.model.size), np.zeros(now.cohort.size), np.empty(now.model.size + 1)
     for place, client in enumerate(now.cohort.tolist()):
         now.noise(client).fill(drawn)
@@ -201,7 +201,7 @@ def _sum_noise(now: RoundInputs, noise_stddev: float) -> tuple[Vector, Vector]:
 
 
 def sum_clipped(updates: Iterable[Vector], clip_norm: float, *, size: int) -> ClippedSum:
-    """Clip whole updates of ``size`` numbers each and sum them; one that has no finite norm counts as zero."""
+    """Return the sum of clipped updates of ``size`` numbers; one without a finite norm counts as zero."""
     total, norms, clipped, dropped, count = np.zeros(size), [0.0], 0, 0, 0
     for update in updates:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -215,7 +215,7 @@ def sum_clipped(updates: Iterable[Vector], clip_norm: float, *, size: int) -> Cl
 
 
 def sum_clipped_examples(each: NDArray[np.floating], clip_norm: float) -> ClippedSum:
-    """Clip gradients, one in each row (n, d), and sum them in doubles; one that has no norm counts as zero."""
+    """Return the float64 sum of clipped gradients (n, d); one without a finite norm counts as zero."""
     (wide,), reached = clipping.prepare_clip_factors([each], xp=np)
     norms = np.sqrt(np.einsum("nd,nd->n", wide, wide))
     factors = np.where(reached, clipping.compute_clip_factors(norms, clip_norm, xp=np), 0.0)
@@ -226,19 +226,19 @@ def sum_clipped_examples(each: NDArray[np.floating], clip_norm: float) -> Clippe
 def compute_gradients_or_nan(
     gradients: Callable[[Any, Any], NDArray[np.floating]], features: Any, targets: Any, *, size: int
 ) -> NDArray[np.floating]:
-    """Return each example's gradient of ``size`` numbers; NaN, which every clip drops, where user code fails on it.
+    """Return the gradient of each example; NaN, which every clip drops, if user code fails on it.
 
-    One example's failure must not keep the others' gradients from the sum: that would move it by more than a clip.
+    The failure of one example must not remove the gradients of others: a sum could change by more than a clip norm.
 
     Args:
-        gradients: (features, targets) -> one gradient in each row (n, d).
-        features: of n examples.
-        targets: of those.
+        gradients: (features, targets) -> gradients, the rows of (n, d).
+        features: features of n examples.
+        targets: targets of the examples.
         size: d.
     """
     try:
         return gradients(features, targets)
-    except MemoryError:  # the machine's, and no example's
+    except MemoryError:  # of the machine, not of an example
         raise
     except Exception:
         if len(features) < 2:
@@ -251,7 +251,7 @@ def compute_gradients_or_nan(
 
 
 def combine_sums(parts: Sequence[ClippedSum], *, size: int) -> ClippedSum:
-    """Return the sum of sums of ``size`` numbers each; 0 numbers leave the totals out."""
+    """Return the sum of sums of ``size`` numbers; size 0 leaves out the totals."""
     counts = (sum(getattr(part, name) for part in parts) for name in ("clipped", "dropped", "count", "silent"))
     clipped, dropped, count, silent = counts
     total = sum((part.total for part in parts if size), np.zeros(size))

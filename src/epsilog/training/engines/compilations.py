@@ -1,7 +1,7 @@
 """A cache of compiled programs, so that the first round of a run need not compile again.
 
-Machine code shows the sizes of the data's arrays. So it is stored in a folder of the user that others can neither read
-nor write, one for each kind of processor. The same code gives the same bits.
+Machine code shows the shapes of the data. It is therefore stored in a folder that only the user can read and write, one
+for each kind of processor. Equal code gives equal bits.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SETTINGS = {
 
 
 def enable_compilation_cache() -> Path | None:
-    """Make JAX keep what it compiles in ``$XDG_CACHE_HOME/epsilog/jax`` or ``~/.cache/epsilog/jax``.
+    """Make JAX cache compiled code in ``$XDG_CACHE_HOME/epsilog/jax`` or ``~/.cache/epsilog/jax``.
 
-    Where ``JAX_COMPILATION_CACHE_DIR`` or JAX's own configuration names a folder, that is left as it is.
+    A folder from ``JAX_COMPILATION_CACHE_DIR`` or the configuration of JAX stays in use.
 
     Returns:
-        The folder that is used by this call; None where another is, or none can be had safely.
+        The folder; None if another one stays in use, or if no safe folder is available.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return None
@@ -50,8 +50,8 @@ def enable_compilation_cache() -> Path | None:
 
 
 def _made_safely(folder: Path) -> bool:
-    """Whether the folder is there, this user's own, and closed to others."""
-    with contextlib.suppress(OSError, RuntimeError):  # no home, a full disk, a file in the way
+    """Create the folder if needed; return whether this user owns it and no other can use it."""
+    with contextlib.suppress(OSError, RuntimeError):  # no home, full disk, or a file of that name
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         found = folder.stat()
         return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
@@ -59,9 +59,9 @@ def _made_safely(folder: Path) -> bool:
 
 
 def _processor() -> str:
-    """A name for this kind of processor: code for one may not run on another that shares the home folder."""
-    told = platform.processor()
+    """Return a name for the kind of processor, since code for one kind may not run on another."""
+    facts = platform.processor()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        told = "".join([line for line in lines if line.startswith(("model name", "flags", "Features"))][:2])
-    return f"{platform.machine()}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+        facts = "".join([line for line in lines if line.startswith(("model name", "flags", "Features"))][:2])
+    return f"{platform.machine()}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"

@@ -1,7 +1,7 @@
-"""The fast engine: which rows every step takes, listed here, and computed by one compiled JAX program (``program``).
+"""The fast engine: it lists the rows of each step, which one compiled JAX program (``program``) computes.
 
-Rows stay on the device where they fit, and are fetched for a part of a cohort at a time where they do not. The slow
-engine, ``reference``, says the same.
+Rows stay on the device if they fit; else the rows of a part of a cohort are copied at a time. The slow engine,
+``reference``, gives equal results.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from epsilog.training.models import gradients
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
 
-RESIDENT = 256_000_000  # bytes of features that may stay on the device
-FETCHED = 32_000_000  # bytes of features that are fetched at a time where they may not
-LISTED = 1 << 18  # rows that are listed at a time
-DRAWN = 4_000_000  # normals that are held at a time
-SLOTS = 4096  # clients that are computed at a time
+RESIDENT = 256_000_000  # bytes of features that can stay on the device
+FETCHED = 32_000_000  # bytes of features to copy at a time otherwise
+LISTED = 1 << 18  # rows in one list
+DRAWN = 4_000_000  # normals in memory at a time
+SLOTS = 4096  # clients per program call
 SIZES = (*range(8, 128, 8), *range(128, 257, 32))
-TILE_COST = 6, 30_000  # what one more tile costs, in rows, and in rows times parameters
+TILE_COST = 6, 30_000  # cost of one more tile, in rows, and in rows times parameters
 
 
 @dataclass(frozen=True, slots=True)
 class StepIndices:
-    """Which rows the steps of some clients take.
+    """The rows of each step of some clients.
 
     Attributes:
-        rows: each client's list, numbers among its own usable rows, one client after another.
-        lengths: of the lists; shape (clients,).
-        first: where each step begins in its client's list; a step that reaches the end continues at the beginning.
-        counts: how many rows each step takes; both of shape (clients, steps).
+        rows: concatenated lists of the clients; each holds positions among the usable rows of its client.
+        lengths: lengths of the lists; shape (clients,).
+        first: position in the list where each step begins; after the end of the list it continues at the beginning.
+        counts: number of rows of each step; both of shape (clients, steps).
     """
 
     rows: NDArray[np.int64]
@@ -52,13 +52,15 @@ class StepIndices:
 
 
 class CompiledEngine(RowEngine):
-    """Computes the two kinds of client work by the compiled program."""
+    """Computes updates and DP-SGD by the compiled program."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         clients = task.clients
         before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
-        self._place = before[self._ends - clients.sizes]  # where each client begins among all usable rows
+        self._place = before[
+            self._ends - clients.sizes
+        ]  # position of the first row of each client among all usable rows
         self._counts = before[self._ends] - self._place  # usable rows of each client
         row = clients.features.shape[1] * self._precision.itemsize
         self._fetched = max(int(self._counts.max(initial=1)), FETCHED // row)  # rows
@@ -68,11 +70,11 @@ class CompiledEngine(RowEngine):
             self._resident = self._rows(everything) if clients.features.nbytes <= RESIDENT else None
 
     def unusable(self, cohort: Ids) -> int:
-        """As ``Engine`` says."""
+        """Return the number of unusable rows, as ``Engine`` specifies."""
         return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
 
     def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
-        """As ``RowEngine`` says."""
+        """Return the sum of updates, as ``RowEngine`` specifies."""
         compute = partial(
             program.sum_updates,
             self.task.model,
@@ -89,13 +91,15 @@ class CompiledEngine(RowEngine):
         return _merge_parts(parts, now.model.size)
 
     def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """As ``RowEngine`` says."""
+        """Return the sum of DP-SGD, as ``RowEngine`` specifies."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
         nominal = p * training.nominal_examples
-        taken = math.ceil(nominal + 2 * math.sqrt(nominal * (1 - p)))  # in most steps of a client of the nominal size
+        taken = math.ceil(
+            nominal + 2 * math.sqrt(nominal * (1 - p))
+        )  # upper limit for most steps of a client of the nominal size
         listed = self._counts * runs.steps
-        room = 1 << max(0, now.cohort.size - 1).bit_length()  # few sizes, since each is compiled; no more than needed
-        slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1)), room))
+        enough = 1 << max(0, now.cohort.size - 1).bit_length()  # few different sizes, since each is compiled
+        slots = max(1, min(self._counts.size, SLOTS, DRAWN // (runs.steps * (size + 1)), enough))
         compute = partial(
             program.sum_dp_sgd,
             self.task.model,
@@ -108,7 +112,7 @@ class CompiledEngine(RowEngine):
         parts, padding = [], [np.zeros(0)]
         with use_full_precision():
             for part in self._parts(now.cohort, listed, slots):
-                drawn = np.empty((slots, runs.steps, size + 1))  # of slots beyond the part nothing is read
+                drawn = np.empty((slots, runs.steps, size + 1))  # slots beyond the part are never read
                 for slot, client in enumerate(part.tolist()):
                     now.noise(client).fill(drawn[slot])
                 turns = self._poisson_batches(now.batches, runs, part)
@@ -119,22 +123,22 @@ class CompiledEngine(RowEngine):
 
     @cached_property
     def _tiles(self) -> TileSize:
-        """Of local steps."""
+        """Tiles of local steps."""
         return _tiles(self.task.model.size, most=self.task.training.batch_size)
 
     @cached_property
     def _at_once(self) -> int | None:
-        """How many rows of noisy steps are best computed at a time."""
+        """Best number of rows of noisy steps to compute at a time."""
         return gradients.rows_at_once(self.task.model, self.task.clients.features.shape[1], self._precision)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As ``Engine`` says."""
+        """Return loss and score, as ``Engine`` specifies."""
         with use_full_precision():
             loss, score = program.evaluate(self.task.model, self._test, model)
         return float(loss), float(score)
 
     def _local_batches(self, batches: ClientStreams, part: Ids) -> StepIndices:
-        """Local steps: all of a client's rows in each, or its shuffled rows in turn."""
+        """Return the rows of local steps: all rows of a client in each, or its shuffled rows in turn."""
         training, lengths = self.task.training, self._counts[part]
         steps = np.arange(training.local_steps)
         if training.batch_size is None:
@@ -150,7 +154,7 @@ class CompiledEngine(RowEngine):
         return StepIndices(_join_rows(rows), lengths, first, np.outer(counts, steps * 0 + 1))
 
     def _poisson_batches(self, batches: ClientStreams, runs: LocalDPSGD, part: Ids) -> StepIndices:
-        """Noisy steps: in each, the rows that a coin of their own lets join."""
+        """Return the rows of noisy steps, drawn by Poisson sampling."""
         p, shapes = runs.batch_probability, ((runs.steps, count) for count in self._counts[part].tolist())
         joins = [
             sampling.draw_poisson_batches(batches(c), shape=s, probability=p)
@@ -161,7 +165,7 @@ class CompiledEngine(RowEngine):
         return StepIndices(_join_rows(rows), counts.sum(axis=1), np.cumsum(counts, axis=1) - counts, counts)
 
     def _parts(self, cohort: Ids, listed: NDArray[np.int64], slots: int) -> Iterator[Ids]:
-        """Cut a cohort into parts of at most so many clients, rows that are listed, and rows that are fetched."""
+        """Yield parts of a cohort within the limits on clients, listed rows and copied rows."""
         limits = np.array([slots, LISTED, np.inf if self._resident else self._fetched])
         weights = np.stack([np.ones(cohort.size), listed[cohort], self._counts[cohort]], axis=1)
         if cohort.size and (weights.sum(axis=0) <= limits).all():
@@ -177,7 +181,7 @@ class CompiledEngine(RowEngine):
             yield cohort[first:]
 
     def _work(self, part: Ids, turns: StepIndices, *, capacity: int, slots: int) -> ClientWork:
-        """What some clients compute, in arrays whose shapes are the same for every part of a cohort."""
+        """Return the work of some clients in arrays of equal shape for all parts of a cohort."""
         counts = self._counts[part]
         starts = self._place[part] if self._resident else np.cumsum(counts) - counts
         picks = np.zeros(capacity, dtype=np.int32)
@@ -192,7 +196,7 @@ class CompiledEngine(RowEngine):
         )
 
     def _rows(self, which: Any) -> tuple[Any, Any]:
-        """Features and targets of some rows, on the device; where there are none, one of zeros, which no step takes."""
+        """Return features and targets of rows on the device; one unused row of zeros if the selection is empty."""
         clients = self.task.clients
         features, targets = clients.features[which], clients.targets[which].astype(self._kind)
         if not len(features):
@@ -200,21 +204,21 @@ class CompiledEngine(RowEngine):
         return _on_device(features), _on_device(targets)
 
     def _fetch(self, part: Ids) -> tuple[Any, Any]:
-        """The usable rows of a part of a cohort, one client after another, in arrays of one size."""
+        """Return the usable rows of a part of a cohort, in the order of clients, in arrays of fixed size."""
         clients = self.task.clients
         features = np.zeros((self._fetched, clients.features.shape[1]), self._precision)
         targets = np.zeros(self._fetched, self._kind)
         at = 0
         for client in part.tolist():
-            lies = self._rows_of(client)
-            to, usable = slice(at, at + int(self._counts[client])), self._usable[lies]
-            features[to], targets[to] = clients.features[lies][usable], clients.targets[lies][usable]
+            rows = self._rows_of(client)
+            to, usable = slice(at, at + int(self._counts[client])), self._usable[rows]
+            features[to], targets[to] = clients.features[rows][usable], clients.targets[rows][usable]
             at = to.stop
         return jax.device_put(features), jax.device_put(targets)
 
 
 def _on_device(array: NDArray[Any]) -> Any:
-    """A copy on the device: a CPU would share the array itself, and ``asarray`` compiles for every shape."""
+    """Return a copy on the device: a CPU would share the array, and ``asarray`` compiles for each shape."""
     return jax.device_put(array.copy())
 
 
@@ -223,36 +227,36 @@ def _join_rows(rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _pad_to_slots(array: NDArray[Any], slots: int) -> NDArray[Any]:
-    """The same with zeros below, so that there is a row for every slot."""
+    """Return an array padded with zeros to one row per slot."""
     whole = np.zeros((slots, *array.shape[1:]), array.dtype)
     whole[: len(array)] = array
     return whole
 
 
 def _capacity(listed: NDArray[np.int64]) -> int:
-    """How many rows may be listed at a time: as many as memory should hold, and whatever one client needs."""
+    """Return the number of rows in one list: a fixed limit, or more if one client needs them."""
     return int(max(listed.max(initial=1), min(LISTED, listed.sum())))
 
 
 def _tiles(parameters: int, *, most: int | None = None, usual: int | None = None, limit: int | None = None) -> TileSize:
-    """The tiles of steps that take ``most`` rows at most, ``usual`` ones, or any number; none has more than ``limit``.
+    """Return tiles of at most ``limit`` rows for steps of at most ``most`` rows, of ``usual`` rows, or of any number.
 
-    Public facts alone decide. Tiles of another size round otherwise, and many steps make much of that: if the rows of
-    one client changed the tiles, they would move the updates of all others.
+    Only public facts decide. Tiles of other sizes round differently, and many steps amplify the difference: if the rows
+    of one client changed the tiles, they would change the updates of all others.
     """
     sizes = [size for size in SIZES if limit is None or size <= limit]
     one_more = TILE_COST[0] + TILE_COST[1] / parameters
     rows = most or usual
-    if rows is None:  # of no number of rows does this cost twice as much as the best size for it
+    if rows is None:  # for any number of rows, this costs less than twice the best size
         return TileSize(next((size for size in sizes if size >= one_more), sizes[-1]), single=False)
     size = min(sizes, key=lambda size: -(-rows // size) * (size + one_more))
     return TileSize(size, single=most is not None and most <= size)
 
 
 def _merge_parts(parts: list[Any], size: int, padding: Vector | None = None) -> ClippedSum:
-    """What the parts of a cohort come to together."""
+    """Return the sum of the parts of a cohort."""
     totals, largest, *counts = zip(*parts, strict=True) if parts else ((), (), (), (), ())
     clipped, dropped, count = (int(sum(map(int, each))) for each in counts)
     total = sum((np.asarray(one) for one in totals), np.zeros(size))
-    nothing = np.zeros(0) if padding is None else padding
-    return ClippedSum(total, max(map(float, largest), default=0.0), clipped, dropped, count, nothing)
+    noise = np.zeros(0) if padding is None else padding
+    return ClippedSum(total, max(map(float, largest), default=0.0), clipped, dropped, count, noise)

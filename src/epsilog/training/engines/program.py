@@ -1,10 +1,10 @@
-"""The compiled program: a loop over clients, their steps, and tiles of the rows that a step takes.
+"""The compiled program: a loop over clients, their steps, and tiles of the rows of a step.
 
-Loops run to traced counts. So clients and cohorts of every size, all clip norms and noise levels share one compilation,
-a step costs the rows that it takes, and no slot that is padded costs work. One client at a time is what keeps a model's
-working set in cache (measured: batching clients is slower for large models). Local training runs in the data's own
-precision; whatever a guarantee rests on is float64: norms, clipping, sums over examples and over clients. Random draws
-come in as arrays: the program is a pure function.
+Loops run to traced counts. Clients and cohorts of all sizes, all clip norms and noise levels therefore share one
+compilation, a step costs only its rows, and padded slots cost nothing. One client at a time keeps the working set of a
+model in cache (measured: batches of clients are slower for large models). Local training has the precision of the data.
+All that the guarantee depends on is float64: norms, clipping, sums over examples and over clients. Random draws are
+arguments, so the program is a pure function.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from epsilog.training import clipping
 from epsilog.training.models import Model, gradients
 from epsilog.training.models.base import Params
 
-LANES = 16, 64  # sums at a time (measured)
+LANES = 16, 64  # parallel sums (measured)
 
 
 class TileSize(NamedTuple):
-    """How many rows are computed at a time.
+    """The rows that are computed at a time.
 
     Attributes:
         size: rows of a tile.
-        single: whether every step fits into one tile.
+        single: whether each step fits into one tile.
     """
 
     size: int
@@ -38,17 +38,17 @@ class TileSize(NamedTuple):
 
 
 class ClientWork(NamedTuple):
-    """What some clients compute.
+    """The work of some clients.
 
     Attributes:
-        features: rows that steps may take; shape (rows, f).
-        targets: shape (rows,).
-        picks: the clients' lists of rows, one client after another; shape (capacity,).
-        lists: where each client's list begins, and its length; shape (slots, 2).
-        first: where each step begins in its client's list; a step that reaches the end continues at the beginning.
-        counts: how many rows each step takes; both of shape (slots, steps).
-        weights: what each client's change is multiplied by, at most 1; shape (slots,).
-        count: how many slots are clients.
+        features: features of all rows; shape (rows, f).
+        targets: targets of all rows; shape (rows,).
+        picks: concatenated lists of rows of the clients; shape (capacity,).
+        lists: beginning and length of the list of each client; shape (slots, 2).
+        first: position in the list where each step begins; after the end of the list it continues at the beginning.
+        counts: number of rows of each step; both of shape (slots, steps).
+        weights: weight of each client, at most 1; shape (slots,).
+        count: number of slots with a client.
     """
 
     features: Any
@@ -63,7 +63,7 @@ class ClientWork(NamedTuple):
 
 @contextlib.contextmanager
 def use_full_precision() -> Iterator[None]:
-    """Doubles where they are asked for, and whole float32: accelerators shorten products unless told not to."""
+    """Enable float64, and products in full float32, which accelerators shorten by default."""
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         yield
 
@@ -78,14 +78,14 @@ def sum_updates(
     clip_norm: Any,
     learning_rate: Any,
 ) -> Any:
-    """Sum clipped updates: the total, the largest norm, how many were clipped, dropped, and there."""
+    """Return the sum of clipped updates, the largest norm, and the numbers of clipped, dropped and all updates."""
     start = model.unflatten(vector.astype(work.features.dtype))
 
     def add(slot: Any, sums: Any) -> Any:
         total, largest, clipped, dropped = sums
         end = jax.lax.fori_loop(0, work.first.shape[1], partial(step, slot), start)
         update, weight = _change(end, start), work.weights[slot]
-        there = work.lists[slot, 1] > 0  # a client without rows has no update, whatever a model makes of blank rows
+        there = work.lists[slot, 1] > 0  # a client without rows has no update, whatever a model computes from zeros
         norm = jnp.where(there, weight * jnp.sqrt(sum(map(_sum_squares, jax.tree.leaves(update)))), 0.0)
         factor = clipping.compute_clip_factors(norm, clip_norm, xp=jnp)
         kept = there & (factor > 0)
@@ -121,7 +121,7 @@ def sum_dp_sgd(
     noise_stddev: Any,
     step_size: Any,
 ) -> Any:
-    """Sum noisy runs: the total, the largest norm, how many gradients were clipped, dropped, and there."""
+    """Return the sum of DP-SGD runs, the largest norm, and the numbers of clipped, dropped and all gradients."""
     precision = work.features.dtype
     start = model.unflatten(vector.astype(precision))
 
@@ -143,7 +143,7 @@ def sum_dp_sgd(
             largest = jnp.maximum(largest, jnp.where(factor > 0, factor * each.norms, 0.0).max())
             return summed, largest, clipped + (here & (factor < 1)).sum(), dropped + (here & (factor == 0)).sum()
 
-        drawn = model.unflatten(noise_stddev * noise[slot, index])  # and the padding, which is left over
+        drawn = model.unflatten(noise_stddev * noise[slot, index])  # without the padding
         sums = (drawn, *seen[:-1])
         noisy, *seen_now = _over_tiles(tiles, work, (slot, index), clipped_gradients, sums)
         params = _descend(params, jax.tree.map(lambda part: part.astype(precision), noisy), step_size)
@@ -156,9 +156,9 @@ def sum_dp_sgd(
 
 
 def _over_tiles(tiles: TileSize, work: ClientWork, place: tuple[Any, Any], add: Any, sums: Any) -> Any:
-    """Add up what ``add`` makes of the rows that a client's step takes.
+    """Return the sum of ``add`` over the rows of a step of a client.
 
-    What fills up the last tile is the first of them, which the model can take; zeros if there is none.
+    The first row of the step, which the model can use, fills the last tile; zeros fill the tile of an empty step.
     """
     (begin, length), first, taken = work.lists[place[0]], work.first[place], work.counts[place]
 
@@ -174,7 +174,7 @@ def _over_tiles(tiles: TileSize, work: ClientWork, place: tuple[Any, Any], add: 
 
 @partial(jax.jit, static_argnames="model")
 def evaluate(model: Model, test: Any, vector: Any) -> Any:
-    """Mean loss and score on a test set."""
+    """Return mean loss and score on a test set."""
     features, targets = test
     outputs = model.apply(model.unflatten(vector.astype(features.dtype)), features)
     return model.losses(outputs, targets).mean(), model.compute_score(outputs, targets)
@@ -185,14 +185,14 @@ def _descend(params: Params, gradient: Params, step_size: Any) -> Params:
 
 
 def _change(end: Params, start: Params) -> Params:
-    """What a client changed, in the precision of its run: whatever is measured, weighed and summed is these numbers."""
+    """Return the change of a client in the precision of its run; norm, weight and sum use exactly these numbers."""
     return jax.tree.map(jnp.subtract, end, start)
 
 
 def _sum_squares(part: Any) -> Any:
-    """The sum of an array's squares, in float64.
+    """Return the sum of squares of an array, in float64.
 
-    On a CPU one chain of additions waits for each of them, and the compiler may not split it: it is summed in lanes.
+    On a CPU, one chain of additions is slow, and the compiler may not split it, so several chains run in parallel.
     """
     return jax.lax.platform_dependent(part.reshape(-1), cpu=_in_lanes, default=lambda flat: (_wide(flat) ** 2).sum())
 

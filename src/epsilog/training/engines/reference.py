@@ -1,7 +1,6 @@
-"""The slow engine: one example at a time, gradients by finite differences. Only to be obviously right.
+"""The slow reference engine: one example at a time, with gradients by finite differences.
 
-It computes what ``compiled`` computes from the same draws; a test holds the two together. It shares with the fast
-engine the formula of the loss and the rule for the clip factor, and nothing else.
+A test compares it with ``compiled`` on equal draws. The two share the formula of the loss and the clip factor alone.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ STEP = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class ReferenceEngine(Engine):
-    """Computes what the fast engine computes, and shares none of its code."""
+    """Computes the results of the fast engine without its code."""
 
     task: Task
 
     def unusable(self, cohort: Ids) -> int:
-        """As ``Engine`` says."""
+        """Return the number of unusable rows, as ``Engine`` specifies."""
         return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """As ``Engine`` says."""
+        """Return the sum of uploads, as ``Engine`` specifies."""
         match upload:
             case RawUpdate(clip_norm):
                 return self._sum_updates(now, clip_norm)
@@ -79,14 +78,14 @@ class ReferenceEngine(Engine):
         return ClippedSum(total, largest, clipped, dropped, count, np.array(padding))
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As ``Engine`` says."""
+        """Return loss and score, as ``Engine`` specifies."""
         trained, (features, targets) = self.task.model, self.task.test_set()
         with program.use_full_precision():
             outputs = trained.apply(trained.unflatten(jnp.asarray(model)), jnp.asarray(features, jnp.float64))
             return float(trained.losses(outputs, targets).mean()), float(trained.compute_score(outputs, targets))
 
     def _local_run(self, model: Vector, rows: list[int], learning_rate: float) -> Vector:
-        """Take a client's rows in turn, so many a step; with fewer than that, all of them in each."""
+        """Return the model after local steps that take the rows of a client in turn."""
         if not rows:
             return model
         size = min(self.task.training.batch_size or len(rows), len(rows))
@@ -97,12 +96,12 @@ class ReferenceEngine(Engine):
         return model
 
     def _weight(self, client: int) -> float:
-        """How much a client counts: all of it, or as many rows as it has over the cap."""
+        """Return the weight of a client: 1, or its number of rows divided by a larger cap."""
         cap = self.task.training.example_cap
         return 1.0 if cap is None else min(int(self.task.clients.sizes[client]) / cap, 1.0)
 
     def _usable(self, client: int) -> list[int]:
-        """The rows that count: with finite numbers, and a label of some class."""
+        """Return the rows with finite numbers and a valid class."""
         clients, model, kept = self.task.clients, self.task.model, []
         for row in range(*clients.rows_of(client).indices(len(clients.features))):
             target = float(clients.targets[row])
@@ -114,7 +113,7 @@ class ReferenceEngine(Engine):
         return kept
 
     def _gradient(self, model: Vector, row: int) -> Vector:
-        """Central differences of one example's loss; shape (d,)."""
+        """Return central differences of the loss of one example; shape (d,)."""
         clients, kind = self.task.clients, self.task.model.target_type(np.dtype(np.float64))
         features, targets = clients.features[row : row + 1].astype(np.float64), clients.targets[row : row + 1]
 
@@ -126,14 +125,14 @@ class ReferenceEngine(Engine):
 
 
 def clip_vector(vector: Vector, clip_norm: float) -> Vector:
-    """Shorten a vector to ``clip_norm``; anything that is not finite becomes zero."""
+    """Return a vector clipped to ``clip_norm``; zero if it is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         factor = clipping.compute_clip_factors(np.linalg.norm(vector), clip_norm, xp=np)
     return np.asarray(factor * vector if factor > 0 else np.zeros_like(vector))
 
 
 def _clip_and_sum(vectors: list[Vector], clip_norm: float, model: Vector) -> ClippedSum:
-    """Clip vectors and sums them."""
+    """Return the sum of clipped vectors."""
     short = [clip_vector(vector, clip_norm) for vector in vectors]
     norms = [float(np.linalg.norm(vector)) for vector in short]
     changed = [not np.array_equal(one, other) for one, other in zip(short, vectors, strict=True)]
@@ -145,7 +144,7 @@ def _clip_and_sum(vectors: list[Vector], clip_norm: float, model: Vector) -> Cli
 
 @partial(jax.jit, static_argnames="model")
 def _losses(model: Model, points: Any, features: Any, targets: Any) -> Any:
-    """One example's loss at many parameter vectors; shape (points,)."""
+    """Return the loss of one example at several parameter vectors; shape (points,)."""
     return jax.vmap(lambda point: model.losses(model.apply(model.unflatten(point), features), targets)[0])(points)
 
 

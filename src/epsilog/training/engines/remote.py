@@ -1,8 +1,7 @@
-"""Clients at other places: a round's cohort is asked over a network, and summed here.
+"""Remote clients: a transport asks the cohort of a round over a network, and the server sums the answers.
 
-A transport crosses the network (``adapters.flower_app`` has one). Whatever comes back, or does not, is a zero update at
-worst: never an error, never another draw. A fixed denominator and a clip at the server keep the claim as it was,
-however many are silent.
+``adapters.flower_app`` has a transport. A missing or invalid answer is a zero update: never an error, never another
+draw. The fixed divisor and the clip at the server keep the guarantee for any number of silent clients.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ __all__ = [
 ]
 
 LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples", "example_cap")
-"""Settings of a training that clients go by; the others are the server's."""
-TAIL = 12.0  # by how many standard deviations noise may be longer than expected before it is taken for something else
+"""Settings of local training; the others apply at the server."""
+TAIL = 12.0  # standard deviations by which the norm of an answer may exceed its expectation before it is dropped
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDraws:
-    """What opens a simulated client's draws of one round. It undoes all noise, and no real run has it.
+    """Keys of the draws of a simulated client in one round. They would undo all noise; a real run has none.
 
     Attributes:
         batches: key of the stream that shuffles or samples rows.
         noise: key of the stream of normals.
-        noise_factor: multiplies every normal; 1 except in a control that must be caught.
+        noise_factor: multiplies each normal; 1 except in a control that a verifier must reject.
     """
 
     batches: int
@@ -55,16 +54,16 @@ class SimulatedDraws:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainRequest:
-    """A client's part of one round, as it is asked for. Nothing in it is private.
+    """A request to a client for one round. Nothing in it is private.
 
-    It states neither clip norm nor noise: a client goes by the scheme that its ledger has booked.
+    It states neither clip norm nor noise: a client follows the scheme that its ledger has charged.
 
     Attributes:
-        run: the run's key, under which the client's own ledger books.
-        scheme: how people are protected.
-        training: how the update is computed, with this round's own learning rate.
+        run: the key of the run in the ledger of the client.
+        scheme: the protection.
+        training: the local training, with the learning rate of this round.
         model: the global model; shape (d,).
-        draws: of a simulation; None where clients draw from their own operating system.
+        draws: keys of a simulation; None if clients draw from their operating systems.
     """
 
     run: str
@@ -74,7 +73,7 @@ class TrainRequest:
     draws: SimulatedDraws | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Return everything but the model, as JSON values."""
+        """Return all fields except the model, as JSON values."""
         training = {name: getattr(self.training, name) for name in LOCAL}
         draws = self.draws and {
             "batches": f"{self.draws.batches:032x}",
@@ -85,29 +84,29 @@ class TrainRequest:
 
     @classmethod
     def from_json(cls, document: dict[str, object], model: Vector) -> TrainRequest:
-        """Read what ``to_json`` wrote; nothing in it is trusted.
+        """Return the request of a document from ``to_json``; nothing in it is trusted.
 
         Raises:
-            ValueError, TypeError, KeyError: anything else than a request.
+            ValueError, TypeError, KeyError: the document is no request.
         """
         run, training, draws = document["run"], document["training"], document["draws"]
         scheme = codec.from_json(document["scheme"])
         if not isinstance(run, str) or not isinstance(scheme, Scheme) or not isinstance(training, dict):
-            raise TypeError("an order must hold a run, a scheme and a training")
+            raise TypeError("a request must hold run, scheme and training")
         opened = None
         if draws is not None:
             if not isinstance(draws, dict):
-                raise TypeError("an order's draws must be named")
+                raise TypeError("draws of a request must be an object or null")
             keys = {name: int(draws[name], 16) for name in ("batches", "noise")}
             opened = SimulatedDraws(**keys, noise_factor=float(draws["noise_factor"]))
         return cls(run, scheme, LocalTraining(**{name: training[name] for name in LOCAL}), model, opened)
 
 
 def require_visible_uploads(scheme: Scheme) -> Upload:
-    """Return what leaves a client under a scheme.
+    """Return the upload of a scheme; its guarantee must hold if the server sees single uploads.
 
     Raises:
-        CheckError: a scheme with a guarantee that fails once anyone sees one client's upload.
+        CheckError: the guarantee of the scheme fails if anyone sees one client's upload.
     """
     if not scheme.uploads_are_visible:
         kinds = ", ".join(kind for kind, one in SCHEMES.items() if one.uploads_are_visible)
@@ -116,27 +115,26 @@ def require_visible_uploads(scheme: Scheme) -> Upload:
 
 
 class ClientTransport(Protocol):
-    """Carries requests to named clients, and brings back what they answer in time."""
+    """Carries requests to named clients, and returns their answers."""
 
     def carry(self, requests: Mapping[str, TrainRequest], /) -> Iterable[tuple[str, Any]]:
-        """Yield each client that answered, and its answer; one that is silent, late or fails is left out.
+        """Yield the name and the answer of each client that answers in time.
 
-        What is yielded need not be of any form: the engine takes the first answer of each client that was asked and
-        that is an array of doubles of the right size. An error of the network itself is raised, and ends the run, which
-        can be resumed.
+        Answers may be anything: the engine takes the first answer of each asked client that is a float64 array of the
+        right size. An error of the network is raised and ends the run, which can be resumed.
         """
 
 
 def make_remote_engine(transport: ClientTransport, scheme: Scheme, run: str) -> Callable[[Task], Engine]:
-    """Make what ``run_rounds`` takes as its engine where clients are at other places.
+    """Return the ``engine`` argument of ``run_rounds`` for remote clients.
 
     Args:
-        transport: reaches the clients that the task's ``Federation.remote_clients`` names.
-        scheme: the one that is charged.
-        run: the run's key, under which clients book it; the charge's own key is a good one.
+        transport: reaches the clients of the ``Federation.remote_clients`` of the task.
+        scheme: the scheme of the charge.
+        run: the key under which clients charge the run, such as the key of the server's charge.
 
     Raises:
-        CheckError: a scheme that must not show a server single uploads.
+        CheckError: the server must not see single uploads under this scheme.
     """
     require_visible_uploads(scheme)
     return lambda task: RemoteEngine(task, transport, scheme, run, task.clients.names)
@@ -145,33 +143,33 @@ def make_remote_engine(transport: ClientTransport, scheme: Scheme, run: str) -> 
 def make_simulated_remote_engine(
     transport: ClientTransport, scheme: Scheme, run: str, task: Task
 ) -> Callable[[Task], Engine]:
-    """Make the same for a simulation, whose rows are known here and where the clients' work is done.
+    """Return the same for a simulation; the server and the computing processes have its rows.
 
-    Clients are named by their numbers.
+    The names of clients are their numbers.
 
     Args:
         transport: reaches the process that computes for each client.
-        scheme: the one that is charged.
-        run: the run's key.
-        task: what is trained on what; of any other, such as a smoke test's, no client is asked.
+        scheme: the scheme of the charge.
+        run: the key of the run.
+        task: the training task; clients are not asked for another one, such as that of a smoke test.
 
     Raises:
-        CheckError: a scheme that must not show a server single uploads.
+        CheckError: the server must not see single uploads under this scheme.
     """
     require_visible_uploads(scheme)
     if task.canaries is not None:
-        raise CheckError("canaries", "absent where clients compute elsewhere", f"{task.canaries.count}")
+        raise CheckError("canaries", "absent if clients compute remotely", f"{task.canaries.count}")
     names = tuple(map(str, range(task.clients.count)))
     return lambda one: RemoteEngine(one, transport, scheme, run, names if one is task else ())
 
 
 class RemoteEngine(Engine):
-    """A task whose clients compute at other places.
+    """A task with remote clients.
 
-    Where no clients are named, as in a smoke test, there is no client to ask: all are silent.
+    Without names, as in a smoke test, all clients are silent.
 
     Attributes:
-        task: what is trained; outside a simulation it holds no rows.
+        task: the training task; outside a simulation it holds no rows.
     """
 
     def __init__(self, task: Task, transport: ClientTransport, scheme: Scheme, run: str, names: Sequence[str]) -> None:
@@ -179,24 +177,24 @@ class RemoteEngine(Engine):
         self._transport, self._scheme, self._run, self._names = transport, scheme, run, names
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """As ``Engine`` says: raw updates are clipped here, noisy ones at the client, as the charged scheme says."""
+        """Return the sum of uploads; the server clips raw updates, and clients clip noisy ones."""
         size, stated = now.model.size, self._scheme.upload
         if isinstance(upload, RawUpdate):
             answers = self._ask(now, {size})
             clipped = sum_clipped(answers, upload.clip_norm, size=size)
             return dataclasses.replace(clipped, silent=now.cohort.size - len(answers))
-        for name in ("clip_norm", "noise_stddev"):  # clients know the scheme, and nothing else
+        for name in ("clip_norm", "noise_stddev"):  # clients know the scheme alone
             asked, charged = getattr(upload, name), getattr(stated, name)
             if asked != charged:
-                raise CheckError(name, f"{charged!r}, as clients have booked", repr(asked))
-        if isinstance(upload, NoisyUpdate):  # noise is longer than this once in e^72 honest answers
+                raise CheckError(name, f"{charged!r}, as clients have charged", repr(asked))
+        if isinstance(upload, NoisyUpdate):  # an honest answer exceeds this norm with probability e^-72
             longest = upload.clip_norm + upload.noise_stddev * (np.sqrt(size + 1) + TAIL)
             return _sum_noisy(self._ask(now, {size + 1}), now, longest)
         longest = clipping.get_largest_trainable(self.task.clients.features.dtype)
         return _sum_noisy(self._ask(now, {size, size + 1}), now, longest)
 
     def unusable(self, cohort: Ids) -> int:
-        """Count those that lie here: only clients see their own."""
+        """Return the number of unusable rows at the server; clients alone know about theirs."""
         clients = self.task.clients
         return sum(int((~self._usable[clients.rows_of(client)]).sum()) for client in cohort.tolist())
 
@@ -205,19 +203,19 @@ class RemoteEngine(Engine):
         return self.task.clients.usable(self.task.model)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As ``Engine`` says; the test set lies here."""
-        return self._here.evaluate(model)
+        """Return loss and score on the test set, which the server holds."""
+        return self._evaluator.evaluate(model)
 
     @cached_property
-    def _here(self) -> Engine:
+    def _evaluator(self) -> Engine:
         from epsilog.training.engines import make_engine
 
-        known = self.task.clients
-        empty = Federation(known.features[:0], known.targets[:0], np.zeros(1, np.int64))
+        clients = self.task.clients
+        empty = Federation(clients.features[:0], clients.targets[:0], np.zeros(1, np.int64))
         return make_engine(None, dataclasses.replace(self.task, clients=empty, population=self.task.units))
 
     def _ask(self, now: RoundInputs, sizes: set[int]) -> list[Vector]:
-        """Ask a cohort; return the readable answers in the order of ids, so that sums are the same every time."""
+        """Return the readable answers of a cohort in the order of ids, so that sums are deterministic."""
         asked = {self._names[client]: client for client in now.cohort.tolist()} if self._names else {}
         local = {name: getattr(self.task.training, name) for name in LOCAL}
         training = LocalTraining(**local | {"learning_rate": now.learning_rate(self.task)})
@@ -232,7 +230,7 @@ class RemoteEngine(Engine):
         return [came[client] for client in sorted(came)]
 
     def _get_draws(self, now: RoundInputs, client: int) -> SimulatedDraws | None:
-        """Return what a simulated client draws from; a real one opens streams of its own."""
+        """Return the keys of a simulated client; None for a real one, which has its own randomness."""
         batches = now.batches(client)
         noise = batches if isinstance(self._scheme.upload, RawUpdate) else now.noise(client)  # a raw update needs none
         if batches.key is None or noise.key is None:
@@ -247,7 +245,7 @@ def _is_vector(answer: Any, sizes: set[int]) -> bool:
 
 
 def _sum_noisy(answers: list[Vector], now: RoundInputs, longest: float) -> ClippedSum:
-    """Sum what clients have made noisy; the entries of an answer beyond the model are padding."""
+    """Return the sum of noisy answers; their entries beyond the model are padding."""
     with np.errstate(over="ignore", invalid="ignore"):
         kept = [answer for answer in answers if np.linalg.norm(answer) <= longest]
     size = now.model.size

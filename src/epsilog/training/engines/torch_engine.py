@@ -1,7 +1,7 @@
-"""PyTorch: clients one after another, each example's gradient by ``torch.func``, for models from ``models.from_torch``.
+"""The PyTorch engine: one client at a time, with example gradients by ``torch.func``.
 
-Local training runs in the data's own precision; norms, clipping and sums are float64, in NumPy, by the rule that every
-engine shares. It runs on the CPU. PyTorch is imported where it is used.
+Local training has the precision of the data; norms, clipping and sums are float64 in NumPy, by the rule of all engines.
+It runs on the CPU. PyTorch is imported on first use.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 log = logging.getLogger(__name__)
-FORMED = 8_000_000  # numbers of gradients that are formed at a time: 64 MB
-ROWS = 1024  # rows that are computed at a time where no gradient of an example is formed
+FORMED = 8_000_000  # numbers of gradients in memory: 64 MB
+ROWS = 1024  # rows in one batch without example gradients
 
 
 class TorchEngine(RowEngine):
-    """Trains models of PyTorch."""
+    """An engine for models from ``models.from_torch``."""
 
     def __init__(self, task: Task) -> None:
         if task.model.framework != "torch":
-            raise CheckError("model", "one of PyTorch (models.from_torch)", f"one of {task.model.framework}")
+            raise CheckError("model", "a PyTorch model (models.from_torch)", f"one of {task.model.framework}")
         super().__init__(task)
 
     def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
-        """As ``RowEngine`` says."""
+        """Return the sum of updates, as ``RowEngine`` specifies."""
         updates = (self._update_or_none(now, client) for client in now.cohort.tolist())
         return sum_clipped(updates, clip_norm, size=now.model.size)
 
     def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """As ``RowEngine`` says."""
+        """Return the sum of DP-SGD, as ``RowEngine`` specifies."""
         total, padding, seen = np.zeros(now.model.size), np.zeros(now.cohort.size), list[ClippedSum]()
         for place, client in enumerate(now.cohort.tolist()):
             change, padding[place], steps = self._noisy_run(now, runs, client)
@@ -61,7 +61,7 @@ class TorchEngine(RowEngine):
         return ClippedSum(total, whole.largest_norm, whole.clipped, whole.dropped, whole.count, padding)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As ``Engine`` says."""
+        """Return loss and score, as ``Engine`` specifies."""
         import torch
 
         trained, (features, targets) = self.task.model, self.task.test_set()
@@ -73,17 +73,17 @@ class TorchEngine(RowEngine):
             return float(trained.losses(outputs, goals).mean()), float(trained.compute_score(outputs, goals))
 
     def _update_or_none(self, now: RoundInputs, client: int) -> Vector:
-        """A client's update; NaN, which counts as zero, where the module fails on its rows: that must not show."""
+        """Return the update of a client; NaN, which counts as zero, if the module fails on its rows."""
         try:
             return self._update(now, client)
-        except MemoryError:  # the machine's, and no client's
+        except MemoryError:  # of the machine, not of a client
             raise
         except Exception:
             log.exception("the update of a client failed and counts as zero")
             return np.full(now.model.size, np.nan)
 
     def _update(self, now: RoundInputs, client: int) -> Vector:
-        """A client's whole update by its weight, before it is clipped."""
+        """Return the weighted update of a client before clipping."""
         training, (features, targets) = self.task.training, self._rows(client)
         count = len(features)
         if not count:
@@ -102,7 +102,7 @@ class TorchEngine(RowEngine):
         return float(self._weights[client]) * _difference(here, start)
 
     def _noisy_run(self, now: RoundInputs, runs: LocalDPSGD, client: int) -> tuple[Vector, float, list[ClippedSum]]:
-        """A client's change after DP-SGD by its weight, its padding, and what each step clipped."""
+        """Return the weighted change of a client after DP-SGD, its padding, and the clipped sum of each step."""
         (features, targets), training = self._rows(client), self.task.training
         shape = (runs.steps, len(features))
         joins = sampling.draw_poisson_batches(now.batches(client), shape=shape, probability=runs.batch_probability)
@@ -117,7 +117,7 @@ class TorchEngine(RowEngine):
         return change, float(drawn[:, -1].sum() / np.sqrt(runs.steps)), seen
 
     def _slope(self, vector: Tensor, features: Tensor, targets: Tensor) -> Tensor:
-        """The gradient of the mean loss; shape (d,)."""
+        """Return the gradient of the mean loss; shape (d,)."""
         import torch
 
         model, whole = self.task.model, torch.zeros_like(vector)
@@ -130,7 +130,7 @@ class TorchEngine(RowEngine):
         return whole
 
     def _clipped_gradients(self, vector: Tensor, features: Tensor, targets: Tensor, clip_norm: float) -> ClippedSum:
-        """The sum of the examples' clipped gradients."""
+        """Return the sum of clipped example gradients."""
         parts, size = [], len(vector)
 
         def compute_gradients(features: Tensor, targets: Tensor) -> NDArray[np.floating]:
@@ -142,16 +142,16 @@ class TorchEngine(RowEngine):
         return combine_sums(parts, size=size)
 
     def _rows(self, client: int) -> tuple[Tensor, Tensor]:
-        """A client's usable rows."""
+        """Return the usable rows of a client."""
         import torch
 
-        lies, clients = self._rows_of(client), self.task.clients
-        usable = self._usable[lies]
-        features, targets = clients.features[lies][usable], clients.targets[lies][usable].astype(self._kind)
+        rows, clients = self._rows_of(client), self.task.clients
+        usable = self._usable[rows]
+        features, targets = clients.features[rows][usable], clients.targets[rows][usable].astype(self._kind)
         return torch.from_numpy(np.array(features)), torch.from_numpy(np.array(targets))
 
     def _tensor(self, vector: Vector) -> Tensor:
-        """Doubles in the precision of local training."""
+        """Return a vector in the precision of local training."""
         import torch
 
         with np.errstate(over="ignore"):
@@ -159,7 +159,7 @@ class TorchEngine(RowEngine):
 
 
 def _difference(end: Tensor, start: Tensor) -> Vector:
-    """``end - start`` in doubles, whatever precision the run had."""
+    """Return ``end - start`` in float64."""
     return np.asarray((end.double() - start.double()).numpy())
 
 

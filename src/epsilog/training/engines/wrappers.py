@@ -1,4 +1,4 @@
-"""Engines around another engine: some clients do not reply, or send something else than an honest update."""
+"""Engines around other engines: clients that do not reply, or that send other updates than honest clients."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from epsilog.training.task import Task
 
 CANARY_MARGIN = 1e-9  # relative distance of a canary's length from the clip norm
 Directions = Callable[[int], Vector | None]
-"""What a canary sends, by its id, at length 1; None for one that is out, and sends nothing."""
+"""Returns the direction of a canary, of norm 1, by its id; None for an excluded one, which sends nothing."""
 
 
 class SplitEngine(Engine):
-    """An engine that leaves some clients to another one. The first one gets no round of theirs.
+    """An engine that delegates some clients to a second engine.
 
     Attributes:
-        task: what the honest clients train on.
+        task: the task of the honest clients.
     """
 
     def __init__(self, honest: Engine, ids: Collection[int], others: Summing) -> None:
@@ -41,36 +41,36 @@ class SplitEngine(Engine):
         self._ids = np.array(sorted(ids), dtype=np.int64)
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """As ``Engine`` says."""
+        """Return the sum of both engines."""
         here = np.isin(now.cohort, self._ids)
         honest = self._honest.sum_uploads(now.of(now.cohort[~here]), upload)
         others = self._others.sum_uploads(now.of(now.cohort[here]), upload)
         return combine_sums([honest, others], size=now.model.size)
 
     def unusable(self, cohort: Ids) -> int:
-        """As the honest engine says, of all clients' rows."""
+        """Return the number of the honest engine, for all clients."""
         return self._honest.unusable(cohort)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As the honest engine says."""
+        """Return loss and score of the honest engine."""
         return self._honest.evaluate(model)
 
 
 class CanaryClients:
-    """The canaries alone. Each sends one direction instead of an update, and noise like all clients, in or out.
+    """The canaries alone. Each sends a fixed direction instead of an update, and noise like all clients.
 
     Attributes:
-        directions: what each sends.
-        unclipped: the length of that where no clip applies.
+        directions: returns the direction of each canary.
+        unclipped: the norm of an upload without clipping.
     """
 
     def __init__(self, directions: Directions, unclipped: float = 0.0) -> None:
         self.directions, self.unclipped = directions, unclipped
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Sum directions as long as the clip lets them be; one that is out counts like a client without rows."""
-        if isinstance(upload, LocalDPSGD):  # a whole client's direction is not what this noise hides
-            raise CheckError("canaries", "absent where a scheme protects examples", "given")
+        """Return the sum of directions at the clip norm; an excluded canary counts like a client without rows."""
+        if isinstance(upload, LocalDPSGD):  # this noise does not protect the direction of a client
+            raise CheckError("canaries", "absent if the scheme protects examples", "given")
         if isinstance(upload, NoisyUpdate):
             return add_client_noise(lambda: self._sum_directions(now, upload.clip_norm), now, upload.noise_stddev)
         return self._sum_directions(now, upload.clip_norm)
@@ -83,7 +83,7 @@ class CanaryClients:
 
 
 def add_canary_clients(honest: Engine, task: Task) -> Engine:
-    """Return an engine in which the canaries of a task take part; without a clip they send nothing."""
+    """Return an engine with the canaries of a task; without clipping they send nothing."""
     canaries = task.canaries
     if canaries is None or not task.unit_is_client:  # canaries among examples are rows
         return honest
@@ -94,33 +94,33 @@ def add_canary_clients(honest: Engine, task: Task) -> Engine:
 
 
 class DropoutEngine(Engine):
-    """An engine in which some clients are silent: what is missing is missing from the sum, and nothing else changes.
+    """An engine with silent clients; their uploads and noise are missing from the sum.
 
     Attributes:
-        task: what is trained on what.
+        task: the training task.
     """
 
     def __init__(self, engine: Engine, dropout: float) -> None:
         """Wrap an engine.
 
         Args:
-            engine: computes for those who reply.
+            engine: computes for the clients that reply.
             dropout: the probability that a client of a cohort does not reply, in [0, 1).
         """
         self.task, self._engine = engine.task, engine
         self._dropout = check.in_half_open_interval(0, 1)(dropout=dropout)
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Sum the uploads of those who reply; others' noise is missing, too."""
+        """Return the sum of the uploads of clients that reply."""
         silent = [bool(now.replies(client).coins((1,), self._dropout)[0]) for client in now.cohort.tolist()]
         heard = now.of(now.cohort[~np.array(silent, dtype=bool)])
         found = self._engine.sum_uploads(heard, upload)
         return replace(found, silent=found.silent + sum(silent))
 
     def unusable(self, cohort: Ids) -> int:
-        """As the engine says, silent or not."""
+        """Return the number of unusable rows of all clients, silent or not."""
         return self._engine.unusable(cohort)
 
     def evaluate(self, model: Vector) -> tuple[float, float]:
-        """As the engine says."""
+        """Return loss and score of the engine."""
         return self._engine.evaluate(model)

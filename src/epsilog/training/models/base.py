@@ -1,7 +1,7 @@
-"""A model: three pure functions, and what may be said of them in public.
+"""A model: three pure functions with their public facts.
 
-Its parameters are one flat vector on the server and a pytree inside a computation. JAX is imported where a function is
-called, so that a shipped model can be described without it.
+Its parameters are a flat vector on the server and a pytree inside a computation. JAX is imported when a function is
+called, so that a built-in model can be described without it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from epsilog.terms import CheckError, check
 from epsilog.training.models.layers import Layer
 
 Loss = Callable[[Any, Any], Any]
-"""(outputs (n, ...), targets (n,)) -> each example's loss; shape (n,)."""
+"""(outputs (n, ...), targets (n,)) -> loss of each example; shape (n,)."""
 Score = Callable[[Any, Any], Any]
 """(outputs (m, ...), targets (m,)) -> one number for a whole test set."""
 
 
 def half_squared_error(outputs: Any, targets: Any) -> Any:
-    """Half the square of what is missed, for one real output an example."""
+    """Return half of the squared error, for one real output per example."""
     return 0.5 * (outputs.reshape(targets.shape) - targets) ** 2
 
 
 def cross_entropy(outputs: Any, targets: Any) -> Any:
-    """Minus the log of the odds given to the right class, for an output a class."""
+    """Return minus the log probability of the right class, for one output per class."""
     import jax
     import jax.numpy as jnp
 
@@ -41,13 +41,13 @@ def cross_entropy(outputs: Any, targets: Any) -> Any:
 
 
 def r_squared(outputs: Any, targets: Any) -> Any:
-    """The share of the targets' variance that is explained; 1 is perfect."""
+    """Return R squared, the explained fraction of the variance of targets; 1 is perfect."""
     missed = outputs.reshape(targets.shape) - targets
     return 1.0 - (missed**2).sum() / ((targets - targets.mean()) ** 2).sum()
 
 
 def accuracy(outputs: Any, targets: Any) -> Any:
-    """The share of examples whose largest output is that of their class."""
+    """Return the fraction of examples with the largest output for their class."""
     return (outputs.argmax(axis=1) == targets).mean()
 
 
@@ -55,39 +55,38 @@ LOSSES: dict[str, Loss] = {"half-squared-error": half_squared_error, "cross-entr
 
 
 FRAMEWORKS = ("jax", "torch")
-NAME = re.compile(r"(?!.*\.npy$)[\w.-]+")  # every reader of a file takes it for the same
-MOST_IDS = 2**24  # whole numbers up to here are themselves in float32
+NAME = re.compile(r"(?!.*\.npy$)[\w.-]+")  # all readers of a file agree on such a name
+MOST_IDS = 2**24  # float32 represents integers up to here exactly
 Params = Any
 """A pytree of arrays."""
 Call = Callable[[int, Any], Any]
-"""(i, x) -> what layer i makes of x."""
+"""(i, x) -> output of layer i for x."""
 Forward = Callable[[Call, Any], Any]
 """(call, features) -> outputs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """What is trained: anybody's pure JAX functions.
+    """A model to train: pure JAX functions.
 
     Attributes:
-        init: makes the public starting parameters, a pytree of arrays; takes nothing, or a fixed JAX key.
-        apply: (parameters, features (n, f)) -> outputs (n, ...). A row's output is its own: it must not depend on the
-            other rows of the batch.
-        loss: "half-squared-error" (one real output), "cross-entropy" (an output a class), or a function of outputs and
-            targets that returns one number an example.
-        classes: how many classes there are, where targets are class numbers; None where they are real numbers.
-        score: a function of outputs and targets of the whole test set; None for accuracy, or R squared.
-        ids: where every feature is a whole number from 0 (the id of a word, of an item): how many there are. Rows hold
-            them as real numbers; a row with any other number cannot be used, like one that is not finite.
-        inputs: features of a row; None where ``apply`` takes any number.
+        init: returns the public starting parameters, a pytree of arrays; takes no argument, or a fixed JAX key.
+        apply: (parameters, features (n, f)) -> outputs (n, ...). The output for a row must not depend on other rows.
+        loss: "half-squared-error" (one real output), "cross-entropy" (one output per class), or a function of outputs
+            and targets that returns one number per example.
+        classes: number of classes; None if targets are real numbers.
+        score: a function of outputs and targets of the whole test set; None for accuracy or R squared.
+        ids: number of ids if each feature is an id from 0, such as that of a word or an item; else None. Rows hold ids
+            as real numbers. A row with another number is unusable, like one that is not finite.
+        inputs: number of features of a row; None if ``apply`` takes any number.
         name: the kind of model, for reports.
-        facts: what else a report may say of it; public.
-        shipped: whether the kind is one of ours; any other is tried on made-up rows before it is trained.
-        layers: what ``apply`` is made of, where it was put together by ``build_layered_model``.
-        forward: how it is.
-        framework: what its functions are written with: "jax", or "torch" where ``from_torch`` made it.
-        names: of its arrays, in the order of the vector; their paths in the pytree where none are given,
-            and numbers where paths are no names.
+        facts: further public facts for reports.
+        shipped: whether the kind is built in; any other is tested on synthetic rows before training.
+        layers: the layers of a model from ``build_layered_model``.
+        forward: the function that combines these layers.
+        framework: "jax", or "torch" for a model from ``from_torch``.
+        names: names of the arrays in the order of the vector; by default their paths in the pytree, or numbers if paths
+            are not valid names.
 
     >>> import jax.numpy as jnp
     >>> slope = Model(lambda: {"w": jnp.zeros(2)}, lambda p, x: x @ p["w"], "half-squared-error")
@@ -128,26 +127,26 @@ class Model:
 
     @property
     def size(self) -> int:
-        """Parameters in all."""
+        """The number of parameters."""
         return self.start.size
 
     @property
     def loss_name(self) -> str:
-        """What the loss is called."""
+        """The name of the loss."""
         return self.loss if isinstance(self.loss, str) else getattr(self.loss, "__name__", "own")
 
     def takes(self, features: NDArray[Any], *, reach: float) -> NDArray[np.bool_]:
-        """Which features the model can use: finite and within reach, or ids that there are; their own shape."""
+        """Return a mask of usable features: finite and in range, or valid ids; in the shape of ``features``."""
         if self.ids is None:
             return np.asarray(np.abs(features) <= reach)
         return np.asarray((features >= 0) & (features < self.ids) & (np.floor(features) == features))
 
     def target_type(self, precision: np.dtype[Any]) -> np.dtype[Any]:
-        """What targets are stored as beside features of ``precision``: the same, or whole class numbers."""
+        """Return the type of targets for features of ``precision``: the same, or integers for classes."""
         return precision if self.classes is None else np.dtype(np.int64)
 
     def cut(self, vector: Any) -> list[Any]:
-        """Cut a parameter vector (d,) into the model's arrays."""
+        """Return the arrays of a parameter vector (d,)."""
         parts, start = [], 0
         for shape in self.shapes:
             end = start + int(np.prod(shape))
@@ -156,18 +155,18 @@ class Model:
         return parts
 
     def unflatten(self, vector: Any) -> Params:
-        """Cut a parameter vector (d,) into the model's own pytree."""
+        """Return the pytree of a parameter vector (d,)."""
         return self._rebuild(self.cut(vector))
 
     def flatten(self, params: Params) -> Any:
-        """Undo ``unflatten``; shape (d,)."""
+        """Return the vector of a pytree; shape (d,)."""
         import jax
         import jax.numpy as jnp
 
         return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(params)])
 
     def asarray(self, values: NDArray[Any]) -> Any:
-        """Numbers as an array of the model's framework."""
+        """Return values as an array of the framework."""
         if self.framework == "torch":
             import torch
 
@@ -177,7 +176,7 @@ class Model:
         return jnp.asarray(values)
 
     def doubles(self) -> contextlib.AbstractContextManager[Any]:
-        """Doubles where they are asked for: JAX has to be told."""
+        """Return a context that enables float64, which JAX requires."""
         if self.framework == "torch":
             return contextlib.nullcontext()
         import jax
@@ -186,32 +185,32 @@ class Model:
         return switch
 
     def losses(self, outputs: Any, targets: Any) -> Any:
-        """Each example's loss; shape (n,)."""
+        """Return the loss of each example; shape (n,)."""
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
         return loss(outputs, targets)
 
     def compute_score(self, outputs: Any, targets: Any) -> Any:
-        """How good outputs are on a whole test set."""
+        """Return the score of outputs on a whole test set."""
         if self.score is not None:
             return self.score(outputs, targets)
         if self.framework == "torch":
             outputs, targets = np.asarray(outputs), np.asarray(targets)
-        with np.errstate(divide="ignore", invalid="ignore"):  # of targets that are all the same
+        with np.errstate(divide="ignore", invalid="ignore"):  # if all targets are equal
             return r_squared(outputs, targets) if self.classes is None else accuracy(outputs, targets)
 
     def describe(self) -> dict[str, Any]:
-        """Return public facts only: what a report may print."""
+        """Return the public facts that a report may print."""
         shape = {} if self.inputs is None else {"inputs": self.inputs}
         return {**self.facts, "kind": self.name, **shape, "loss": self.loss_name, "parameters": self.size}
 
 
 def build_layered_model(layers: tuple[Layer, ...], forward: Forward, loss: str | Loss, **described: Any) -> Model:
-    """A model put together from layers, which know the norms of gradients without forming them.
+    """Return a model of layers, which compute norms of gradients without forming the gradients.
 
     Args:
-        layers: each with parameters of its own.
-        forward: (call, features) -> outputs, where ``call(i, x)`` is what layer i makes of x; each layer is called once
-            at most, or gradients are formed after all.
+        layers: the layers, each with its parameters.
+        forward: (call, features) -> outputs, where ``call(i, x)`` is the output of layer i for x. If it calls a layer
+            more than once, gradients are formed.
         loss: as in ``Model``.
         **described: the other attributes of ``Model``.
     """
@@ -227,17 +226,17 @@ def build_layered_model(layers: tuple[Layer, ...], forward: Forward, loss: str |
 
 
 def require_classes(loss: str, classes: int | None) -> None:
-    """Refuse a loss of classes without any, and classes beside a loss that knows none."""
+    """Refuse a classification loss without classes, and classes with another loss."""
     counted = loss == "cross-entropy"
     if counted != (classes is not None):
         raise CheckError("classes", f"{'given' if counted else 'absent'} for {loss}", repr(classes))
 
 
 def _initialize(init: Callable[..., Params]) -> Params:
-    """The starting parameters; a key, where ``init`` takes one, is public and the same for everybody."""
+    """Return the starting parameters; the key for ``init`` is public and fixed."""
     try:
         wanted = [one for one in inspect.signature(init).parameters.values() if one.default is one.empty]
-    except (TypeError, ValueError):  # no signature to read
+    except (TypeError, ValueError):  # it has no signature
         wanted = []
     if not any(one.kind in {one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD} for one in wanted):
         return init()
@@ -247,7 +246,7 @@ def _initialize(init: Callable[..., Params]) -> Params:
 
 
 def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]], Params], tuple[str, ...]]:
-    """The arrays of a pytree, what puts others in their places, and their paths; plain tuples need no JAX."""
+    """Return the arrays of a pytree, a function that rebuilds it, and the paths; plain tuples need no JAX."""
     if type(params) is tuple and all(type(part) is tuple for part in params):
         counts = [len(part) for part in params]
         if all(isinstance(leaf, np.ndarray) for part in params for leaf in part):
@@ -261,7 +260,7 @@ def _structure(params: Params) -> tuple[list[NDArray[Any]], Callable[[list[Any]]
 
 
 def _make_names_unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Name under which a file can hold the arrays; numbers, where paths collide or are no names."""
+    """Return names for the arrays in a file; numbers if paths collide or are not valid names."""
     if len(set(names)) == len(names) and all(map(NAME.fullmatch, names)):
         return names
     return tuple(str(place) for place in range(len(names)))

@@ -1,11 +1,10 @@
-"""A model of the user's own from a Python file (``module:factory``), and public parameters that a model starts from.
+"""A custom model from a Python file (``module:factory``), and public starting parameters.
 
-The file is read once; its SHA-256 goes into the model's public facts, and what runs are the very bytes that were
-hashed. The file's folder is not put on the import path: the file may import what is installed, and nothing that lies
-next to it and would go unhashed.
+The file is read once. Its SHA-256 is a public fact of the model, and exactly the hashed bytes are run. The folder of
+the file is not on the import path: the file can import installed packages, but no neighboring file without a hash.
 
-Parameters of a warm start must come from public data. Those that were trained on private data are a release of their
-own, which this run does not charge; the report says that the owner declares them public, and which numbers they are.
+Parameters of a warm start must come from public data. Parameters trained on private data are another release, which
+this run does not charge. The report states their hash, and that the owner declares them public.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from epsilog import npz
 from epsilog.terms import CheckError
 from epsilog.training.models.base import Model
 
-OF_A_MODEL = {each.name for each in dataclasses.fields(Model)} - {"classes"}  # the data has classes as well
+OF_A_MODEL = {each.name for each in dataclasses.fields(Model)} - {"classes"}  # the data state classes, too
 NAMED = re.compile(r"[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 
 
 def is_custom(kind: str) -> bool:
-    """Whether a kind names a factory rather than something that is shipped."""
+    """Return whether a kind names a factory instead of a built-in kind."""
     return ":" in kind
 
 
 def require_factory_name(kind: str) -> str:
-    """Return a kind that names a module and its factory, or refuses it."""
+    """Return a kind that names a module and its factory; refuse any other."""
     if not NAMED.fullmatch(kind):
         raise CheckError("kind", "module:factory, a Python file's name without .py and a function in it", repr(kind))
     return kind
@@ -46,13 +45,13 @@ def require_factory_name(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CustomModel:
-    """A kind of model that somebody's own file makes.
+    """A kind of model from a file of the user.
 
     Attributes:
         kind: module:factory.
-        sha256: of the file.
-        options: what the factory gets besides inputs and classes.
-        source: the file's bytes.
+        sha256: SHA-256 of the file.
+        options: arguments of the factory besides inputs and classes.
+        source: content of the file.
     """
 
     kind: str
@@ -62,10 +61,10 @@ class CustomModel:
 
     @classmethod
     def read(cls, kind: str, folder: Path, options: dict[str, Any]) -> CustomModel:
-        """Read the file, and runs nothing of it.
+        """Read the file without running it.
 
         Raises:
-            CheckError: a name that is none, or a file that cannot be read.
+            CheckError: the name is invalid, or the file cannot be read.
         """
         file = folder / f"{require_factory_name(kind).partition(':')[0]}.py"
         try:
@@ -76,10 +75,10 @@ class CustomModel:
         return cls(kind, hashlib.sha256(source).hexdigest(), frozen, source)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """Run the file and calls the factory.
+        """Run the file and return the model of its factory.
 
         Raises:
-            CheckError: the code fails, or makes something else than a model.
+            CheckError: the code fails, or returns no model.
         """
         factory = getattr(self._module(), self.kind.partition(":")[2], None)
         if not callable(factory):
@@ -93,7 +92,7 @@ class CustomModel:
         return dataclasses.replace(made, name=self.kind, facts=facts, shipped=False, inputs=inputs)
 
     def _module(self) -> ModuleType:
-        name = f"epsilog_own_{self.sha256[:16]}"  # its own, and known to sys.modules as dataclasses need it
+        name = f"epsilog_own_{self.sha256[:16]}"  # unique, and in sys.modules, which dataclasses require
         module = sys.modules.get(name)
         if module is None:
             module = sys.modules[name] = ModuleType(name)
@@ -111,7 +110,7 @@ class CustomModel:
             if error.field in OF_A_MODEL:
                 raise
             raise CheckError(
-                "kind", f"a factory of a model whose {error.field} {error.requirement}", error.value
+                "kind", f"a factory of a valid model: {error.field} {error.requirement}", error.value
             ) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
@@ -119,7 +118,7 @@ class CustomModel:
 
 
 def _frozen(name: str, value: Any) -> Any:
-    """An option as it can be compared and printed."""
+    """Return an option in a form that can be compared and printed."""
     if isinstance(value, list | tuple):
         return tuple(_frozen(name, one) for one in value)
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
@@ -131,16 +130,16 @@ def _plain(value: Any) -> Any:
     return list(map(_plain, value)) if isinstance(value, tuple) else value
 
 
-DECLARED = "declared public by the owner: not trained on private data, or paid for elsewhere"
+DECLARED = "declared public by the owner: not trained on private data, or charged elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """A kind of model that starts from given parameters.
+    """A kind of model with given starting parameters.
 
     Attributes:
-        kind: the kind itself.
-        sha256: of the parameters as little-endian doubles, as a ledger has it of a released model.
+        kind: the kind of model.
+        sha256: SHA-256 of the parameters as little-endian doubles, as in the ledger for a released model.
         vector: the parameters; shape (d,).
     """
 
@@ -150,10 +149,10 @@ class WarmStart:
 
     @classmethod
     def read(cls, kind: Any, initial: Any, folder: Path) -> WarmStart:
-        """Take an array, or reads an .npy file, or the .npz file of a released model; neither holds a pickle.
+        """Return a warm start from an array, an .npy file or the .npz file of a released model, never from a pickle.
 
         Raises:
-            CheckError: a file that cannot be read, or anything but finite real numbers, one after another.
+            CheckError: the file cannot be read, or holds anything but a vector of finite real numbers.
         """
         found = _load_array(folder / initial) if isinstance(initial, str | Path) else np.asarray(initial)
         if found.dtype.kind != "f" or found.ndim != 1:
@@ -165,17 +164,17 @@ class WarmStart:
         return cls(kind, hashlib.sha256(vector.tobytes()).hexdigest(), vector)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``Kind`` says.
+        """Return the model, as ``ModelKind`` specifies.
 
         Raises:
-            CheckError: another number of parameters than the model has.
+            CheckError: the number of parameters differs from that of the model.
         """
         model: Model = self.kind.build(inputs=inputs, classes=classes)
         if self.vector.size != model.size:
             raise CheckError("initial", f"the model's {model.size} parameters", f"{self.vector.size}", verb="hold")
-        told = {"sha256": self.sha256, "data": DECLARED}
+        fact = {"sha256": self.sha256, "data": DECLARED}
         return dataclasses.replace(
-            model, init=lambda: model.unflatten(self.vector), facts={**model.facts, "initial": told}
+            model, init=lambda: model.unflatten(self.vector), facts={**model.facts, "initial": fact}
         )
 
 

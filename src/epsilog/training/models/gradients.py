@@ -1,11 +1,11 @@
-"""Gradients: of a batch, and of each example on its own, clipped.
+"""Gradients of a batch, and clipped gradients of single examples.
 
-An example's gradient is computed from its row alone, for every model (``vmap`` over batches of one). In a model made of
-layers, the norm follows from each layer's input and from the loss's slope at its output. That slope is the derivative
-with respect to a zero that is added there. In other models the gradient itself is computed.
+The gradient of an example is computed from its row alone, for every model (``vmap`` over batches of one). In a layered
+model, the norm follows from the input of each layer and the slope of the loss at its output. This slope is the
+derivative with respect to a zero that is added to the output. Other models form the gradient.
 
-Gradients have the precision of the model. The rounded numbers are the example's contribution: they are widened to
-float64 once, and both the norm and the sum are computed from them.
+Gradients have the precision of the model. These rounded numbers are the contribution of the example: they are converted
+to float64 once, and both norm and sum are computed from them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from epsilog.training.models.base import Model, Params
 from epsilog.training.models.layers import Layer
 
 LAYER_ROWS = 8
-"""Rows of which a layer's gradients are formed at a time, so that they stay in a core's cache (measured)."""
+"""Rows for which a layer forms gradients at a time, so that they stay in the cache (measured)."""
 WHOLE_NUMBERS = 250_000
-"""Numbers of whole gradients that are formed at a time, for the same reason."""
+"""Numbers of full gradients that are formed at a time, for the same reason."""
 _barrier: Callable[[Any], Any] = jax.lax.optimization_barrier
 
 
@@ -32,9 +32,9 @@ class Gradients(NamedTuple):
     """The gradients of some examples.
 
     Attributes:
-        norms: L2, in float64; shape (n,).
-        reached: which examples have a norm; shape (n,).
-        sum_weighted: sums them, each times its factor (n,), in float64.
+        norms: L2 norms in float64; shape (n,).
+        reached: mask of the examples with a finite norm; shape (n,).
+        sum_weighted: returns their sum with factors (n,), in float64.
     """
 
     norms: Any
@@ -43,14 +43,14 @@ class Gradients(NamedTuple):
 
 
 class LayerGradients(NamedTuple):
-    """One layer's part of the gradients of some examples: squared norms (n,), and the sum that ``Gradients`` names."""
+    """The part of one layer in the gradients of some examples: squared norms (n,), and a sum as in ``Gradients``."""
 
     squares: Any
     sum_weighted: Callable[[Any], Params]
 
 
 def compute_batch_gradient(model: Model, params: Params, x: Any, y: Any, weights: Any) -> Params:
-    """The gradient of the examples' losses, each times its weight (n,)."""
+    """Return the gradient of the sum of losses with weights (n,)."""
 
     def total(params: Params) -> Any:
         return (weights * model.losses(model.apply(params, x), y)).sum()
@@ -59,14 +59,14 @@ def compute_batch_gradient(model: Model, params: Params, x: Any, y: Any, weights
 
 
 def compute_example_gradients(model: Model, params: Params, x: Any, y: Any, here: Any) -> Gradients:
-    """Each example's gradient: by layers, where each holds numbers of its own for one input, or formed.
+    """Return the gradient of each example, by layers if possible, else formed.
 
     Args:
-        model: what is trained.
+        model: the model.
         params: its parameters.
         x: features; shape (n, f).
         y: targets; shape (n,).
-        here: which examples count; shape (n,). If none does, nothing is computed.
+        here: mask of the examples that count; shape (n,). If none does, nothing is computed.
     """
     known = _list_known_norms(model, params, x[0])
 
@@ -97,12 +97,12 @@ def compute_example_gradients(model: Model, params: Params, x: Any, y: Any, here
 
 
 def rows_at_once(model: Model, width: int, precision: Any) -> int | None:
-    """How many examples' gradients are best formed at a time; None where no gradient is formed.
+    """Return the best number of gradients to form at a time; None if no gradient is formed.
 
     Args:
-        model: what is trained.
-        width: features of a row.
-        precision: of features and parameters.
+        model: the model.
+        width: number of features of a row.
+        precision: precision of features and parameters.
     """
     limits: list[int | None] = []
 
@@ -117,11 +117,11 @@ def rows_at_once(model: Model, width: int, precision: Any) -> int | None:
 
 
 def _once(compute: Callable[[], Any], wanted: Any) -> Any:
-    """What ``compute`` makes, or zeros; each number is computed once, whoever reads it.
+    """Return the result of ``compute``, or zeros; each number is computed once for all readers.
 
-    A compiler that computes a number again for the sum may round it differently from what was measured: contraction
-    into a multiply-add depends on what stands beside it. Outputs of a branch are stored, and a branch with a barrier
-    is not rewritten as a selection.
+    A compiler that computes a number a second time for the sum could round it differently than for the norm, since
+    contraction into a multiply-add depends on nearby operations. Outputs of a branch are stored, and a branch with a
+    barrier is not rewritten as a selection.
     """
 
     def branch() -> Any:
@@ -134,7 +134,7 @@ def _once(compute: Callable[[], Any], wanted: Any) -> Any:
 
 
 def _collect_layer_gradients(model: Model, params: Params, x: Any, y: Any, known: list[bool]) -> list[Any]:
-    """For each layer what enters and the slopes, where its norms are known, or its own gradients."""
+    """Return input and slopes of each layer with known norms, and the gradients of the others."""
     found = []
     for place, (entered, slopes) in enumerate(zip(*_collect_inputs_and_slopes(model, params, x, y), strict=True)):
         alone = partial(_pulled_alone, model.layers[place], params[place])
@@ -147,20 +147,20 @@ def _pulled_alone(layer: Layer, params: Params, row: Any, slope: Any) -> Params:
 
 
 def _compute_by_example_norms(layer: Layer, params: Params, x: Any, slopes: Any) -> LayerGradients:
-    """A layer's part by its ghost norms, of what enters it and of slopes in float64."""
-    squares, standing = layer.example_norms(x, slopes)  # type: ignore[misc] # its norms are known
-    across = (len(x), *[1] * (standing.ndim - 1))
+    """Return the part of a layer from its input and slopes in float64, without forming gradients."""
+    squares, merged = layer.example_norms(x, slopes)  # type: ignore[misc] # its norms are known
+    across = (len(x), *[1] * (merged.ndim - 1))
     wide = jax.tree.map(lambda part: jnp.asarray(part, jnp.float64), params)
-    # With the examples last, XLA's product of doubles is twice as fast, since they are summed over in order; left alone
-    # it would undo the layout.
+    # With examples as the last axis, XLA's float64 product is twice as fast, since it sums them in order. The barrier
+    # keeps XLA from undoing this layout.
     x = jnp.moveaxis(_barrier(jnp.moveaxis(x, 0, -1)), -1, 0)
     return LayerGradients(
-        squares, lambda factors: backpropagate_layer(layer, wide, x, factors.reshape(across) * standing)
+        squares, lambda factors: backpropagate_layer(layer, wide, x, factors.reshape(across) * merged)
     )
 
 
 def _compute_full_gradients(model: Model, params: Params, x: Any, y: Any) -> Params:
-    """The whole gradients, of a model that is not made of layers."""
+    """Return the full gradients of a model without layers."""
 
     def loss(params: Params, row: Any, target: Any) -> Any:
         return model.losses(model.apply(params, row[None]), target[None])[0]
@@ -169,7 +169,7 @@ def _compute_full_gradients(model: Model, params: Params, x: Any, y: Any) -> Par
 
 
 def _wrap_gradients(each: Any) -> LayerGradients:
-    """Gradients that are formed, (n, ...) in float64."""
+    """Return the part of formed gradients, (n, ...) in float64."""
     squares = [(leaf**2).sum(axis=tuple(range(1, leaf.ndim))) for leaf in jax.tree.leaves(each)]
     return LayerGradients(
         sum(squares[1:], squares[0]),
@@ -178,14 +178,14 @@ def _wrap_gradients(each: Any) -> LayerGradients:
 
 
 def backpropagate_layer(layer: Layer, params: Params, x: Any, slopes: Any) -> Params:
-    """The gradient of a layer's parameters where slopes reach its output, in the precision of all three."""
+    """Return the gradient of the parameters of a layer for slopes at its output, in the precision of all three."""
     return jax.vjp(lambda params: layer.apply(params, x), params)[1](slopes)[0]
 
 
 def _list_known_norms(model: Model, params: Params, row: Any) -> list[bool]:
-    """Of each layer, whether its norms are known; empty where layers say nothing of an example's gradient.
+    """Return whether the norms of each layer are known; empty if layers do not determine the gradient of an example.
 
-    That is so where a row goes through a layer twice or never, or cut into several rows.
+    That is so if a row passes a layer twice or never, or as several rows.
     """
     forward, calls, whole = model.forward, dict[int, bool](), list[bool]()
 
@@ -202,7 +202,7 @@ def _list_known_norms(model: Model, params: Params, row: Any) -> list[bool]:
 
 
 def _collect_inputs_and_slopes(model: Model, params: Params, x: Any, y: Any) -> tuple[list[Any], list[Any]]:
-    """What enters each layer, and the loss's slope at each layer's output; both of shape (n, ...)."""
+    """Return the input of each layer, and the slope of the loss at its output; both of shape (n, ...)."""
 
     def run(zeros: list[Any] | None, row: Any, target: Any) -> Any:
         entered, left = {}, {}
@@ -212,7 +212,7 @@ def _collect_inputs_and_slopes(model: Model, params: Params, x: Any, y: Any) -> 
             left[place] = model.layers[place].apply(params[place], x)
             return left[place] if zeros is None else left[place] + zeros[place]
 
-        assert model.forward is not None  # it came with the layers
+        assert model.forward is not None  # layers come with forward
         outputs = model.forward(call, row[None])
         places = range(len(model.layers))
         return model.losses(outputs, target[None])[0], ([entered[i] for i in places], [left[i] for i in places])

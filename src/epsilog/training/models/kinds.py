@@ -1,4 +1,4 @@
-"""The kinds of models that are shipped: each a few public options, checked, from which a model is built."""
+"""The built-in kinds of models, each with a few checked public options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ModelKind(Hashable, Protocol):
     """A kind of model with its options."""
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """The model for rows of ``inputs`` features, and so many classes, or real targets."""
+        """Return the model for rows of ``inputs`` features, and for classes or real targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +38,33 @@ class Mlp:
         check.check_fields(self)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``ModelKind`` says."""
+        """Return the model, as ``ModelKind`` specifies."""
         return _dense(self, (inputs, *self.hidden, classes or 1), classes, gain=2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Weighted sums of the features, from zero."""
+    """A linear model that starts from zero."""
 
     name: ClassVar[str] = "linear"
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``ModelKind`` says."""
+        """Return the model, as ``ModelKind`` specifies."""
         return _dense(self, (inputs, classes or 1), classes, gain=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Cnn:
-    """Images: convolutions, each halved by the largest of four and passed through ReLU, then dense layers.
+    """Convolutions with 2 x 2 max pooling and ReLU, then dense layers, for images.
 
-    A row is an image line by line, with the channels of a pixel side by side.
+    A row is an image line by line, with the channels of a pixel next to each other.
 
     Attributes:
-        filters: channels that each convolution makes.
-        kernel: width and height of their windows.
+        filters: output channels of each convolution.
+        kernel: width and height of the windows.
         hidden: widths of the dense layers before the last.
-        height: of an image; None for a square.
-        channels: of a pixel.
+        height: height of an image; None for a square.
+        channels: channels of a pixel.
     """
 
     name: ClassVar[str] = "cnn"
@@ -80,7 +80,7 @@ class Cnn:
             raise CheckError("filters", "at least one convolution", "none", verb="name")
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``ModelKind`` says."""
+        """Return the model, as ``ModelKind`` specifies."""
         shape = self._shape(inputs)
         high, wide, channels = shape
         layers: list[Layer] = []
@@ -103,7 +103,7 @@ class Cnn:
         return _build_bundled_model(self, (*layers, *stack), forward, inputs, classes)
 
     def _shape(self, inputs: int) -> tuple[int, int, int]:
-        """Height, width and channels of rows of so many numbers."""
+        """Return height, width and channels of images with this number of inputs."""
         pixels = inputs // self.channels
         high = self.height or math.isqrt(pixels)
         wide = pixels // high if high else 0
@@ -116,14 +116,14 @@ class Cnn:
 
 @dataclass(frozen=True, slots=True)
 class Recommender:
-    """Ratings: what an item is worth to everybody, and to somebody who took certain others.
+    """A model of ratings from the rated item and from other items of the same user.
 
-    A row holds an item's id and the ids of others that its user took, filled up with 0, which is no item. A user is
-    known by them alone: nothing in the model is one user's own.
+    A row holds the id of an item and the ids of other items of the user, padded with 0, which is no item. These ids are
+    all that represents a user: the model has no parameters for single users.
 
     Attributes:
-        items: ids that there are, 0 among them.
-        width: numbers that stand for an item.
+        items: number of ids, with 0.
+        width: width of the embeddings.
     """
 
     name: ClassVar[str] = "recommender"
@@ -134,7 +134,7 @@ class Recommender:
         check.check_fields(self)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``ModelKind`` says."""
+        """Return the model, as ``ModelKind`` specifies."""
         if classes is not None:
             raise CheckError("classes", "absent for recommender: ratings are real numbers", f"{classes}")
         tables = (
@@ -160,12 +160,12 @@ class Recommender:
 
 @dataclass(frozen=True, slots=True)
 class NextCharacter:
-    """Text: which symbol comes after a window of others; a row holds their numbers from 0.
+    """A model of the next symbol of a text; a row holds the ids of the symbols before it.
 
     Attributes:
-        width: numbers that stand for a symbol.
+        width: width of the embedding.
         hidden: widths of the hidden layers.
-        symbols: how many there are; None for as many as classes.
+        symbols: number of symbols; None for the number of classes.
     """
 
     name: ClassVar[str] = "next-character"
@@ -177,7 +177,7 @@ class NextCharacter:
         check.check_fields(self)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """As ``ModelKind`` says."""
+        """Return the model, as ``ModelKind`` specifies."""
         if classes is None:
             raise CheckError("classes", "given for next-character", "None")
         symbols = self.symbols or classes
@@ -197,16 +197,16 @@ KINDS: dict[str, Callable[..., ModelKind]] = {
 
 
 def parse_model_kind(kind: str, /, folder: Path = Path(), initial: Any = None, **options: Any) -> ModelKind:
-    """A kind of model with its options, checked.
+    """Return a kind of model with checked options.
 
     Args:
         kind: one of ``KINDS``, or module:factory.
-        folder: the folder of that module's file, and of ``initial``.
-        initial: public parameters to start from, an array (d,) or the path of an .npy file; None for the kind's own.
-        **options: of the kind.
+        folder: the folder of the file of that module, and of ``initial``.
+        initial: public starting parameters, an array (d,) or the path of an .npy file; None for the default ones.
+        **options: options of the kind.
 
     Raises:
-        CheckError: an unknown kind or option, or one that is out of its bounds.
+        CheckError: a kind or option is unknown, or an option is out of its bounds.
     """
     if initial is not None:
         return WarmStart.read(parse_model_kind(kind, folder, **options), initial, folder)
@@ -224,16 +224,16 @@ def parse_model_kind(kind: str, /, folder: Path = Path(), initial: Any = None, *
 
 
 def build_model(kind: str, /, *, inputs: int, classes: int | None, **options: Any) -> Model:
-    """Build a model of a kind that is known by name.
+    """Return a model of a named kind.
 
     Args:
         kind: one of ``KINDS``, or module:factory for a Python file in the current folder.
-        inputs: features of a row.
-        classes: how many classes there are; None where targets are real numbers.
-        **options: of the kind.
+        inputs: number of features of a row.
+        classes: number of classes; None if targets are real numbers.
+        **options: options of the kind.
 
     Raises:
-        CheckError: an unknown kind or option, or one that is out of its bounds.
+        CheckError: a kind or option is unknown, or an option is out of its bounds.
 
     >>> build_model("mlp", inputs=3, classes=None, hidden=[16]).size
     81
@@ -242,7 +242,7 @@ def build_model(kind: str, /, *, inputs: int, classes: int | None, **options: An
 
 
 def get_cached_model(kind: ModelKind, *, inputs: int, classes: int | None) -> Model:
-    """The model of a kind; the same one again, so that what was compiled for it serves again."""
+    """Return the model of a kind; equal arguments return the same object, so that compiled code is reused."""
     inputs, classes = check.integer(1)(inputs=inputs), check.optional(check.integer(2))(classes=classes)
     return _build_layers(kind, inputs, classes)
 
@@ -262,7 +262,7 @@ def _dense(kind: Any, widths: tuple[int, ...], classes: int | None, *, gain: flo
 def _build_bundled_model(
     kind: Any, layers: tuple[Layer, ...], forward: Forward, inputs: int, classes: int | None, *, ids: int | None = None
 ) -> Model:
-    """A model of a kind, whose options are its facts."""
+    """Return a model of a kind; its options are its facts."""
     facts = {one.name: getattr(kind, one.name) for one in fields(kind)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
     loss = "half-squared-error" if classes is None else "cross-entropy"
@@ -272,7 +272,7 @@ def _build_bundled_model(
 
 
 def _apply_layers(call: Call, x: Any, places: range) -> Any:
-    """Layers one after another with ReLU between them."""
+    """Return the output of a sequence of layers with ReLU between them."""
     import jax
 
     for place in places[:-1]:
@@ -281,7 +281,7 @@ def _apply_layers(call: Call, x: Any, places: range) -> Any:
 
 
 def _max_pool(x: Any) -> Any:
-    """The largest number of each square of four; what is left over at the edges goes."""
+    """Return the largest number of each 2 x 2 square; incomplete squares at the edges are dropped."""
     count, high, wide, channels = x.shape
     squares = x[:, : high // 2 * 2, : wide // 2 * 2].reshape(count, high // 2, 2, wide // 2, 2, channels)
     return squares.max(axis=(2, 4))

@@ -1,10 +1,10 @@
-"""Layers: pieces of models of which each example's gradient is known without forming it for the whole model.
+"""Layers of models, with norms of example gradients that need no formed gradient.
 
-A layer's part of an example's gradient follows from what enters the layer and the loss's slope at its output. What is
-clipped must be exactly what was measured: a layer gives a norm only where norm and sum come from the same numbers
-without cancellation. (The norm of a sum over positions by inner products of all pairs cancels, and in floating point a
-gradient could pass for shorter than it is.) Elsewhere the layer's own gradients are formed, one an example, in the
-precision of the model; what they round to is measured and summed in float64.
+The part of a layer in the gradient of an example follows from its input and the slope of the loss at its output. The
+clipped numbers must be exactly the measured ones: a layer computes a norm only if norm and sum use the same numbers
+without cancellation. (The norm of a sum over positions by inner products of all pairs has cancellation, so that in
+floating point a gradient could seem shorter than it is.) Otherwise, the gradients of the layer are formed for each
+example in the precision of the model, and the rounded numbers are measured and summed in float64.
 """
 
 from __future__ import annotations
@@ -21,35 +21,34 @@ Arrays = tuple[Any, ...]
 
 
 class Layer(Protocol):
-    """A piece of a model with parameters of its own. A layer of your own says None to ``ghost``: clips rest on it."""
+    """A part of a model. A custom layer returns None from ``example_norms``, which clipping trusts."""
 
     def init(self, draws: np.random.Generator) -> Arrays:
-        """The starting parameters, from public draws."""
+        """Return the starting parameters, from public draws."""
 
     def apply(self, params: Arrays, x: Any) -> Any:
-        """What the layer makes of ``x`` (n, ...); shape (n, ...). A row is its own."""
+        """Return the output for ``x`` (n, ...), row by row; shape (n, ...)."""
 
     def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
-        """The squared norm of each example's gradient, and slopes that stand for that very gradient.
+        """Return the squared norm of each example's gradient, and slopes with the same gradient.
 
         Args:
-            x: what entered, in float64 where norms are measured; shape (n, ...). Whether the answer is None depends on
-                shapes alone.
-            slopes: of each example's loss at what left; shape (n, ...).
+            x: the input, in float64 for norms; shape (n, ...). Shapes alone decide whether the result is None.
+            slopes: slopes of each example's loss at the output; shape (n, ...).
 
         Returns:
-            Squares (n,), and slopes of which no two add up to one number of the gradient; None where gradients must be
-            formed.
+            Squared norms (n,), and slopes of which no two are summed into one number of the gradient; None if
+            gradients must be formed.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """Weighted sums and a bias: (n, ..., inputs) -> (n, ..., outputs).
+    """A dense layer with bias: (n, ..., inputs) -> (n, ..., outputs).
 
     Attributes:
-        inputs: numbers that enter.
-        outputs: numbers that leave.
+        inputs: input width.
+        outputs: output width.
         gain: the starting weights are normals of variance ``gain`` / inputs (He et al. 2015: 2 before a ReLU).
     """
 
@@ -62,16 +61,16 @@ class Dense:
         _require_few((self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
-        """He's normals, and zeros for the bias."""
+        """Return He's normals, and zeros for the bias."""
         return _normals(draws, (self.inputs, self.outputs), self.gain / self.inputs), np.zeros(self.outputs)
 
     def apply(self, params: Arrays, x: Any) -> Any:
-        """Weighted sums."""
+        """Return the weighted sums."""
         weights, bias = params
         return x @ weights + bias
 
     def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
-        """A gradient is the outer product of (x, 1) and its slope (Goodfellow 2015, arXiv:1510.01799)."""
+        """Return norms of outer products of (x, 1) and the slopes (Goodfellow 2015, arXiv:1510.01799)."""
         if x.ndim > 2:
             return None
         return ((x**2).sum(axis=1) + 1.0) * (slopes**2).sum(axis=1), slopes
@@ -79,11 +78,11 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A row of numbers for each id: (n, ...) -> (n, ..., width). An id that there is not counts as the nearest.
+    """An embedding: (n, ...) -> (n, ..., width). An invalid id counts as the nearest valid one.
 
     Attributes:
-        ids: how many there are.
-        width: numbers that stand for one.
+        ids: number of ids.
+        width: width of the embedding.
         gain: the starting numbers are normals of variance ``gain`` / width.
     """
 
@@ -96,17 +95,17 @@ class Embedding:
         _require_few(self.ids * self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:
-        """Normals."""
+        """Return normals."""
         return (_normals(draws, (self.ids, self.width), self.gain / self.width),)
 
     def apply(self, params: Arrays, x: Any) -> Any:
-        """Looks the ids up."""
+        """Return the embedding of each id."""
         import jax.numpy as jnp
 
         return params[0][jnp.clip(x, 0, self.ids - 1).astype(jnp.int32)]
 
     def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:
-        """The slopes of one id's places in an example add up before they are measured."""
+        """Return norms of the slopes, after a sum over equal ids of an example."""
         import jax.numpy as jnp
 
         ids = jnp.clip(x, 0, self.ids - 1).reshape(len(x), -1)
@@ -119,15 +118,14 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """Weighted sums over windows of an image: (n, h, w, inputs) -> (n, h - kernel + 1, w - kernel + 1, outputs).
+    """A convolution: (n, h, w, inputs) -> (n, h - kernel + 1, w - kernel + 1, outputs).
 
-    Windows are laid out side by side (im2col), so that the sums are one matrix product: on a CPU that is many times
-    faster than XLA's convolution where each example's gradient is asked for. A column is a window, so that what is
-    copied are whole lines of an image, and both products of doubles are of the kind that XLA does well.
+    Windows are the columns of one matrix product (im2col). On a CPU this is many times faster than XLA's convolution
+    for example gradients. Copies are whole lines of an image, and both float64 products have a fast layout for XLA.
 
     Attributes:
-        inputs: channels that enter.
-        outputs: channels that leave.
+        inputs: input channels.
+        outputs: output channels.
         kernel: width and height of a window.
         gain: the starting weights are normals of variance ``gain`` over the numbers of a window.
     """
@@ -142,12 +140,12 @@ class Conv:
         _require_few((self.kernel**2 * self.inputs + 1) * self.outputs)
 
     def init(self, draws: np.random.Generator) -> Arrays:
-        """He's normals, and zeros for the bias."""
+        """Return He's normals, and zeros for the bias."""
         rows = self.kernel**2 * self.inputs
         return _normals(draws, (rows, self.outputs), self.gain / rows), np.zeros(self.outputs)
 
     def apply(self, params: Arrays, x: Any) -> Any:
-        """Weighted sums over windows."""
+        """Return the weighted sums over windows."""
         import jax.numpy as jnp
 
         weights, bias = params
@@ -159,16 +157,16 @@ class Conv:
         return jnp.moveaxis(sums, 0, -1) + bias
 
     def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
-        """None: windows are summed over, and a layer's weights are few."""
+        """Return None: the gradient sums over windows, and the layer has few weights."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """The same numbers for every row, from zero: (n, ...) -> (n, width).
+    """Equal numbers for each row, starting from zero: (n, ...) -> (n, width).
 
     Attributes:
-        width: how many.
+        width: the width.
     """
 
     width: Annotated[int, check.integer(1)]
@@ -178,22 +176,22 @@ class Bias:
         _require_few(self.width)
 
     def init(self, draws: np.random.Generator) -> Arrays:  # noqa: ARG002 - as every layer
-        """Zeros."""
+        """Return zeros."""
         return (np.zeros(self.width),)
 
     def apply(self, params: Arrays, x: Any) -> Any:
-        """The numbers, whatever enters."""
+        """Return the numbers for each row."""
         import jax.numpy as jnp
 
         return jnp.broadcast_to(params[0], (len(x), self.width))
 
     def example_norms(self, x: Any, slopes: Any) -> tuple[Any, Any] | None:  # noqa: ARG002 - as every layer
-        """The slopes are the gradient."""
+        """Return norms of the slopes, which are the gradient."""
         return (slopes**2).sum(axis=1), slopes
 
 
 def _require_few(parameters: int) -> int:
-    """Refuse a layer of more parameters than a model may have, before memory is asked for."""
+    """Refuse a layer with more parameters than a model may have, before it allocates memory."""
     return check.integer(1, LARGEST_MODEL)(parameters=parameters)
 
 

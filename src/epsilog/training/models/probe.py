@@ -1,7 +1,7 @@
-"""A test of models on made-up rows: a model's output for a row must depend on that row alone.
+"""A test of models on synthetic rows: the output for a row must depend on that row alone.
 
-A model that mixes the rows of a batch, as BatchNorm does, has no gradient of one example: each example would move all
-others' gradients. Rows, targets and parameters are drawn from a fixed public key; no private data are read.
+A model that mixes the rows of a batch, as BatchNorm does, has no gradient of a single example: each example would
+change the gradients of all others. Rows, targets and parameters come from a fixed public key; no private data are read.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from epsilog.terms import CheckError
 from epsilog.training.models.base import Model
 
 ROWS = 6
-TOLERANCE = 1e-4  # relative, of sums in another order and in single precision; mixing shows in the first digit
+TOLERANCE = 1e-4  # relative error of float32 sums in another order; mixed rows differ in the first digit
 
 
 @lru_cache(maxsize=32)
 def require_per_example(model: Model, *, inputs: int) -> None:
-    """Refuse a model that cannot be trained by example, or not twice with the same result.
+    """Refuse a model without example gradients, or one that is not deterministic.
 
     Args:
-        model: what is to be trained.
-        inputs: features of a row.
+        model: the model.
+        inputs: number of features of a row.
 
     Raises:
-        CheckError: ``apply`` fails on rows of that width, gives another output a second time or when other rows change,
-            or the loss is not one number for each example.
+        CheckError: ``apply`` fails on rows of this width, or its output changes on a second call or with other rows; or
+            the loss is not one number for each example.
     """
     draws = np.random.Generator(np.random.Philox(key=1))
     features, others = (_rows(model, inputs, draws) for _ in range(2))
@@ -49,10 +49,10 @@ def require_per_example(model: Model, *, inputs: int) -> None:
 def require_deterministic_per_row(
     made: Callable[[Any, Any], Mapping[str, NDArray[Any]]], here: tuple[Any, Any], others: tuple[Any, Any]
 ) -> None:
-    """Refuse results that are others a second time, or for a row when the rows beside it change or are gone.
+    """Refuse results that change on a second call, or for a row if other rows change or are absent.
 
     Args:
-        made: (features, targets) -> results by name, each with a row for a row.
+        made: (features, targets) -> results by name, each with one entry per row.
         here: features and targets.
         others: features and targets with the same first row.
     """
@@ -60,14 +60,14 @@ def require_deterministic_per_row(
     first, again, *changed = (made(*one) for one in (here, here, others, alone))
     for name, one in first.items():
         if not np.array_equal(one, again[name], equal_nan=True):
-            raise CheckError(name, "the same function each time", "another result for the same rows")
+            raise CheckError(name, "the same function each time", "different results for equal rows")
     for results in changed:
         for name, one in first.items():
             _require_equal(name, one[0], results[name][0])
 
 
 def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any], targets: NDArray[Any]) -> None:
-    """Trie what only PyTorch may not be able to: a gradient for each row, where operations know no batches of them."""
+    """Refuse a PyTorch model without example gradients, as with operations that ``vmap`` does not support."""
     from epsilog.training.models.torch_modules import compute_torch_gradients
 
     given = (model.asarray(each) for each in (vector, features, targets))
@@ -75,7 +75,7 @@ def _require_gradients(model: Model, vector: NDArray[Any], features: NDArray[Any
 
 
 def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray[Any]) -> None:
-    """Refuse what calls back into Python, where a row could make it fail; all else that is compiled always answers."""
+    """Refuse callbacks into Python, which could fail on a row; other compiled code always returns."""
     import jax
 
     def loss(vector: Any, features: Any, targets: Any) -> Any:
@@ -87,11 +87,11 @@ def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray
         steps = call_user_code("apply", "be such that JAX can compile and differentiate it", lambda: traced(*given))
     for name in _primitives(steps.jaxpr):
         if name.endswith("callback"):
-            raise CheckError("apply", "of JAX's own operations, which cannot fail on a row", name)
+            raise CheckError("apply", "made of JAX operations without callbacks, so that it cannot fail on a row", name)
 
 
 def _primitives(jaxpr: Any) -> Iterator[str]:
-    """The names of all operations, of those inside others too."""
+    """Yield the names of all operations, with those inside others."""
     import jax
 
     for step in jaxpr.eqns:
@@ -107,14 +107,13 @@ def _require_equal(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
     if not np.allclose(one, other, rtol=0.0, atol=TOLERANCE * scale, equal_nan=True):
         raise CheckError(
             name,
-            "a function of each row on its own (a norm over the batch, as BatchNorm, is none; over a row, as LayerNorm "
-            "or GroupNorm, is one)",
-            "another result for a row when other rows changed",
+            "a function of each row alone (LayerNorm and GroupNorm normalize within a row; BatchNorm mixes rows)",
+            "a result for a row that changes with other rows",
         )
 
 
 def _compute_rows(model: Model, params: Any, features: NDArray[Any], targets: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Outputs and losses, each with a row for a row."""
+    """Return outputs and losses, each with one entry per row."""
     count, width = features.shape
     outputs = call_user_code(
         "apply", f"take rows of {width} features", lambda: model.apply(params, model.asarray(features))
@@ -136,12 +135,12 @@ def _compute_rows(model: Model, params: Any, features: NDArray[Any], targets: ND
 
 
 def call_user_code(name: str, does: str, run: Callable[[], Any]) -> Any:
-    """What somebody's code returns; a ``CheckError`` where it fails."""
+    """Return the result of user code; if it fails, raise ``CheckError``."""
     try:
         return run()
     except CheckError:
         raise
-    except Exception as error:  # whatever somebody's code raises
+    except Exception as error:  # user code may raise anything
         verb, _, bound = does.partition(" ")
         raise CheckError(name, bound, f"{type(error).__name__}: {error}".splitlines()[0][:200], verb=verb) from error
 

@@ -1,7 +1,7 @@
-"""A released model as people use it: its arrays by name in a public file, and its predictions.
+"""A released model: its named arrays in a public file, and its predictions.
 
-An NPZ file holds the model's arrays in the order in which they make up the parameter vector. So the SHA-256 of all of
-them, one after another as little-endian doubles, is the hash that the last round's record and the ledger hold.
+An NPZ file holds the arrays in the order of the parameter vector. The SHA-256 of all arrays as little-endian doubles is
+the hash in the record of the last round and in the ledger.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from epsilog import npz
 from epsilog.terms import CheckError
 from epsilog.training.models.base import Model, Params
 
-AT_ONCE = 1 << 22  # numbers of features that are pushed through a model in one go
+AT_ONCE = 1 << 22  # numbers of features in one batch of a model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedModel:
-    """A model with the parameters that were released.
+    """A model with released parameters.
 
     Attributes:
-        model: its functions.
-        vector: the parameters, one after another; shape (d,).
+        model: the model.
+        vector: the parameters; shape (d,).
     """
 
     model: Model
@@ -39,25 +39,25 @@ class ReleasedModel:
 
     @property
     def params(self) -> Params:
-        """The model's own pytree of arrays."""
+        """The pytree of parameters."""
         return self.model.unflatten(self.vector)
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Every array under its path in the pytree, in the order of the vector."""
+        """All arrays by name, in the order of the vector."""
         return dict(zip(self.model.names, self.model.cut(self.vector), strict=True))
 
     def outputs(self, features: Any) -> NDArray[np.float64]:
-        """What the model makes of rows, in doubles.
+        """Return the outputs for rows in float64.
 
         Args:
-            features: shape (n, f), scaled as those that it was trained on.
+            features: rows of shape (n, f), scaled like the training data.
 
         Returns:
-            Shape (n, ...); of classes a score each, the higher the likelier. NaN for a row that it cannot use.
+            Outputs (n, ...); for classes, a larger output means a more likely class. NaN for an unusable row.
 
         Raises:
-            CheckError: features of another shape.
+            CheckError: the shape is wrong.
         """
         rows = np.asarray(features, dtype=np.float64)
         width = self.model.inputs
@@ -76,14 +76,13 @@ class ReleasedModel:
         return found
 
     def predict(self, features: Any) -> NDArray[Any]:
-        """What the model says of rows.
+        """Return the prediction for each row.
 
         Args:
             features: as in ``outputs``.
 
         Returns:
-            Shape (n,): the number of the likeliest class, -1 for a row that it cannot use; or a real number, NaN
-            likewise.
+            Shape (n,): the most likely class, or -1 for an unusable row; or a real number, or NaN for an unusable row.
         """
         found = self.outputs(features)
         if self.model.classes is None:
@@ -92,14 +91,14 @@ class ReleasedModel:
 
     @classmethod
     def read(cls, path: Path | str, model: Model) -> Self:
-        """Read a released model.
+        """Return the released model of a file.
 
         Args:
             path: the NPZ file.
-            model: the functions of the model that was trained.
+            model: the model that was trained.
 
         Raises:
-            CheckError: a file that cannot be read, or that holds other arrays than the model has.
+            CheckError: the file cannot be read, or its arrays differ from those of the model.
         """
         try:
             arrays = npz.decode_npz(Path(path).read_bytes())

@@ -1,7 +1,7 @@
-"""PyTorch modules as models: what ``engines.torch_engine`` trains. PyTorch is imported where it is used.
+"""PyTorch modules as models for ``engines.torch_engine``. PyTorch is imported on first use.
 
-A module's parameters that require a gradient are the model's flat vector, in their own order; whatever else it holds
-(frozen parameters, buffers) stays as it is, and is as public as the starting parameters.
+The parameters of a module that require a gradient are the flat vector of the model, in their order. Frozen parameters
+and buffers stay constant, and are as public as the starting parameters.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from numpy.typing import NDArray
 from epsilog.terms import CheckError, check
 from epsilog.training.models.base import Loss, Model, half_squared_error, require_classes
 
-ROWS_APART = "a function of each row on its own"
+ROWS_APART = "a function of each row alone"
 
 
 def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **described: Any) -> Model:
-    """A model from a module that takes features (n, f) and returns outputs (n, ...).
+    """Return a model from a module that maps features (n, f) to outputs (n, ...).
 
-    The module is copied, and trained in the mode that it is in. Its weights are public: they must not come from
-    anybody's private data.
+    The module is copied, and trained in its current mode. Its weights are public: they must not come from private data.
 
     Args:
-        module: a ``torch.nn.Module``. A row's output must be its own: BatchNorm mixes rows, and Dropout draws where
-            nobody accounts for it, unless they are in evaluation mode.
-        loss: "half-squared-error" (one real output), "cross-entropy" (an output a class), or a function of outputs and
-            targets that returns one number an example (``reduction="none"``).
-        classes: how many classes there are, where targets are class numbers; None where they are real numbers.
+        module: a ``torch.nn.Module``. The output for a row must depend on this row alone: outside evaluation mode,
+            BatchNorm mixes rows and Dropout makes random draws that are not accounted for.
+        loss: "half-squared-error" (one real output), "cross-entropy" (one output per class), or a function of outputs
+            and targets that returns one number per example (``reduction="none"``).
+        classes: number of classes; None if targets are real numbers.
         **described: the other attributes of ``Model``.
 
     Raises:
-        CheckError: no module, one that mixes rows or draws at random, or nothing in it to train.
+        CheckError: the argument is no module, mixes rows, makes random draws, or has no trainable parameter.
     """
     import torch
 
@@ -53,7 +52,7 @@ def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **d
         rows = _tensor(features)
         given = {name: _tensor(one) for name, one in zip(names, params[0], strict=True)}
         frozen = {name: _like(one, rows) for name, one in held.items()}
-        kept = {name: _like(one, rows).clone() for name, one in buffers.items()}  # whatever the module does to them
+        kept = {name: _like(one, rows).clone() for name, one in buffers.items()}  # the module may change them
         return torch.func.functional_call(module, {**frozen, **kept, **given}, (rows,))
 
     facts = {"framework": "torch", **_held_facts({**held, **buffers}), **described.pop("facts", {})}
@@ -72,7 +71,7 @@ def from_torch(module: Any, loss: str | Loss, *, classes: int | None = None, **d
 
 
 def compute_torch_gradients(model: Model, vector: Any, features: Any, targets: Any) -> Any:
-    """Each example's gradient, computed from its row alone; tensors of shape (d,), (n, f), (n,) to (n, d)."""
+    """Return the gradient of each example from its row alone; tensors of shape (d,), (n, f), (n,) to (n, d)."""
     import torch
 
     def loss(vector: Any, row: Any, target: Any) -> Any:
@@ -82,7 +81,7 @@ def compute_torch_gradients(model: Model, vector: Any, features: Any, targets: A
 
 
 def reject_cross_row_layers(module: Any) -> None:
-    """Name the layers that everybody knows to do what a model must not; the probe finds the others by trying."""
+    """Refuse known layers that mix rows or make random draws; the test on synthetic rows finds others."""
     import torch
 
     for name, part in module.named_modules():
@@ -96,7 +95,7 @@ def reject_cross_row_layers(module: Any) -> None:
 
 
 def _loss(loss: str | Loss) -> Loss:
-    """A loss of tensors; one of those with a name keeps it."""
+    """Return a loss of tensors; a built-in one keeps its name."""
     if not isinstance(loss, str):
         return loss
 
@@ -120,7 +119,7 @@ LOSSES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _held_facts(held: dict[str, Any]) -> dict[str, Any]:
-    """What a report says of numbers that are not trained: a run is bound to them."""
+    """Return the facts about untrained numbers, to which a run is bound."""
     if not held:
         return {}
     whole = hashlib.sha256()
@@ -131,7 +130,7 @@ def _held_facts(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def _array(parameter: Any) -> NDArray[Any]:
-    """A parameter's numbers as doubles, where they are real."""
+    """Return the numbers of a parameter, in float64 if they are real."""
     found = parameter.detach().cpu()
     return np.array((found.double() if found.is_floating_point() else found).numpy())
 
@@ -143,5 +142,5 @@ def _tensor(values: Any) -> Any:
 
 
 def _like(held: Any, rows: Any) -> Any:
-    """In the precision of the rows, where it is a real number."""
+    """Return a tensor in the precision of the rows if its numbers are real."""
     return held.to(rows.dtype) if held.is_floating_point() else held

@@ -1,4 +1,4 @@
-"""How each scheme of ``epsilog.schemes`` is trained. Every file here is read, and registers its trainers."""
+"""Training of each scheme of ``epsilog.schemes``. Importing this package imports all its files, which register."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""What a scheme's training file states: how a cohort changes the model, and what it cannot be trained on."""
+"""What the training of a scheme defines: how a cohort changes the model, and which tasks fit."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
 
 Vector = NDArray[np.float64]
-PADDING = 16  # coordinates whose true sum is 0 that a round of central noise adds
+PADDING = 16  # extra coordinates of central noise, on a true sum of 0
 
 
 class RoundStreams(Protocol):
-    """The round's draws, by what they are for ("batches" or "noise"), and of whom: the server, or one client."""
+    """The draws of a round by purpose ("batches" or "noise"), of the server or of one client."""
 
     def __call__(self, purpose: str, *, client: int | None = None) -> RandomStream:
-        """Open the draws."""
+        """Return the draws."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundUpdate:
-    """What a cohort does to the model.
+    """The update of a model by one round.
 
     Attributes:
-        step: what is added to the model; shape (d,).
-        clipped: what the curator may see of the clipping.
-        padding: the noise on coordinates whose true sum is 0.
-        memory: what the scheme remembers for the next round; shape (m,), any m.
-        clip_norm: what this round clipped to; None for the scheme's own.
-        unclipped: the noisy fraction of updates within it; None where the scheme does not ask.
-        aborted: whether too few replied: then nothing was seen, and nothing moves.
+        step: the change of the model before the server optimizer; shape (d,).
+        clipped: the clipping statistics, for the curator alone.
+        padding: noise on coordinates with a true sum of 0.
+        memory: state of the scheme for the next round; shape (m,), any m.
+        clip_norm: the clip norm of this round; None for that of the scheme.
+        unclipped: the noisy fraction of updates within the clip norm; None if the scheme does not measure it.
+        aborted: whether too few clients replied; then the server saw nothing, and the model stays the same.
     """
 
     step: Vector
@@ -56,11 +56,11 @@ class RoundContext:
     Attributes:
         round: 1, 2, ...
         model: the released global model; shape (d,).
-        memory: what the scheme remembered in the round before; empty before the first.
-        cohort: who takes part; sorted ids.
-        streams: the round's draws.
-        private: False leaves out clip and noise, for a baseline without protection.
-        learning_rate_factor: multiplies the task's learning rate.
+        memory: state of the scheme after the round before; empty before the first.
+        cohort: sorted ids of the participants.
+        streams: the draws of the round.
+        private: False omits clipping and noise, for a baseline without protection.
+        learning_rate_factor: multiplies the learning rate of the task.
     """
 
     round: int
@@ -73,7 +73,7 @@ class RoundContext:
 
     @property
     def inputs(self) -> RoundInputs:
-        """What an engine needs to know of it; each client has its own streams."""
+        """The inputs of an engine; each client has its own streams."""
 
         def of(purpose: str) -> ClientStreams:
             return lambda client: self.streams(purpose, client=client)
@@ -82,25 +82,25 @@ class RoundContext:
         return RoundInputs(self.model, self.cohort, batches, noise, replies, self.learning_rate_factor)
 
     def sum_uploads(self, engine: Engine, upload: Upload, *, cohort: Ids | None = None) -> ClippedSum:
-        """Sum what the cohort, or some other clients, upload; without clip and noise in a baseline."""
+        """Return the sum of the uploads of the cohort, or of other clients; a baseline has no clipping and no noise."""
         inputs = self.inputs if cohort is None else self.inputs.of(cohort)
         return engine.sum_uploads(inputs, upload if self.private else remove_protection(upload))
 
 
 class RoundFunction(Protocol):
-    """A scheme's own part of a round."""
+    """The part of a round that depends on the scheme."""
 
     def __call__(self, scheme: Any, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-        """Clips, sums and adds noise."""
+        """Return the clipped, summed and noisy update of a round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """How one kind of scheme is trained.
+    """The training functions of one scheme.
 
     Attributes:
-        change: computes a round's change of the model.
-        require_fit: refuses a task that this scheme cannot be trained on, beyond what holds for every scheme.
+        change: computes the update of a round.
+        require_fit: refuses a task that does not fit this scheme, beyond the checks for all schemes.
     """
 
     change: RoundFunction
@@ -108,13 +108,13 @@ class Trainer:
 
 
 TRAINED: dict[type[Scheme], Trainer] = {}
-"""How each scheme is trained; a subclass of one is not it."""
+"""Trainers by the class of the scheme; a subclass needs its own."""
 
 
 def register_trainer(
     scheme: type[Scheme], *, require_fit: Callable[[Any, Task], None] = lambda *_: None
 ) -> Callable[[RoundFunction], RoundFunction]:
-    """Decorate the function that computes the rounds of ``scheme``."""
+    """Return a decorator for the function that computes the rounds of ``scheme``."""
 
     def keep(change: RoundFunction) -> RoundFunction:
         TRAINED[scheme] = Trainer(change, require_fit)

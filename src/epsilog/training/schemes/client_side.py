@@ -8,13 +8,13 @@ from epsilog.training.engines import Engine
 from epsilog.training.schemes.base import RoundContext, RoundUpdate, register_trainer
 from epsilog.training.task import Task
 
-MAX_NORMALS = 500_000_000  # of one client in a round: 4 GB
+MAX_NORMALS = 500_000_000  # per client and round: 4 GB
 
 
 def require_draw_memory(scheme: ExampleLevelClientSide, task: Task) -> None:
-    """Refuse a round in which a client needs more normals than memory holds.
+    """Refuse a round in which a client draws more normals than fit in memory.
 
-    Steps and the model are public. How many rows the largest client has is not, so it refuses nothing.
+    The check depends on steps and model, which are public, and not on the sizes of clients, which are not.
     """
     normals = scheme.local_steps * (task.model.size + 1)
     if normals > MAX_NORMALS:
@@ -27,6 +27,6 @@ def require_draw_memory(scheme: ExampleLevelClientSide, task: Task) -> None:
 def compute_mean_upload(
     scheme: ClientLevelClientSide | ExampleLevelClientSide, engine: Engine, now: RoundContext, /
 ) -> RoundUpdate:
-    """Average the uploads. A client's padding is its noise on one coordinate more, scaled to one step's."""
+    """Return the average of the uploads. The padding of a client is its noise on one extra coordinate, per step."""
     noisy = now.sum_uploads(engine, scheme.upload)
     return RoundUpdate(noisy.total / max(now.cohort.size, 1), noisy, noisy.padding)

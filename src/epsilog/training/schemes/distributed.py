@@ -1,4 +1,4 @@
-"""Noise in shares, on a grid, modulo a power of two: a simulation of what secure aggregation shows the server."""
+"""Noise in shares, on a grid, modulo a power of two: a simulation of the sum that secure aggregation shows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SPREAD = 12.0  # standard deviations of noise that must fit before sums wrap aro
 
 
 def require_modulus_capacity(scheme: ClientLevelDistributed, task: Task) -> None:
-    """Refuse numbers that are too short for the sum, noise that no 64-bit number holds, and shares of canaries."""
+    """Refuse a modulus that is too small for the sum, noise beyond 64-bit integers, and canaries."""
     if task.canaries is not None:
-        bound = "absent where clients share the noise: a canary's operator knows its share"
+        bound = "absent if clients share the noise, since the operator of a canary knows its share"
         raise CheckError("canaries", bound, f"{task.canaries.count}")
     check.in_closed_interval(0, 2.0**40)(share_stddev=scheme.share_stddev)
     noise = scheme.share_stddev * math.sqrt(scheme.cohort_size)
@@ -30,9 +30,9 @@ def require_modulus_capacity(scheme: ClientLevelDistributed, task: Task) -> None
 
 @register_trainer(ClientLevelDistributed, require_fit=require_modulus_capacity)
 def compute_distributed_update(scheme: ClientLevelDistributed, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-    """Average the cohort's updates from a sum of whole numbers. A client's padding is one coordinate of its share.
+    """Return the average update from a sum of integers. The padding of a client is one coordinate of its share.
 
-    Shares of ``survivors`` clients are the planned noise; more replies carry more, with fewer the round is aborted.
+    The shares of ``survivors`` clients make the planned noise. More replies carry more; with fewer, the round aborts.
     """
     seen, padding = [], list[float]()
     total, width = np.zeros(now.model.size, dtype=np.int64), scheme.grid * scheme.clip_norm
@@ -55,10 +55,10 @@ def compute_distributed_update(scheme: ClientLevelDistributed, engine: Engine, n
 
 
 def draw_discrete_gaussians(stream: RandomStream, stddev: float, count: int) -> NDArray[np.int64]:
-    """Draw whole numbers k with probability proportional to exp(-k^2 / (2 stddev^2)); shape (count,).
+    """Draw integers k with probability proportional to exp(-k^2 / (2 stddev^2)); shape (count,).
 
-    Rejection from the discrete Laplace distribution, as in Canonne, Kamath & Steinke 2020 (arXiv:2004.00010), algorithm
-    3, in doubles: ``mechanisms`` has the exact sampler, one number at a time, for releases to people.
+    The method is rejection from the discrete Laplace distribution (Canonne, Kamath & Steinke 2020, arXiv:2004.00010,
+    Algorithm 3) in doubles. ``mechanisms`` has an exact sampler, one number at a time, for real releases.
     """
     if stddev == 0:
         return np.zeros(count, dtype=np.int64)
@@ -73,6 +73,6 @@ def draw_discrete_gaussians(stream: RandomStream, stddev: float, count: int) -> 
 
 
 def _wrap_modulo(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Modulo 2^bits, as signed numbers."""
+    """Return numbers modulo 2^bits, as signed integers."""
     half = 1 << (bits - 1)
     return np.asarray((numbers + half) % (1 << bits) - half)

@@ -1,4 +1,4 @@
-"""Central noise that is correlated over rounds: x = C^-1 z, one row in each round."""
+"""Central noise that is correlated over rounds: x = C^-1 z, one row per round."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from epsilog.training.engines import Engine
 from epsilog.training.schemes.base import PADDING, RoundContext, RoundUpdate, Vector, register_trainer
 from epsilog.training.task import Task
 
-MAX_REMEMBERED = 250_000_000  # numbers: 2 GB, written to the disk in every round
+MAX_REMEMBERED = 250_000_000  # numbers of state: 2 GB, written to disk in each round
 
 
 def require_noise_memory(**numbers: int) -> None:
-    """Refuse noise of which a round cannot be remembered; the number is named for what it counts."""
+    """Refuse noise with more state than a checkpoint can hold; the argument names what it counts."""
     check.integer(0, MAX_REMEMBERED)(**numbers)
 
 
 def require_band_memory(scheme: ClientLevelCorrelatedNoise, task: Task) -> None:
-    """Refuse bands and models of which a round cannot be remembered."""
+    """Refuse bands and models with more state than a checkpoint can hold."""
     require_noise_memory(bands_times_parameters=(scheme.bands - 1) * task.model.size)
 
 
 @register_trainer(ClientLevelCorrelatedNoise, require_fit=require_band_memory)
 def compute_banded_update(scheme: ClientLevelCorrelatedNoise, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-    """Add correlated noise to the sum of clipped updates.
+    """Return the sum of clipped updates with banded noise.
 
-    C x = z says z_t = c_0 x_t + c_1 x_(t-1) + ..., which gives x_t. The last rows of x are remembered, the newest
+    C x = z means z_t = c_0 x_t + c_1 x_(t-1) + ..., which determines x_t. The state is the last rows of x, the newest
     first.
     """
     fresh, padding = draw_fresh_noise(scheme, now)
@@ -39,16 +39,16 @@ def compute_banded_update(scheme: ClientLevelCorrelatedNoise, engine: Engine, no
 
 
 def require_buffer_memory(scheme: ClientLevelBufferedNoise, task: Task) -> None:
-    """Refuse buffers and models of which a round cannot be remembered."""
+    """Refuse buffers and models with more state than a checkpoint can hold."""
     require_noise_memory(buffers_times_parameters=len(scheme.decays) * task.model.size)
 
 
 @register_trainer(ClientLevelBufferedNoise, require_fit=require_buffer_memory)
 def compute_buffered_update(scheme: ClientLevelBufferedNoise, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-    """Add correlated noise to the sum of clipped updates.
+    """Return the sum of clipped updates with buffered noise.
 
-    C x = z says z_t = x_t + sum_i w_i B_i with B_i = x_(t-1) + d_i x_(t-2) + d_i^2 x_(t-3) + ..., which gives x_t; the
-    next B_i is d_i B_i + x_t. The buffers B are remembered.
+    C x = z means z_t = x_t + sum_i w_i B_i with B_i = x_(t-1) + d_i x_(t-2) + d_i^2 x_(t-3) + ..., which determines
+    x_t. The next B_i is d_i B_i + x_t. The state is the buffers B.
     """
     fresh, padding = draw_fresh_noise(scheme, now)
     decays, weights = np.asarray(scheme.decays), np.asarray(scheme.weights)
@@ -59,7 +59,7 @@ def compute_buffered_update(scheme: ClientLevelBufferedNoise, engine: Engine, no
 
 
 def draw_fresh_noise(scheme: RoundRobinScheme, now: RoundContext) -> tuple[Vector, Vector]:
-    """Draw the round's row of Z, and the padding, which is Z's own: it is not correlated."""
+    """Draw the row of Z of this round, and the padding, which is independent."""
     drawn = (scheme.noise_stddev if now.private else 0.0) * now.streams("noise").normals((now.model.size + PADDING,))
     return drawn[:-PADDING], drawn[-PADDING:]
 
@@ -67,9 +67,9 @@ def draw_fresh_noise(scheme: RoundRobinScheme, now: RoundContext) -> tuple[Vecto
 def compute_correlated_update(
     scheme: RoundRobinScheme, engine: Engine, now: RoundContext, *, row: Vector, padding: Vector, memory: Vector
 ) -> RoundUpdate:
-    """Divide the sum of clipped updates and a row of C^-1 Z by the public size of a cohort.
+    """Return the sum of clipped updates and a row of C^-1 Z, divided by the public expected cohort.
 
-    After the last round nothing is remembered: noise that is known undoes the privacy.
+    After the last round the state is empty: anyone who knows the noise could remove it.
     """
     clipped = now.sum_uploads(engine, scheme.upload)
     kept = memory if now.round < scheme.rounds else np.zeros(0)

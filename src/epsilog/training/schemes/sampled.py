@@ -1,4 +1,4 @@
-"""Fresh central noise in each round: the noisy sum of clipped updates over the public expected cohort."""
+"""Independent central noise in each round: the noisy sum of clipped updates over the public expected cohort."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epsilog.training.task import Task
 
 @register_trainer(ClientLevelCentral)
 def compute_central_update(scheme: ClientLevelCentral, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-    """Divide the sum of clipped updates plus noise by the public expected cohort."""
+    """Return the noisy sum of clipped updates, divided by the public expected cohort."""
     clipped = now.sum_uploads(engine, scheme.upload)
     noisy = now.streams("noise").normals((clipped.total.size + PADDING,))
     noisy *= scheme.noise_stddev if now.private else 0.0
@@ -23,7 +23,7 @@ def compute_central_update(scheme: ClientLevelCentral, engine: Engine, now: Roun
 
 
 def require_clip_range(scheme: ClientLevelAdaptiveClip, task: Task) -> None:  # noqa: ARG001
-    """Refuse a clip norm, or a noise, that may move to where a clip cannot be relied on."""
+    """Refuse a clip norm or noise that could leave the range of reliable arithmetic."""
     low, high = clipping.SMALLEST_CLIP * scheme.reach, clipping.LARGEST_CLIP / scheme.reach
     check.in_closed_interval(low, high)(clip_norm=scheme.clip_norm)
     if scheme.noise_multiplier:
@@ -32,9 +32,9 @@ def require_clip_range(scheme: ClientLevelAdaptiveClip, task: Task) -> None:  # 
 
 @register_trainer(ClientLevelAdaptiveClip, require_fit=require_clip_range)
 def compute_adaptive_update(scheme: ClientLevelAdaptiveClip, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-    """Divide a noisy sum and a noisy count by the public expected cohort; one Gaussian draw has the noise of both.
+    """Return a noisy sum and a noisy count, both divided by the public expected cohort; one draw has the noise of both.
 
-    The next clip norm is remembered.
+    The state is the next clip norm.
     """
     clip_norm = float(now.memory[0]) if now.memory.size else scheme.clip_norm
     clipped = now.sum_uploads(engine, RawUpdate(clip_norm))

@@ -13,7 +13,7 @@ from epsilog.plan import bound_schedule_epsilon
 from epsilog.terms import NeighboringRelation, RoundRecord
 from epsilog.training.checkpoints import read_records
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/follow-a-run.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/monitor-a-run.md"
 FIGURES = {"test/loss", "test/score", "dp/clip_norm", "dp/epsilon"}
 
 
@@ -100,17 +100,19 @@ RECIPES = {"TensorBoard": tensorboard, "MLflow": mlflow, "Weights & Biases": wan
 
 
 def blocks():
-    """The code of each section, by its heading; what all share is under the title."""
-    parts = re.split(r"^##? (.*)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    """The code of each section, by its heading; what all share is under the first."""
+    parts = re.split(r"^##+ (.*)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     return {
-        head: re.findall(r"```python\n(.*?)```", text, re.DOTALL) for head, text in zip(*[iter(parts)] * 2, strict=True)
+        head: code
+        for head, text in zip(*[iter(parts)] * 2, strict=True)
+        if (code := re.findall(r"```python\n(.*?)```", text, re.DOTALL))
     }
 
 
 def test_every_recipe_is_tried():
     shared, *recipes = blocks()
     assert set(recipes) == set(RECIPES)
-    assert shared.startswith("Follow a run")
+    assert shared == "Monitor a run"
     assert all(len(code) == 1 for code in blocks().values())
 
 
