@@ -132,3 +132,19 @@ def test_a_dry_run_computes_on_nobody_who_withdrew(small_task, way):
 
     train_without_charge(way, small_task(), randomness=Randomness.from_seed(3), engine=Watched, withdrawn=GONE)
     assert seen == set(range(12)) - GONE
+
+
+@pytest.mark.parametrize("gone", [[12], [-1], [1.0], [True], ["north"]], ids=repr)
+def test_a_withdrawal_of_no_client_ends_the_run_before_the_next_round(small_task, charge_for, tmp_path, gone):
+    """Ignoring it would keep a client in the run that wants to leave; positions of an array are taken, too."""
+    way, task, paid = WAYS[0], small_task(), Randomness.from_seed(3)
+    with pytest.raises(CheckError, match=r"withdrawn\[0\] must be"):
+        train_without_charge(way, task, randomness=paid, engine=Fixed, withdrawn=gone)
+    charge = charge_for(way, task.unit)
+    with pytest.raises(CheckError, match=r"withdrawn\[0\] must be"):
+        run_rounds(
+            AuthorizedRun(way, charge, paid), task, folder=tmp_path / "run", engine=Fixed, withdrawn=lambda: gone
+        )
+    assert not charge.started
+    outcome = compute_next_round(way, Fixed(task), make_initial_state(task), paid, withdrawn=np.array([0, 3]))
+    assert not {0, 3} & set(outcome.custody.participants)

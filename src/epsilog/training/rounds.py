@@ -8,7 +8,7 @@ randomness comes from three streams per round: "cohort", "batches" and "noise". 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -27,7 +27,14 @@ from epsilog.training.schemes import TRAINED, RoundContext
 from epsilog.training.server_optimizer import compute_learning_rate_factor
 from epsilog.training.task import Task
 
-__all__ = ["RoundResult", "TrainingState", "compute_next_round", "hash_run_inputs", "make_initial_state"]
+__all__ = [
+    "RoundResult",
+    "TrainingState",
+    "compute_next_round",
+    "hash_run_inputs",
+    "list_withdrawn",
+    "make_initial_state",
+]
 
 Vector = NDArray[np.float64]
 
@@ -121,6 +128,14 @@ def require_withdrawal_support(scheme: Scheme) -> None:
         raise CheckError("withdrawn", f"absent for {scheme.kind}, which publishes the number of replies", "given")
 
 
+def list_withdrawn(scheme: Scheme, withdrawn: Iterable[int]) -> tuple[int, ...]:
+    """Return the positions of withdrawn clients; refuse any other number, which would keep a client in the run."""
+    gone = check.sequence_of(check.integer(0, scheme.clients - 1))(withdrawn=tuple(withdrawn))
+    if gone:
+        require_withdrawal_support(scheme)
+    return gone
+
+
 def compute_next_round(
     scheme: Scheme,
     engine: Engine,
@@ -128,7 +143,7 @@ def compute_next_round(
     randomness: Randomness,
     *,
     private: bool = True,
-    withdrawn: Collection[int] = (),
+    withdrawn: Iterable[int] = (),
 ) -> RoundResult:
     """Return the result of round ``state.round + 1``.
 
@@ -149,13 +164,12 @@ def compute_next_round(
     Raises:
         CheckError: ``withdrawn`` holds anything but positions of clients, or the scheme does not allow withdrawals.
     """
-    if withdrawn:
-        require_withdrawal_support(scheme)
+    positions = list_withdrawn(scheme, withdrawn)
     done, training = state.round + 1, engine.task.training
     drawing, before = randomness.stream("cohort", done), SamplerHistory(done, state.participations, state.slots)
     slots = sampling.draw_slots(scheme.cohorts, drawing, before)
     drawn = sampling.draw_cohort(scheme.cohorts, drawing, replace(before, slots=slots))
-    gone = np.isin(drawn, np.array(sorted(withdrawn), dtype=np.int64))
+    gone = np.isin(drawn, np.array(positions, dtype=np.int64))
     cohort = drawn[~gone]
     streams, speed = (
         partial(randomness.stream, round=done),

@@ -19,6 +19,7 @@ from epsilog.training.noise import Randomness
 from epsilog.training.rounds import (
     compute_next_round,
     hash_run_inputs,
+    list_withdrawn,
     make_initial_state,
     require_matching_scheme,
     require_withdrawal_support,
@@ -156,7 +157,7 @@ def run_rounds(
             return TrainingResult(state.model, tuple(records), len(released))
         computing = make_engine(engine, task)
         while not _has_ended(scheme, records):
-            one, gone = state.round + 1, () if withdrawn is None else withdrawn()
+            one, gone = state.round + 1, () if withdrawn is None else list_withdrawn(scheme, withdrawn())
             charge.round_started(one)
             outcome = compute_next_round(scheme, computing, state, authorized.randomness, withdrawn=gone)
             files.prepare(outcome)
