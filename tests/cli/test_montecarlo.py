@@ -67,7 +67,7 @@ def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
     assert "agrees" in done.stdout
     assert "1 of 2 shards" in " ".join(done.stdout.split()) or "2 of 4 shards" in " ".join(done.stdout.split())
     assert "simulation" not in done.stdout.lower()
-    assert "entropy, once: nobody" in " ".join(done.stdout.split())
+    assert "entropy, once; only" in " ".join(done.stdout.split())
 
 
 def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp_path, release):

@@ -132,6 +132,7 @@ def test_a_client_whose_update_is_not_finite_counts_as_zero_and_is_counted(small
         spoilt, without = updates(made), updates(made, cohort=COHORT[COHORT != 2])
     assert spoilt.total == pytest.approx(without.total, abs=0)
     assert (spoilt.dropped, without.dropped) == (1, 0)
+    assert spoilt.clipped == without.clipped + 1
 
 
 @SUMS

@@ -133,7 +133,7 @@ def test_what_is_not_known_is_refused():
         def __len__(self):
             return N
 
-    with pytest.raises(CheckError, match="loader must have one whose sampler is known, got Mine"):
+    with pytest.raises(CheckError, match="loader must have one with a known sampler, got Mine"):
         read_training_loop(optimizer, DataLoader(loader.dataset, batch_size=4, sampler=Mine()), updates=1)
 
 
@@ -204,7 +204,7 @@ def test_a_scheduler_that_asks_for_anything_else_is_refused():
 
     optimizer, loader = made()
     mine = Mine(optimizer)
-    with pytest.raises(CheckError, match="whose values follow from steps, noise and clip norm alone, got Mine"):
+    with pytest.raises(CheckError, match="with values that depend on steps, noise and clip norm alone, got Mine"):
         read_training_loop(optimizer, loader, updates=10, schedulers=[(mine, 1)])
     read_training_loop(optimizer, loader, updates=10, schedulers=[(mine, 10)])  # it is never stepped before the end
     optimizer, loader = made()
@@ -250,7 +250,7 @@ def test_clip_norms_that_adapt_are_refused_wherever_they_are_kept():
     with pytest.raises(CheckError, match="optimizer must be one with a fixed clip norm"):
         read_training_loop(optimizer, loader, updates=200)
     del loss
-    with pytest.raises(CheckError, match=r"one whose loss .* is held"):
+    with pytest.raises(CheckError, match=r"one with a loss .* is held"):
         read_training_loop(optimizer, loader, updates=200)
     adapts = {"target_unclipped_quantile": 0.5, "clipbound_learning_rate": 0.2, "max_clipbound": 8.0}
     adapts |= {"min_clipbound": 0.1, "unclipped_num_std": 2.0, "clipping": "adaptive"}
@@ -297,7 +297,7 @@ def test_a_sampler_of_other_rows_is_refused():
     """Twice as many places as rows: batches reach from one order of the rows into the next."""
     optimizer, loader = made(poisson=False, shuffle=True)
     sampler = RandomSampler(loader.dataset, num_samples=2 * N)
-    with pytest.raises(CheckError, match=f"sampler of all {N} examples, got {2 * N}"):
+    with pytest.raises(CheckError, match=f"sampler of all {N} examples, each once, got {2 * N}"):
         read_training_loop(optimizer, DataLoader(loader.dataset, batch_size=40, sampler=sampler), updates=1)
 
 

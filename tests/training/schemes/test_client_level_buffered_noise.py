@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg
+from tests.training.schemes.test_client_level_correlated_noise import noise_rows
 
 from epsilog.accounting import epsilon
 from epsilog.accounting.montecarlo import strategies
 from epsilog.mechanisms import BufferedToeplitzStrategy, GaussianDP, ToeplitzStrategy
-from epsilog.schemes import ClientLevelBufferedNoise, RawUpdate
-from epsilog.terms import codec
-from epsilog.training import Randomness, require_matching_scheme, rounds, train_without_charge
-from epsilog.training.engines import RoundInputs
-from epsilog.training.engines.compiled import CompiledEngine
+from epsilog.schemes import ClientLevelBufferedNoise
+from epsilog.training import require_matching_scheme
 from epsilog.training.schemes import round_robin
 
 SCHEME = ClientLevelBufferedNoise(
@@ -91,25 +89,11 @@ def test_norms_are_rounded_outwards(total):
                 assert true <= found <= true * (1 + mpmath.mpf(10) ** -10)
 
 
-def noise_rows(scheme, task, seed):
-    """What is added to the sums, a row a round: each step, times the divisor, less the sum of clipped updates."""
-    engine, state, rows = CompiledEngine(task), rounds.make_initial_state(task), []
-    divisor = np.mean([len(scheme.cohorts.due(number)) for number in range(1, scheme.cycle_length + 1)])
-    for number in range(1, scheme.rounds + 1):
-        clipped = engine.sum_uploads(
-            RoundInputs(state.model, np.array(scheme.cohorts.due(number))), RawUpdate(scheme.clip_norm)
-        )
-        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.from_seed(seed))
-        rows.append((outcome.state.model - state.model) * divisor - clipped.total)
-        state = outcome.state
-        assert state.memory.size == (0 if number == scheme.rounds else len(scheme.decays) * state.model.size)
-    return np.array(rows)
-
-
 def test_the_noise_that_is_added_is_that_of_the_dense_matrix(small_task):
     """C times the rows is what was drawn; the memory is two vectors in every round."""
     task = small_task()
-    rows, drawn = noise_rows(SCHEME, task, 5), noise_rows(replace(SCHEME, weights=(1e-300, 1e-300)), task, 5)
+    weak = replace(SCHEME, weights=(1e-300, 1e-300))
+    rows, drawn = (noise_rows(scheme, task, 5, lambda *_: 2)[0] for scheme in (SCHEME, weak))
     assert np.allclose(matrix(SCHEME) @ rows, drawn, atol=1e-10)
     assert np.allclose(rows, linalg.solve(matrix(SCHEME), drawn), atol=1e-10)
     assert not np.allclose(rows, drawn, atol=0.1)
@@ -173,9 +157,3 @@ def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch)
     monkeypatch.setattr(round_robin, "MAX_REMEMBERED", 2 * task.model.size - 1)
     with pytest.raises(ValueError, match=r"buffers_times_parameters must be in \[0, 41\], got 42"):
         require_matching_scheme(SCHEME, task)
-
-
-def test_it_is_stored_with_its_lists_and_without_privacy_remembers_zeros(small_task):
-    assert codec.from_json(codec.to_json(SCHEME)) == SCHEME
-    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.from_seed(1), private=False)
-    assert not any(any(record.padding) for record in bare.records)

@@ -14,7 +14,7 @@ from epsilog.accounting import epsilon
 from epsilog.mechanisms import GaussianDP
 from epsilog.schemes import ClientLevelCorrelatedNoise, RawUpdate
 from epsilog.terms import CustodyRecord
-from epsilog.training import Randomness, require_matching_scheme, rounds, sampling, train_without_charge
+from epsilog.training import Randomness, require_matching_scheme, rounds, sampling
 from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.sampling import SamplerHistory
@@ -80,10 +80,11 @@ def test_the_norm_of_a_column_is_rounded_outwards(bands):
         assert scheme.in_every_round().release.noise_multiplier <= whole
 
 
-def noise_rows(scheme, task, seed):
+def noise_rows(scheme, task, seed, remembered=lambda scheme, number: min(number, scheme.bands - 1)):
     """What is added to the sums, a row a round: each step, times the divisor, less the sum of clipped updates.
 
-    A round's divisor is the mean number of clients whose turn it is, over a cycle.
+    A round's divisor is the mean number of clients whose turn it is, over a cycle. After ``number`` rounds, so many
+    vectors are remembered, and after the last none.
     """
     divisor = np.mean([len(scheme.cohorts.due(number)) for number in range(1, scheme.cycle_length + 1)])
     engine, state, rows, padding = CompiledEngine(task), rounds.make_initial_state(task), [], []
@@ -94,7 +95,7 @@ def noise_rows(scheme, task, seed):
         rows.append((outcome.state.model - state.model) * divisor - clipped.total)
         padding.append(outcome.record.padding)
         state = outcome.state
-        assert state.memory.size == (0 if number == scheme.rounds else min(number, scheme.bands - 1) * state.model.size)
+        assert state.memory.size == (number < scheme.rounds) * remembered(scheme, number) * state.model.size
     return np.array(rows), np.array(padding)
 
 
@@ -133,11 +134,6 @@ def test_a_verifier_knows_whose_turn_it_is(small_task):
     assert check_participation(fewer, SCHEME).verdict == "passed"
     early = CustodyRecord(2, (0, 1), 0.1, 0.0)
     assert check_participation([custody[0], early], SCHEME).code == "participation/out-of-turn"
-
-
-def test_without_privacy_no_noise_is_remembered(small_task):
-    bare = train_without_charge(SCHEME, small_task(), randomness=Randomness.from_seed(1), private=False)
-    assert not any(any(record.padding) for record in bare.records)
 
 
 def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch):

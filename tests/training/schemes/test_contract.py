@@ -24,7 +24,7 @@ from epsilog.schemes import (
     ExampleLevelClientSide,
     Scheme,
 )
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, codec
 from epsilog.training import Randomness
 from epsilog.training.engines import ClippedSum
 from epsilog.training.rounds import compute_next_round, make_initial_state
@@ -100,7 +100,8 @@ def test_every_scheme_has_a_case():
 
 
 @EVERY
-def test_no_rounds_hold_no_noisy_sums_and_fewer_than_none_are_refused(case):
+def test_it_is_stored_and_counts_its_noisy_sums(case):
+    assert codec.from_json(codec.to_json(case.scheme)) == case.scheme
     assert case.scheme.noisy_sums(0) == 0
     assert 1 <= case.scheme.noisy_sums(1) <= case.scheme.noisy_sums(case.scheme.rounds)
     with pytest.raises(CheckError, match="rounds must be"):
