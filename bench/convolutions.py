@@ -50,7 +50,7 @@ def our_steps(batch: int) -> Timed:
         unit="example",
         unit_is_client=False,
         model=model,
-        training=LocalTraining(1e-3, nominal_examples=batch),
+        training=LocalTraining(1e-3, expected_examples=batch),
         clients=Federation(features, draws.integers(0, 10, batch), np.array([batch])),
         test_features=features[:10],
         test_targets=np.arange(10),

@@ -84,7 +84,7 @@ def synthetic(model: Model, *, unit_is_client: bool, sizes: tuple[int, ...] = (E
         unit="client" if unit_is_client else "example",
         unit_is_client=unit_is_client,
         model=model,
-        training=LocalTraining(0.05, local_steps=STEPS, batch_size=BATCH, nominal_examples=EXAMPLES),
+        training=LocalTraining(0.05, local_steps=STEPS, batch_size=BATCH, expected_examples=EXAMPLES),
         clients=Federation(features, targets if classes else targets.astype(np.float32), np.array(sizes)),
         test_features=features[:EXAMPLES],
         test_targets=targets[:EXAMPLES],

@@ -100,7 +100,7 @@ def jax_privacy() -> None:
 
 
 def generic() -> None:
-    """Everything that can be checked: rounds, clients, padding and enrolment, as plain tables."""
+    """Everything that can be checked: rounds, clients, padding and enrollment, as plain tables."""
     clients, probability, rounds = 300, 0.1, 40
     there = [np.flatnonzero(DRAW.random(clients) < probability) for _ in range(rounds)]
     day = "2026-02-01T{:02d}:{:02d}:{:02d}"
@@ -141,7 +141,7 @@ def generic() -> None:
         for i in range(300, 305)
     ]
     here = [{"client": f"c{i:03d}", "joined": "2025-03-01", "left": "", "seen": "2026-01-28"} for i in range(clients)]
-    table(HERE / "generic" / "enrolment.csv", here + gone)
+    table(HERE / "generic" / "enrollment.csv", here + gone)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ SGD = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 100)
 
 def test_a_huge_group_is_bounded_by_how_many_are_ever_in_a_sample():
     """A million units at q = 1%: some ten thousand are in a round, not all."""
-    found = epsilon(SGD, delta=1e-5, group=10**6)
+    found = epsilon(SGD, delta=1e-5, group_size=10**6)
     assert found.upper < 1.2 * epsilon(Repeated(Gaussian(1e-4), 100), delta=1e-5).upper
     assert found.upper < 1e-3 * epsilon(Repeated(Gaussian(1e-6), 100), delta=1e-5).upper
 
@@ -66,7 +66,7 @@ def test_counts_are_the_laws_they_stand_for():
 def test_a_group_in_fixed_size_samples_lies_between_its_mixtures():
     """One round by quadrature: other units agree with one version, the lower bound; and sampling hides something."""
     release, units, at = FixedSizeSampled(Gaussian(2.0), 10, 100), 3, 1.0
-    found = delta(release, epsilon=at, relation=REPLACE, group=units)
+    found = delta(release, epsilon=at, relation=REPLACE, group_size=units)
     weights = hypergeom(100, units, 10).pmf(range(units + 1))
     x = np.linspace(-12, 15, 400_001)
     mixed = sum(w * norm.pdf(x, j) for j, w in enumerate(weights))  # 2 j / 2 apart
@@ -76,7 +76,7 @@ def test_a_group_in_fixed_size_samples_lies_between_its_mixtures():
     )
     assert found.lower <= attained * (1 + 1e-6)
     assert found.lower == pytest.approx(attained, rel=1e-3)
-    assert attained < found.upper < delta(release.release, epsilon=at, relation=REPLACE, group=units).upper
+    assert attained < found.upper < delta(release.release, epsilon=at, relation=REPLACE, group_size=units).upper
     assert delta(release, epsilon=at, relation=REPLACE).upper < found.upper
 
 
@@ -138,7 +138,7 @@ def test_bins_of_any_length_have_a_price():
 
 
 def test_truncated_samples_under_replace_one_hide_the_unit_and_are_bounded_from_below():
-    cut = Repeated(TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, largest_batch=12), 1000)
+    cut = Repeated(TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, max_batch_size=12), 1000)
     uncut = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)
     found, least = (epsilon(one, delta=1e-5, relation=REPLACE) for one in (cut, uncut))
     assert least.lower <= found.lower <= found.upper < 10.0, "36.9 if the unit's coin is told"
@@ -247,7 +247,7 @@ def test_the_best_of_trials_beside_others_is_no_better_than_exactly_known():
 
 def test_what_a_campaign_found():
     """Each exceeded a trivial bound once."""
-    cut = TruncatedPoissonSampled(Gaussian(23.5), 0.13, population=257, largest_batch=33)
+    cut = TruncatedPoissonSampled(Gaussian(23.5), 0.13, population=257, max_batch_size=33)
     for relation, most in ((REPLACE, Gaussian(23.5 / 257)), (ADD, Gaussian(23.5 / 514))):
         found = epsilon(Grouped(cut, 257), delta=1e-320, relation=relation)
         assert found.upper <= 1.001 * epsilon(most, delta=1e-320, relation=relation).upper

@@ -49,7 +49,7 @@ AS_FAR = [
 @pytest.mark.parametrize("relation", [ADD, REPLACE], ids=str)
 @pytest.mark.parametrize(("one", "three"), AS_FAR, ids=lambda release: type(release).__name__)
 def test_three_units_move_three_times_as_far(one, three, relation):
-    found = ep.epsilon(one, delta=1e-4, relation=relation, group=3)
+    found = ep.epsilon(one, delta=1e-4, relation=relation, group_size=3)
     known = ep.epsilon(three, delta=1e-4, relation=relation)
     assert found.upper == pytest.approx(known.upper, rel=1e-9)
     assert found.lower == pytest.approx(known.lower, rel=1e-6)
@@ -58,16 +58,16 @@ def test_three_units_move_three_times_as_far(one, three, relation):
 
 @pytest.mark.parametrize("stated", [PureDP(0.4), ApproximateDP(0.4, 1e-7)], ids=lambda one: type(one).__name__)
 def test_statements_grow_as_the_theorem_says_and_laplace_noise_stands_below(stated):
-    found = ep.epsilon(stated, delta=1e-6, group=3)
+    found = ep.epsilon(stated, delta=1e-6, group_size=3)
     least = ep.epsilon(Laplace(2.5 / 3), delta=1e-6)
     assert least.lower * (1 - 1e-9) <= found.lower <= found.upper <= 1.2 * (1 + 1e-9)
-    assert ep.epsilon(PureDP(0.4), delta=0.0, group=3).upper == pytest.approx(1.2)
+    assert ep.epsilon(PureDP(0.4), delta=0.0, group_size=3).upper == pytest.approx(1.2)
     shares = 1e-7 * (1 + math.exp(0.4) + math.exp(0.8))
-    assert ep.delta(ApproximateDP(0.4, 1e-7), epsilon=1.2, group=3).upper == pytest.approx(shares, rel=1e-9)
+    assert ep.delta(ApproximateDP(0.4, 1e-7), epsilon=1.2, group_size=3).upper == pytest.approx(shares, rel=1e-9)
 
 
 def test_a_zcdp_statement_grows_with_the_square_and_a_gaussian_stands_below():
-    found = ep.epsilon(ZeroConcentratedDP(0.125), delta=1e-4, group=3)
+    found = ep.epsilon(ZeroConcentratedDP(0.125), delta=1e-4, group_size=3)
     assert found.upper == pytest.approx(ep.epsilon(ZeroConcentratedDP(1.125), delta=1e-4).upper, rel=1e-9)
     assert found.lower == pytest.approx(ep.epsilon(GaussianDP(1.5), delta=1e-4).lower, rel=1e-6)
 
@@ -113,15 +113,15 @@ def test_a_bound_for_too_few_units_is_broken():
 @pytest.mark.slow
 def test_a_person_s_price_lies_between_one_record_s_and_what_sampling_does_not_hide():
     sgd = Repeated(PoissonSampled(Gaussian(1.5), 0.02), 200)
-    one, four = (ep.epsilon(sgd, delta=1e-6, group=k) for k in (1, 4))
+    one, four = (ep.epsilon(sgd, delta=1e-6, group_size=k) for k in (1, 4))
     assert 4 * one.upper < four.lower <= four.upper < 1.005 * four.lower
-    assert ep.delta(sgd, epsilon=four.upper, group=4).upper <= 1e-6
+    assert ep.delta(sgd, epsilon=four.upper, group_size=4).upper <= 1e-6
     for base in (
         PoissonSampled(Laplace(2.0), 0.1),
         BallsInBins(Gaussian(4.0), 10),
         PoissonSampled(Gaussian(1e-3), 0.1),
     ):
-        found = ep.epsilon(base, delta=1e-6, group=3)
+        found = ep.epsilon(base, delta=1e-6, group_size=3)
         inner = Grouped(base.release, 3)
         assert ep.epsilon(base, delta=1e-6).lower <= found.lower <= found.upper <= ep.epsilon(inner, delta=1e-6).upper
         assert any("as a whole" in str(line) for line in found.assumptions)
@@ -129,7 +129,7 @@ def test_a_person_s_price_lies_between_one_record_s_and_what_sampling_does_not_h
 
 
 def test_a_discrete_law_that_is_moved_far_is_the_normal_one():
-    found = ep.epsilon(DiscreteGaussian(3.0), delta=1e-6, group=10**6)
+    found = ep.epsilon(DiscreteGaussian(3.0), delta=1e-6, group_size=10**6)
     assert 0 < found.lower <= found.upper
     assert found.upper == pytest.approx(ep.epsilon(Gaussian(3e-6), delta=1e-6).upper, rel=1e-4)
 
@@ -145,7 +145,7 @@ def test_attack_rates_on_a_person():
 
 def test_a_group_of_trials_is_priced_as_trials_of_the_group():
     tuned = BestOfTrials(Gaussian(8.0), PoissonTrialCount(3.0))
-    one, two = ep.epsilon(tuned, delta=1e-6), ep.epsilon(tuned, delta=1e-6, group=2)
+    one, two = ep.epsilon(tuned, delta=1e-6), ep.epsilon(tuned, delta=1e-6, group_size=2)
     assert one.upper < two.upper < math.inf
     held = ep.epsilon(BestOfTrials(Grouped(Gaussian(8.0), 2), PoissonTrialCount(3.0)), delta=1e-6)
     assert (two.lower, two.upper) == (held.lower, held.upper)
@@ -175,8 +175,8 @@ def test_groups_compose(release, known):
 
 def test_a_mixture_that_no_lattice_holds_leaves_the_general_bound():
     far = Repeated(PoissonSampled(Gaussian(0.5), 0.1), 10)
-    found = ep.epsilon(far, delta=1e-6, group=100)
-    whole = ep.epsilon(Repeated(Gaussian(0.5), 10), delta=1e-6, group=100)
+    found = ep.epsilon(far, delta=1e-6, group_size=100)
+    whole = ep.epsilon(Repeated(Gaussian(0.5), 10), delta=1e-6, group_size=100)
     assert found.lower < found.upper <= whole.upper < math.inf
 
 
@@ -184,7 +184,7 @@ def test_a_mixture_that_no_lattice_holds_leaves_the_general_bound():
 def test_one_member_more_costs_little_more():
     """Mixtures of up to 256 members are worked out; where rounding drowns them the general bound takes over."""
     sgd = Repeated(PoissonSampled(Gaussian(5.0), 0.001), 100)
-    one, more = (ep.epsilon(sgd, delta=1e-6, group=units).upper for units in (256, 257))
+    one, more = (ep.epsilon(sgd, delta=1e-6, group_size=units).upper for units in (256, 257))
     assert one <= more <= 1.02 * one
 
 

@@ -28,7 +28,7 @@ CURVE = profile(GAUSSIAN)
 ASKED = {
     "epsilon": (lambda at: ep.epsilon(GAUSSIAN, delta=at), (1e-9, 1e-5, 0.25)),
     "delta": (lambda at: ep.delta(GAUSSIAN, epsilon=at), (0.0, 1.0, 30.0)),
-    "group": (lambda at: ep.epsilon(GAUSSIAN, delta=at, group=3, relation=REPLACE), (1e-9, 1e-5, 0.25)),
+    "group": (lambda at: ep.epsilon(GAUSSIAN, delta=at, group_size=3, relation=REPLACE), (1e-9, 1e-5, 0.25)),
     "profile epsilon": (CURVE.epsilon, (1e-9, 1e-5, 0.25)),
     "profile delta": (CURVE.delta, (0.0, 1.0, 30.0)),
     "tpr": (CURVE.tpr, (0.0, 0.125, 1.0)),
@@ -121,16 +121,16 @@ def test_a_release_is_read_once(monkeypatch):
 )
 def test_rounds_and_questions_go_together_as_arrays_do(curve, ask, name, numbers):
     rounds = np.array([[1], [3], [20]], dtype=np.uint8)
-    found = curve(GAUSSIAN, rounds, **{name: numbers}, group=2)
+    found = curve(GAUSSIAN, rounds, **{name: numbers}, group_size=2)
     assert found.shape == (3, 2)
     for i, count in enumerate((1, 3, 20)):
         for j, number in enumerate(numbers):
-            alone = ask(Repeated(GAUSSIAN, count), **{name: number}, group=2)
+            alone = ask(Repeated(GAUSSIAN, count), **{name: number}, group_size=2)
             assert (found[i, j].lower, found[i, j].upper) == (alone.lower, alone.upper)
             assert found[i, j].given == (("rounds", float(count)), *alone.given)
-    beside = curve(GAUSSIAN, [1, 20], **{name: numbers}, group=2)
+    beside = curve(GAUSSIAN, [1, 20], **{name: numbers}, group_size=2)
     assert beside.points == (found[0, 0], found[2, 1])
-    assert curve(GAUSSIAN, [1, 20], **{name: numbers[0]}, group=2).points == (found[0, 0], found[2, 0])
+    assert curve(GAUSSIAN, [1, 20], **{name: numbers[0]}, group_size=2).points == (found[0, 0], found[2, 0])
     with pytest.raises(ValueError, match=r"rounds must be of a shape that goes with \(2,\), .* got \(3,\)"):
         curve(GAUSSIAN, [1, 2, 3], **{name: numbers})
     for wrong, says in (([1, 0], r"rounds\[1\] must be at least 1"), ([1.5], r"rounds\[0\] must be a whole number")):

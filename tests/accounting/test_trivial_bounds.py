@@ -202,7 +202,7 @@ QUESTIONS = {
     "delta": lambda release, relation, at: delta(release, epsilon=-math.log(at), relation=relation, gap=GAP),
     "delta at 0": lambda release, relation, _: delta(release, epsilon=0.0, relation=relation, gap=GAP),
     "tpr": lambda release, relation, at: profile(release, relation=relation, gap=GAP).tpr(at),
-    "group": lambda release, relation, at: epsilon(release, delta=at, relation=relation, gap=GAP, group=300),
+    "group": lambda release, relation, at: epsilon(release, delta=at, relation=relation, gap=GAP, group_size=300),
     "rho": lambda release, relation, _: rho(release, relation),
     "mu": lambda release, relation, _: profile(release, relation=relation).mu(),
     "renyi": lambda release, relation, at: renyi_epsilon(release, delta=at, relation=relation),

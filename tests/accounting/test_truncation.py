@@ -91,7 +91,7 @@ def neighbors(relation, others):
 @pytest.mark.parametrize(("q", "most"), [(0.05, 3), (0.1, 3), (0.1, 2), (0.3, 4)])
 def test_it_covers_every_handful_of_units(relation, q, most):
     noise = 1.0
-    release = TruncatedPoissonSampled(Gaussian(noise), q, population=5, largest_batch=most)
+    release = TruncatedPoissonSampled(Gaussian(noise), q, population=5, max_batch_size=most)
     for others in ((0.0,) * 4, (-1.0,) * 4, (1.0,) * 4, (1.0, -1.0, 1.0, -1.0)):
         one, other = (density(values, q, most, noise) for values in neighbors(relation, others))
         for epsilon in (0.0, 0.3, 1.0, 2.0):
@@ -178,7 +178,7 @@ def test_the_first_and_the_last_unit_of_very_many(trials, expected):
 
 
 def test_what_cannot_be_cut_is_a_poisson_sample():
-    held = TruncatedPoissonSampled(Gaussian(1.0), 0.1, population=50, largest_batch=50)
+    held = TruncatedPoissonSampled(Gaussian(1.0), 0.1, population=50, max_batch_size=50)
     assert ep.epsilon(held, delta=1e-5) == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.1), delta=1e-5)
 
 
@@ -193,7 +193,7 @@ def test_frequent_cuts_cost_more_and_never_less():
 
 def test_where_a_cut_has_no_pair_sampling_hides_nothing():
     """A unit that joins may push another one out: that is two contributions."""
-    often = Repeated(TruncatedPoissonSampled(Laplace(1.0), 0.1, population=1000, largest_batch=100), 10)
+    often = Repeated(TruncatedPoissonSampled(Laplace(1.0), 0.1, population=1000, max_batch_size=100), 10)
     two = Repeated(Laplace(0.5), 10)
     assert ep.epsilon(often, delta=1e-5).upper == pytest.approx(ep.epsilon(two, delta=1e-5).upper, rel=0.003)
     assert ep.delta(often, epsilon=1.0).upper == pytest.approx(ep.delta(two, epsilon=1.0).upper, rel=0.003)
@@ -275,23 +275,23 @@ def test_a_batch_is_cut_no_more_often_than_that(drawn, units, most):
         for ways in product(one, repeat=units)
         if max(map(sum, zip(*ways, strict=True))) > most
     )
-    bound = truncation_probability(matrix(drawn), population=units, largest_batch=most)
+    bound = truncation_probability(matrix(drawn), population=units, max_batch_size=most)
     assert exact <= bound * (1 + 1e-12)
     assert bound <= max(2.0 * exact, exact + 1e-9) or bound <= 1 < 1.6 * exact + 0.6
 
 
 def test_bins_are_filled_once_whatever_the_epochs_and_a_repetition_draws_them_afresh():
-    once = truncation_probability(BallsInBins(Gaussian(1.0), 8), population=100, largest_batch=30)
-    assert truncation_probability(BallsInBins(Gaussian(1.0), 8, epochs=5), population=100, largest_batch=30) == once
-    assert truncation_probability(matrix(BallsInBinsParticipation(8), 40), population=100, largest_batch=30) == once
-    again = truncation_probability(Repeated(BallsInBins(Gaussian(1.0), 8), 5), population=100, largest_batch=30)
+    once = truncation_probability(BallsInBins(Gaussian(1.0), 8), population=100, max_batch_size=30)
+    assert truncation_probability(BallsInBins(Gaussian(1.0), 8, epochs=5), population=100, max_batch_size=30) == once
+    assert truncation_probability(matrix(BallsInBinsParticipation(8), 40), population=100, max_batch_size=30) == once
+    again = truncation_probability(Repeated(BallsInBins(Gaussian(1.0), 8), 5), population=100, max_batch_size=30)
     assert again == pytest.approx(5 * once)
-    assert truncation_probability(BallsInBins(Gaussian(1.0), 8), population=30, largest_batch=30) == 0.0
-    settled = truncation_probability(matrix(MinSepParticipation(4, 0.1), 100_000), population=1000, largest_batch=160)
+    assert truncation_probability(BallsInBins(Gaussian(1.0), 8), population=30, max_batch_size=30) == 0.0
+    settled = truncation_probability(matrix(MinSepParticipation(4, 0.1), 100_000), population=1000, max_batch_size=160)
     warm = truncation_probability(
-        matrix(MinSepParticipation(4, 0.1, warm_start=True), 100_000), population=1000, largest_batch=160
+        matrix(MinSepParticipation(4, 0.1, warm_start=True), 100_000), population=1000, max_batch_size=160
     )
-    begun = truncation_probability(matrix(MinSepParticipation(4, 0.1), 100), population=1000, largest_batch=160)
+    begun = truncation_probability(matrix(MinSepParticipation(4, 0.1), 100), population=1000, max_batch_size=160)
     assert 1e3 * warm < begun < settled < begun + 1.01 * warm  # at first everybody may join
 
 
@@ -320,18 +320,20 @@ def test_what_is_cut_is_paid_for_and_what_ignores_it_is_broken():
     assert uncut < plain.upper
     assert real > 1.5 * uncut  # the unit takes the place of one that sends the opposite
     bounds = replace(plain, lower=uncut, upper=uncut)
-    found = build_truncated_poisson_pair(bounds, run, population=units, largest_batch=most)
+    found = build_truncated_poisson_pair(bounds, run, population=units, max_batch_size=most)
     assert bounds.upper < real <= found.upper
 
 
 def test_a_certificate_can_be_cut_and_what_is_not_about_delta_cannot():
     run = matrix(MinSepParticipation(4, 0.05), 20, 2.0)
     certificate = montecarlo.certify_delta(run, epsilon=1.0, samples=4_000, seed=3)
-    found = build_truncated_poisson_pair(certificate.interval, run, population=10_000, largest_batch=800)
+    found = build_truncated_poisson_pair(certificate.interval, run, population=10_000, max_batch_size=800)
     assert certificate.interval.upper <= found.upper <= certificate.interval.upper * 1.001
     assert "before each batch is truncated to 800" in str(found.assumptions[-1])
-    assert build_truncated_poisson_pair(certificate.interval, run, population=10_000, largest_batch=400).upper == 1.0
+    assert build_truncated_poisson_pair(certificate.interval, run, population=10_000, max_batch_size=400).upper == 1.0
     with pytest.raises(ValueError, match="interval"):
-        build_truncated_poisson_pair(accounting.epsilon(Gaussian(1.0), delta=1e-6), run, population=10, largest_batch=2)
+        build_truncated_poisson_pair(
+            accounting.epsilon(Gaussian(1.0), delta=1e-6), run, population=10, max_batch_size=2
+        )
     with pytest.raises(UnsupportedMechanismError, match="drawn"):
-        build_truncated_poisson_pair(certificate.interval, matrix(FullParticipation()), population=10, largest_batch=2)
+        build_truncated_poisson_pair(certificate.interval, matrix(FullParticipation()), population=10, max_batch_size=2)

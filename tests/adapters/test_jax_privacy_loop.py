@@ -40,7 +40,7 @@ def test_each_strategy_is_what_it_draws(selection, codes):
     setup = read_training_loop(selection, examples=N, noise_multiplier=1.0)
     sizes = [len(batch) for batch in selection.batch_iterator(N, rng=3)]
     assert len(sizes) == setup.updates == 50
-    assert max(sizes) <= (setup.largest_batch or N)
+    assert max(sizes) <= (setup.max_batch_size or N)
     assert np.mean(sizes) == pytest.approx(setup.expected_batch, rel=0.1)
     assert wrong(setup) - {"believed/too-low"} == codes
 

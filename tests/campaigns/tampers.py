@@ -92,7 +92,7 @@ def furnished(url: str | Path) -> Store:
         stores.append(store)
         return store
 
-    act = {"by": "dora", "reason": "agreed"}
+    act = {"actor": "dora", "reason": "agreed"}
     ledger = open_local_ledger(url, within=kept)
     ledger.create_budget("acme", kind="rdp", epsilon="9", delta="1e-5", orders=(8, 16))
     ledger.create_budget("acme/claims", kind="pure", epsilon="9")

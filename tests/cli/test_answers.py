@@ -1,4 +1,4 @@
-"""`epsilog answer`: what is typed reaches the library, and what comes back is shown."""
+"""`epsilog query`: what is typed reaches the library, and what comes back is shown."""
 
 import json
 
@@ -28,8 +28,8 @@ def here(tmp_path, monkeypatch):
 def answer(*words, scope="acme", price=("--epsilon", "1000"), more=("--data", "visits.csv", "--simulation")):
     words = [str(word) for word in words]
     key = ("--key", "-".join(words)) if "--key" not in words else ()
-    unit = ("--each-row",) if "--unit" not in words and "--each-row" not in words else ()
-    line = ["answer", scope, *words, *unit, *price, *more, *key, "--ledger", "books.db"]
+    unit = ("--row-is-unit",) if "--unit-column" not in words and "--row-is-unit" not in words else ()
+    line = ["query", scope, *words, *unit, *price, *more, *key, "--ledger", "books.db"]
     return CliRunner().invoke(app, line, env={"COLUMNS": "200", "TERM": "dumb"})
 
 
@@ -38,12 +38,12 @@ def answer(*words, scope="acme", price=("--epsilon", "1000"), more=("--data", "v
     [
         (("count",), 6),
         (("count", "age"), 5),
-        (("count", "--unit", "id"), 4),
-        (("count", "--unit", "id", "--rows", 2), 4),
+        (("count", "--unit-column", "id"), 4),
+        (("count", "--unit-column", "id", "--max-rows-per-unit", 2), 4),
         (("above", "--threshold", 6), True),
         (("above", "age", "--threshold", 6), False),
         (("histogram", "ward", "--category", "eye", "--category", "ear"), {"eye": 4, "ear": 1}),
-        (("histogram", "age", "--edge", 0, "--edge", 45, "--edge", 99), {"[0, 45)": 2, "[45, 99]": 2}),
+        (("histogram", "age", "--bin-edge", 0, "--bin-edge", 45, "--bin-edge", 99), {"[0, 45)": 2, "[45, 99]": 2}),
         (("most-common", "ward", "--category", "eye", "--category", "ear"), "eye"),
         (("first-above", "ward", "--category", "ear", "--category", "eye", "--threshold", 3), "eye"),
         (("first-above", "ward", "--category", "ear", "--category", "eye", "--threshold", 9), None),
@@ -74,7 +74,7 @@ def test_an_answer_reads_well_and_costs_once(here):
             "count",
             "--key",
             "k",
-            "--keep",
+            "--results-folder",
             "mine",
             scope="real",
             price=("--epsilon", "0.5"),
@@ -90,12 +90,12 @@ def test_an_answer_reads_well_and_costs_once(here):
 
 
 def test_a_quote_charges_nothing_and_reads_no_data(here):
-    done = answer("count", "--quote", price=("--error", "10"), more=())
+    done = answer("count", "--estimate", price=("--error", "10"), more=())
     shown = " ".join(done.output.split())
     assert "Estimate cost pure: epsilon 0.284348513 95% error 10" in shown
-    done = answer("mean", "age", "--low", 0, "--high", 9, "--quote", more=())
+    done = answer("mean", "age", "--low", 0, "--high", 9, "--estimate", more=())
     assert "depends on the count" in done.output
-    told = json.loads(answer("count", "--quote", "--json", price=("--error", "10"), more=()).output)
+    told = json.loads(answer("count", "--estimate", "--json", price=("--error", "10"), more=()).output)
     assert told["charged"] == {"pure": {"epsilon": "0.284348513"}}
     with read_ledger("books.db") as ledger:
         assert ledger.head()[0] == 2
@@ -124,7 +124,11 @@ def test_another_separator_is_read(here):
 @pytest.mark.parametrize(
     ("words", "more", "said"),
     [
-        (("count", "--unit", "id", "--each-row"), None, "--unit must be given, or else --each-row, and not both"),
+        (
+            ("count", "--unit-column", "id", "--row-is-unit"),
+            None,
+            "--unit-column must be given, or else --row-is-unit, and not both",
+        ),
         (("count", "--low", 1), None, "--low must be absent for count"),
         (("sum", "age", "--low", 1), None, "high must be given for sum"),
         (("sum", "--low", 1, "--high", 2), None, "column must be given for sum"),
@@ -161,8 +165,19 @@ def test_an_open_quote_changes_its_own_row_alone(here):
 
 
 def test_a_key_is_needed_and_the_budget_refuses(here):
-    line = ["answer", "real", "count", "--each-row", "--epsilon", "2", "--data", "visits.csv", "--ledger", "books.db"]
+    line = [
+        "query",
+        "real",
+        "count",
+        "--row-is-unit",
+        "--epsilon",
+        "2",
+        "--data",
+        "visits.csv",
+        "--ledger",
+        "books.db",
+    ]
     assert "key must be given" in str(CliRunner().invoke(app, line).exception)
     assert isinstance(CliRunner().invoke(app, [*line, "--key", "k"]).exception, BudgetExceededError)
-    assert CliRunner().invoke(app, [*line, "--key", "k", "--rows", "0"]).exit_code == 2
+    assert CliRunner().invoke(app, [*line, "--key", "k", "--max-rows-per-unit", "0"]).exit_code == 2
     assert CliRunner().invoke(app, [*line, "--key", "k", "--population", "0"]).exit_code == 2

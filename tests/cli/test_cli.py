@@ -161,14 +161,14 @@ def test_a_sweep_writes_evidence_that_checks_out_until_it_is_edited(tmp_path):
     release = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 20}
     (tmp_path / "run.json").write_text(json.dumps({"v": 0, "term": release}))
     goal = ["--epsilon", 2, "--delta", 1e-4, "--seed", 7, "-o", "evidence.json"]
-    done = epsilog("account", "montecarlo", "sweep", "run.json", *goal, cwd=tmp_path)
+    done = epsilog("account", "montecarlo", "search-noise", "run.json", *goal, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "a simulation" in done.stdout
-    assert epsilog("account", "montecarlo", "check", "evidence.json", cwd=tmp_path).returncode == 0
+    assert epsilog("account", "montecarlo", "recompute", "evidence.json", cwd=tmp_path).returncode == 0
     evidence = json.loads((tmp_path / "evidence.json").read_text())
     evidence["noise"] /= 2
     (tmp_path / "evidence.json").write_text(json.dumps(evidence))
-    assert epsilog("account", "montecarlo", "check", "evidence.json", cwd=tmp_path).returncode == 4
+    assert epsilog("account", "montecarlo", "recompute", "evidence.json", cwd=tmp_path).returncode == 4
 
 
 @pytest.mark.slow

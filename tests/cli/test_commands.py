@@ -152,8 +152,8 @@ USAGE = {
     "an option that is none": ("plan", "queries", "--no-such-option"),
     "a value of another type": ("plan", "queries", "-e", "1", "-Q", "many"),
     "a value out of range": ("run", "p.toml", "--nodes", "0"),
-    "an argument that is missing": ("answer",),
-    "a choice that is none": ("answer", "a/b", "median"),
+    "an argument that is missing": ("query",),
+    "a choice that is none": ("query", "a/b", "median"),
     "a command that is none": ("plam",),
     "a command in a group that is none": ("ledger", "shwo"),
     "a value that is missing": ("account", "--delta"),
@@ -245,16 +245,16 @@ def commands(group, path=()):
 
 EVERY = dict(commands(typer.main.get_command(app)))
 COUNTS = [
-    (("answer",), "rows"),
-    (("answer",), "population"),
+    (("query",), "rows"),
+    (("query",), "population"),
     (("run",), "nodes"),
-    (("ledger", "show"), "last"),
+    (("ledger", "show"), "lines"),
     (("ledger", "history"), "limit"),
     (("ledger", "watch"), "limit"),
     (("ledger", "reserve"), "rounds"),
-    (("ledger", "override"), "rounds"),
-    *[(("account", "montecarlo", name), "workers") for name in ("certify", "sweep", "draw")],
-    (("account", "montecarlo", "check"), "shards"),
+    (("ledger", "override-cost"), "rounds"),
+    *[(("account", "montecarlo", name), "workers") for name in ("certify", "search-noise", "execute")],
+    (("account", "montecarlo", "recompute"), "shards"),
     (("ledger", "round-start"), "round"),
     (("ledger", "round-release"), "round"),
 ]
@@ -274,9 +274,9 @@ LIBRARY = {
     ("account",): accounting.epsilon,
     ("account", "compare"): accounting.compare_profiles,
     ("account", "montecarlo", "certify"): montecarlo.certify_delta,
-    ("account", "montecarlo", "sweep"): montecarlo.search_noise,
-    ("account", "montecarlo", "draw"): montecarlo.run_certificate,
-    ("account", "montecarlo", "check"): montecarlo.recompute_document,
+    ("account", "montecarlo", "search-noise"): montecarlo.search_noise,
+    ("account", "montecarlo", "execute"): montecarlo.run_certificate,
+    ("account", "montecarlo", "recompute"): montecarlo.recompute_document,
     ("serve",): server.serve,
     ("ledger", "create"): ledger.Ledger.create_budget,
 }
@@ -424,8 +424,8 @@ def test_weights_are_numbers_joined_by_commas(weights):
 
 
 def test_an_accounts_question_reaches_the_accountant(reached):
-    words = ("account", "-z", 2, "--relation", "replace-one", "--gap", 0.25)
-    question = {"relation": REPLACE, "gap": 0.25, "group": 1}
+    words = ("account", "-z", 2, "--relation", "replace-one", "--relative-width", 0.25)
+    question = {"relation": REPLACE, "gap": 0.25, "group_size": 1}
     assert reached("epsilog.accounting.epsilon", *words, "--delta", 0) == ((Gaussian(2.0),), question | {"delta": 0.0})
     found = reached("epsilog.accounting.delta", *words, "--epsilon", 0)
     assert found == ((Gaussian(2.0),), question | {"epsilon": 0.0})
@@ -433,13 +433,13 @@ def test_an_accounts_question_reaches_the_accountant(reached):
 
 @pytest.mark.slow
 def test_a_group_is_asked_for_as_it_is_given(reached):
-    words = ("account", "-z", 2, "--group", 5)
-    assert reached("epsilog.accounting.epsilon", *words, "--delta", 0.1)[1]["group"] == 5
-    assert reached("epsilog.accounting.delta", *words, "--epsilon", 1)[1]["group"] == 5
+    words = ("account", "-z", 2, "--group-size", 5)
+    assert reached("epsilog.accounting.epsilon", *words, "--delta", 0.1)[1]["group_size"] == 5
+    assert reached("epsilog.accounting.delta", *words, "--epsilon", 1)[1]["group_size"] == 5
     assert "for a holder of up to 5 units" in text_of(*words, "--delta", 0.1)
     schedule = ("plan", "federated", "-N", 5000, "-m", 50, "-T", 10, "-z", 2)
-    assert reached("epsilog.plan.plan_federated", *schedule, "--group", 5)[1]["group"] == 5
-    assert "holder of up to 5" in text_of(*schedule, "--group", 5)
+    assert reached("epsilog.plan.plan_federated", *schedule, "--group-size", 5)[1]["group_size"] == 5
+    assert "holder of up to 5" in text_of(*schedule, "--group-size", 5)
     assert "holder of" not in text_of(*schedule)
 
 
@@ -500,7 +500,7 @@ def matrix(strategy, turns):
             matrix(mechanisms.TreeAggregationStrategy(), mechanisms.BoundedParticipation(1, 1)),
         ),
         (
-            ("--strategy", "1,0.5", "-T", 9, "--participations", 3, "--min-separation", 2),
+            ("--strategy", "1,0.5", "-T", 9, "--max-participations", 3, "--min-separation", 2),
             matrix(mechanisms.ToeplitzStrategy((1.0, 0.5)), mechanisms.BoundedParticipation(3, 2)),
         ),
         (("--trials", "geometric:0.25"), tuned(mechanisms.NegativeBinomialTrialCount(1.0, 0.25))),
@@ -529,7 +529,10 @@ def test_flags_describe_a_release(reached, words, release):
         (("-z", 1, "--shuffled", "-N", 9, "-q", 0.1, "--delta", 0.1), "or --shuffled and --population"),
         (("-z", 1, "-m", 3, "--delta", 0.1), "Sampling needs --sample-size and --population"),
         (("-z", 1, "-N", 3, "--delta", 0.1), "Sampling needs --sample-size and --population"),
-        (("-z", 1, "-q", 0.1, "--largest-batch", 3, "--delta", 0.1), "alone or with --population and --largest-batch"),
+        (
+            ("-z", 1, "-q", 0.1, "--max-batch-size", 3, "--delta", 0.1),
+            "alone or with --population and --max-batch-size",
+        ),
         (("-z", 1, "-m", 1, "-N", 3, "-q", 0.5, "--delta", 0.1), "Sampling needs --sample-size and --population"),
         (("--file", "nowhere.json", "--delta", 0.1), "file must be readable"),
         (("-z", 1, "--trials", "some:3", "--delta", 0.1), "trials must be one of geometric:STOP"),
@@ -600,9 +603,9 @@ def test_the_closed_form_is_that_of_the_schedule(q, count):
     ],
 )
 def test_several_numbers_are_asked_at_once(reached, words, function, args, named):
-    words = ("account", "-z", 2, *words, "--relation", "replace-one", "--gap", 0.25, "--group", 5)
+    words = ("account", "-z", 2, *words, "--relation", "replace-one", "--relative-width", 0.25, "--group-size", 5)
     found = reached(f"epsilog.accounting.{function}", *words)
-    assert found == (args, named | {"relation": REPLACE, "gap": 0.25, "group": 5})
+    assert found == (args, named | {"relation": REPLACE, "gap": 0.25, "group_size": 5})
 
 
 @pytest.mark.parametrize("frame", [pl.read_csv, pd.read_csv])
@@ -688,12 +691,24 @@ def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_pat
     journal, where = tmp_path / "journal", "epsilog.accounting.montecarlo."
     common = ("--epsilon", 2, "--workers", 2, "--seed", 9, "--journal", journal)
     both = {"epsilon": 2.0, "seed": 9, "workers": 2, "journal": journal}
-    words = ("account", "montecarlo", "certify", release, *common, "--failure", 0.01, "--gap", 0.3, "--samples", 7)
+    words = (
+        "account",
+        "montecarlo",
+        "certify",
+        release,
+        *common,
+        "--failure",
+        0.01,
+        "--relative-width",
+        0.3,
+        "--samples",
+        7,
+    )
     args, named = reached(where + "certify_delta", *words)
     progress = named.pop("progress")
     assert callable(progress)
     assert (args, named) == ((Gaussian(3.0),), both | {"failure": 0.01, "gap": 0.3, "samples": 7})
-    words = ("account", "montecarlo", "sweep", release, *common, "--delta", 1e-3, "--slack", 0.3)
+    words = ("account", "montecarlo", "search-noise", release, *common, "--delta", 1e-3, "--slack", 0.3)
     args, named = reached(where + "search_noise", *words)
     assert callable(named.pop("progress"))
     assert (args, named) == ((Gaussian(3.0),), both | {"delta": 1e-3, "slack": 0.3})
@@ -702,21 +717,21 @@ def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_pat
 def test_options_of_plans_reach_them_with_a_seed_that_nobody_chose(reached, monkeypatch, release, tmp_path):
     where, commit = "epsilog.accounting.montecarlo.", ("--commit", tmp_path / "plan.json")
     monkeypatch.setattr(where + "draw_entropy", lambda: 77)
-    words = ("certify", release, "--epsilon", 2, "--failure", 0.01, "--gap", 0.3, "--samples", 7, *commit)
+    words = ("certify", release, "--epsilon", 2, "--failure", 0.01, "--relative-width", 0.3, "--samples", 7, *commit)
     args, named = reached(where + "plan_certificate", "account", "montecarlo", *words)
     assert args == (Gaussian(3.0),)
     assert named == {"epsilon": 2.0, "failure": 0.01, "gap": 0.3, "samples": 7, "seed": 77}
     monkeypatch.setattr(where + "draw_entropy", lambda: 78)
-    words = ("sweep", release, "--epsilon", 2, "--delta", 1e-3, "--slack", 0.3, *commit)
+    words = ("search-noise", release, "--epsilon", 2, "--delta", 1e-3, "--slack", 0.3, *commit)
     args, named = reached(where + "plan_noise_search", "account", "montecarlo", *words)
     assert args == (Gaussian(3.0),)
     assert named == {"epsilon": 2.0, "target_delta": 1e-3, "slack": 0.3, "seed": 78}
 
 
 @pytest.mark.parametrize("other", ["--seed", "--journal", "--output"])
-@pytest.mark.parametrize("name", ["certify", "sweep"])
+@pytest.mark.parametrize("name", ["certify", "search-noise"])
 def test_a_plan_stands_alone(release, tmp_path, name, other):
-    goal = ("--delta", 1e-3) if name == "sweep" else ()
+    goal = ("--delta", 1e-3) if name == "search-noise" else ()
     words = ("account", "montecarlo", name, release, "--epsilon", 2, *goal, "--commit", tmp_path / "plan", other, 1)
     assert "commit must stand without" in str(invoke(*words).exception)
     assert not (tmp_path / "plan").exists()
@@ -731,21 +746,21 @@ def bins(tmp_path):
     return tmp_path / "bins.json"
 
 
-@pytest.mark.parametrize("name", ["certify", "sweep"])
+@pytest.mark.parametrize("name", ["certify", "search-noise"])
 def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
-    goal = ("--delta", 0.01) if name == "sweep" else ()
+    goal = ("--delta", 0.01) if name == "search-noise" else ()
     path, words = tmp_path / "plan.json", ("account", "montecarlo", name, release, "--epsilon", 1, *goal, "--commit")
     planned = SimpleNamespace(commitment="c0ffee", to_json=lambda: {"plan": [1, 2]})
     for asked in ("plan_certificate", "plan_noise_search"):
         monkeypatch.setattr(f"epsilog.accounting.montecarlo.{asked}", lambda *_, **__: planned)
     text = text_of(*words, path)
-    assert f"Plan commitment c0ffee plan {path} ! Publish the commitment" in text
+    assert f"Plan plan hash c0ffee plan {path} ! Publish the plan hash" in text
     kept = path.read_bytes()
     assert json.loads(kept) == {"plan": [1, 2]}
     assert "commit must name a new file" in str(invoke(*words, path).exception)
     assert path.read_bytes() == kept
     other = tmp_path / "other.json"
-    assert json.loads(text_of(*words, other, "--json")) == {"commitment": "c0ffee", "plan": str(other)}
+    assert json.loads(text_of(*words, other, "--json")) == {"plan_hash": "c0ffee", "plan": str(other)}
 
 
 def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, release, tmp_path):
@@ -756,7 +771,7 @@ def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, releas
     for planned, run in ((certificate, "run_certificate"), ("a sweep's plan", "run_noise_search")):
         monkeypatch.setattr("epsilog.accounting.montecarlo.plan_from_json", lambda _, planned=planned: planned)
         target = f"epsilog.accounting.montecarlo.{run}"
-        args, named = reached(target, "account", "montecarlo", "draw", release, *options)
+        args, named = reached(target, "account", "montecarlo", "execute", release, *options)
         assert callable(named.pop("progress"))
         assert (args, named) == ((planned,), {"nonce": "drand 1: 6fd1", "workers": 2, "journal": tmp_path / "j"})
 
@@ -765,17 +780,17 @@ def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, releas
 def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
     plan_file, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
     certify = ("account", "montecarlo", "certify", bins, "--epsilon", 1, "--samples", 200, "--failure", 0.01)
-    commitment = json.loads(text_of(*certify, "--commit", plan_file, "--json"))["commitment"]
-    text = text_of("account", "montecarlo", "draw", plan_file, "--nonce", nonce, "-o", evidence)
+    commitment = json.loads(text_of(*certify, "--commit", plan_file, "--json"))["plan_hash"]
+    text = text_of("account", "montecarlo", "execute", plan_file, "--nonce", nonce, "-o", evidence)
     document = json.loads(evidence.read_text())
     interval = codec.decode(document["interval"])
     assert f"Simulated certificate delta at epsilon 1 {show.format_interval(interval)}" in text
     assert f"wrong with probability at most 0.01 method {interval.method}" in text
     assert text.count("Assumes: ") == len(interval.assumptions)
-    draw = ("account", "montecarlo", "draw", plan_file, "--nonce", nonce, "--json")
+    draw = ("account", "montecarlo", "execute", plan_file, "--nonce", nonce, "--json")
     assert json.loads(text_of(*draw)) == document
-    check = ("account", "montecarlo", "check", evidence)
-    both = ("--commitment", commitment, "--nonce", nonce)
+    check = ("account", "montecarlo", "recompute", evidence)
+    both = ("--plan-hash", commitment, "--nonce", nonce)
     assert "not compared with what was published" not in text_of(*check, *both)
     for some in ((), both[:2], both[2:]):
         assert "not compared with what was published" in text_of(*check, *some)
@@ -783,8 +798,8 @@ def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
     assert (said["agrees"], said["simulation"], said["findings"]) == (True, False, [])
     assert said["provenance"] in text_of(*check)
     for wrong in (
-        ("--commitment", "0" * 64, "--nonce", nonce),
-        ("--commitment", commitment, "--nonce", "another 19482411"),
+        ("--plan-hash", "0" * 64, "--nonce", nonce),
+        ("--plan-hash", commitment, "--nonce", "another 19482411"),
     ):
         done = invoke(*check, *wrong)
         assert (done.exit_code, "does not agree" in done.output) == (4, True)
@@ -797,7 +812,7 @@ def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
 def test_a_seed_that_was_chosen_is_a_simulation_everywhere(bins, tmp_path):
     certify = ("account", "montecarlo", "certify", bins, "--epsilon", 1, "--samples", 200, "--seed", 5)
     assert "Simulated certificate (seeded: a simulation) delta" in text_of(*certify, "-o", tmp_path / "e.json")
-    check = ("account", "montecarlo", "check", tmp_path / "e.json")
+    check = ("account", "montecarlo", "recompute", tmp_path / "e.json")
     assert json.loads(text_of(*check, "--json"))["simulation"] is True
     assert "not compared with what was published" not in text_of(*check)
     shards = sum(map(len, json.loads((tmp_path / "e.json").read_text())["hits"]))
@@ -820,7 +835,7 @@ class Sweep:
 @pytest.mark.parametrize("noise", [2.25, None])
 def test_a_sweep_is_shown_and_written(monkeypatch, bins, tmp_path, noise):
     monkeypatch.setattr("epsilog.accounting.montecarlo.search_noise", lambda *_, **__: Sweep(noise))
-    words = ("account", "montecarlo", "sweep", bins, "--epsilon", 2.5, "--delta", 1e-3)
+    words = ("account", "montecarlo", "search-noise", bins, "--epsilon", 2.5, "--delta", 1e-3)
     text = text_of(*words)
     parts = ("Verified search noise chosen 2.25 claim", "candidates tested 2 of 3")
     none = (
@@ -860,7 +875,7 @@ def test_an_overrides_options_reach_it(reached, release, tmp_path):
     path = tmp_path / "b.db"
     with open_ledger(path) as books:
         books.create_budget("acme", kind="approximate", epsilon="3", delta="0.1")
-    words = ("ledger", "override", "acme", "--key", "k", "--release", release, "--reason", "proof 12", "-l", path)
+    words = ("ledger", "override-cost", "acme", "--key", "k", "--release", release, "--reason", "proof 12", "-l", path)
     both = ("--amount", "epsilon=0.5", "--amount", "delta=0.01")
     (_, command), _ = reached("epsilog.ledger.Ledger.execute", *words, *both, "--rounds", 5, "--simulation")
     amount = {"epsilon": "0.5", "delta": "0.01"}
@@ -935,9 +950,9 @@ def test_entries_are_shown_in_order_with_what_they_did(books):
     assert text.count("These sums may be compared with a cap because: ") == 1
     with read_ledger(books) as open_books:
         entries = list(open_books.history())
-    document = json.loads(text_of("ledger", "show", "-l", books, "--last", 3, "--json"))
+    document = json.loads(text_of("ledger", "show", "-l", books, "--lines", 3, "--json"))
     assert [one["index"] for one in document["history"]] == [entry.index for entry in entries[-3:]]
-    assert f"Entries (3 of {len(entries)})" in text_of("ledger", "show", "-l", books, "--last", 3)
+    assert f"Entries (3 of {len(entries)})" in text_of("ledger", "show", "-l", books, "--lines", 3)
     one, entry = document["history"][-1], entries[-1]
     assert one["amounts"] == {kind: dict(amount) for kind, amount in entry.amounts.items()}
     assert (one["verb"], one["scope"], one["time"], one["body"]) == ("committed", "acmex", entry.time, dict(entry.body))
@@ -967,7 +982,7 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
 
 
 def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch):
-    words = ("--tokens", "t.json", "--name", "a.example", "--name", "b.example", "--behind-proxy", "--rate", "7.5")
+    words = ("--tokens", "t.json", "--name", "a.example", "--name", "b.example", "--trust-proxy", "--rate", "7.5")
     words += ("--access-log", "--tls-cert", "c.pem", "--tls-key", "k.pem")
     monkeypatch.chdir(tmp_path)
     done = invoke("serve", *words)  # a folder that was not mounted
@@ -1125,10 +1140,10 @@ def test_a_short_selftest_passes(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# --- programmes -------------------------------------------------------------------------------------------------------
+# --- run configs ------------------------------------------------------------------------------------------------------
 
 
-def test_a_programmes_options_reach_it_and_where_to_look_is_said(reached, monkeypatch, tmp_path):
+def test_options_of_run_reach_the_pipeline_and_where_to_look_is_said(reached, monkeypatch, tmp_path):
     for given, at in (((), tmp_path / "ledger.db"), (("--ledger", tmp_path / "b.db"), tmp_path / "b.db")):
         args, named = reached("epsilog.pipeline.run", "run", "p.toml", "--runs", tmp_path, *given)
         observer = named.pop("observer")
@@ -1217,7 +1232,7 @@ def summary(name, score, bare, unit="client"):
     }
 
 
-def test_programmes_stand_side_by_side(capsys):
+def test_runs_stand_side_by_side(capsys):
     bare = [{"test_score": 0.25}, {"test_score": 0.875}]
     run_commands._show_side_by_side(
         [summary("one", 0.5, bare), summary("two", None, None), summary("three", 0.75, [], "row")]
@@ -1251,7 +1266,7 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
         usual = {"signed": (), "cells": None}
         assert named == {"required": tuple(REQUIRED_EVIDENCE), "trust": verification.NO_TRUST_ANCHORS} | usual
         prepared()
-        words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head", "ab")
+        words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head-hash", "ab")
         args, named = reached(f"epsilog.reports.verifier.{examine}", "verify", folder, *words)
         assert args == (("read", folder), ("books", tmp_path / "b.db"))
         assert named == {"required": ("custody", "page"), "trust": verification.TrustAnchors("ab")} | usual
@@ -1265,7 +1280,7 @@ def test_a_ledger_alone_is_worked_out_again(tmp_path):
     assert text_of("verify", tmp_path / "b.db").endswith("passed")
     document = json.loads(text_of("verify", tmp_path / "b.db", "--json"))
     assert (document["stands"], document["verdict"]) == ("", "passed")
-    done = invoke("verify", tmp_path / "b.db", "--head", "0" * 64)
+    done = invoke("verify", tmp_path / "b.db", "--head-hash", "0" * 64)
     assert (done.exit_code, "failed" in done.output) == (4, True)
 
 
@@ -1302,7 +1317,7 @@ def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read_and_is_pu
     public = shutil.copytree(mapping.parent, tmp_path / "public") / "mapping.toml"
     public.write_text(f"public = true\n{mapping.read_text()}")
     assert "passed" in text_of("verify", "--logs", public, "--require", "cohorts", "-o", out)
-    for name in ("mapping.toml", "rounds.csv", "clients.csv", "padding.csv", "enrolment.csv"):
+    for name in ("mapping.toml", "rounds.csv", "clients.csv", "padding.csv", "enrollment.csv"):
         assert f"| {name} | {hashlib.sha256((public.parent / name).read_bytes()).hexdigest()} |" in out.read_text()
     with open_ledger(tmp_path / "b.db") as books:
         books.create_budget("acme", kind="pure", epsilon="3")
@@ -1383,13 +1398,13 @@ def test_a_report_is_rendered_for_other_readers(monkeypatch, tmp_path):
     for kind, file in (("markdown", "report.md"), ("summary", "summary.md")):
         assert text_of("report", tmp_path, "--format", kind) == f"wrote {tmp_path / file}"
         assert (tmp_path / file).read_text() == f"{document}{{}}{kind}"
-    filled = ("--about", tmp_path / "about.toml")
+    filled = ("--publication-fields", tmp_path / "about.toml")
     text_of("report", tmp_path, "-f", "pdf", *filled)
     assert (tmp_path / "report.pdf").read_text() == f"{document}{about}"
     text_of("report", tmp_path, "-f", "registry", *filled, "-o", tmp_path / "r.yaml")
     assert json.loads((tmp_path / "r.yaml").read_text()) == document | about
     for wrong in (("--format", "docx"), filled):
-        with pytest.raises(terms.CheckError, match=r"format|about"):
+        with pytest.raises(terms.CheckError, match=r"format|publication-fields"):
             raise invoke("report", tmp_path, *wrong).exception
 
 

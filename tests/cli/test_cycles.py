@@ -39,7 +39,7 @@ def runs(tmp_path_factory):
         finish(folder / name, folder / "ledger.db", plan)
     with open_ledger(folder / "ledger.db") as books:
         key = next(entry.key for entry in books.history() if entry.key)
-        books.decommission(key, by="ann", reason="replaced <b>|x|</b>")
+        books.decommission(key, actor="ann", reason="replaced <b>|x|</b>")
     return folder
 
 

@@ -76,7 +76,7 @@ def test_a_teller_is_heard_and_settings_are_read_back_whatever_they_hold(tmp_pat
         assert config == settings
         compile((app / "rounds" / "apps.py").read_text(encoding="utf-8"), "apps.py", "exec")
     with pytest.raises(CheckError, match="text must be of Unicode"):
-        flower.write_flower_app(tmp_path / "undecodable", {"programme": os.fsdecode(b"/runs/\xff.toml")})
+        flower.write_flower_app(tmp_path / "undecodable", {"config": os.fsdecode(b"/runs/\xff.toml")})
 
 
 def test_an_address_is_read_back_whatever_it_holds(tmp_path):

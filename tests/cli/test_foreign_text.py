@@ -177,7 +177,7 @@ def test_the_files_of_a_run(run, tmp_path, epsilog, name, full):
 
 @pytest.mark.parametrize("full", FULL)
 def test_a_ledger_and_bundles_of_it(tmp_path, epsilog, full):
-    at, act = tmp_path / "ledger.db", {"by": HOSTILE, "reason": HOSTILE}
+    at, act = tmp_path / "ledger.db", {"actor": HOSTILE, "reason": HOSTILE}
     with open_ledger(at) as ledger:
         caps = {"kind": "approximate", "privacy_unit": HOSTILE, "epsilon": "9", "delta": "1e-3"}
         ledger.create_budget("acme", **caps)
@@ -258,7 +258,7 @@ def test_a_playbook_and_what_a_publisher_adds(run, tmp_path, epsilog):
     epsilog("verify", run / "report.json", "--playbook", rules, "-o", out, written=[out])
     for text in (f'organisation = "{told}"\n', f'"{told}" = "x"\n', f'region = "{told}'):
         about.write_text(text)
-        epsilog("report", run, "-f", "summary", "--about", about, "-o", out, written=[out])
+        epsilog("report", run, "-f", "summary", "--publication-fields", about, "-o", out, written=[out])
 
 
 def test_names_of_files_and_arguments(run, tmp_path, epsilog):

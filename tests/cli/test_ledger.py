@@ -33,7 +33,19 @@ def test_an_owner_allows_a_price_and_the_books_say_so(tmp_path):
     with open_ledger(tmp_path / "b.db") as books:
         books.create_budget("acme", kind="pure", epsilon="3")
     (tmp_path / "r.json").write_text('{"type": "laplace", "noise_multiplier": 0.1}')
-    allow = ("ledger", "override", "acme", "--key", "v", "--release", "r.json", "-l", "b.db", "--reason", "proof 12")
+    allow = (
+        "ledger",
+        "override-cost",
+        "acme",
+        "--key",
+        "v",
+        "--release",
+        "r.json",
+        "-l",
+        "b.db",
+        "--reason",
+        "proof 12",
+    )
     assert epsilog(*allow, "--amount", "0.5", cwd=tmp_path).returncode == 2
     assert epsilog(*allow, "--amount", "epsilon=0.5", cwd=tmp_path).returncode == 0
     with open_ledger(tmp_path / "b.db") as books:

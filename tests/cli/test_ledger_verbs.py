@@ -21,7 +21,7 @@ from epsilog.terms import BudgetExceededError, CheckError, ConflictError, Ledger
 
 app = load()
 
-ACT = ("--by", "dora", "--reason", "agreed")
+ACT = ("--actor", "dora", "--reason", "agreed")
 HASH = "ab" * 32
 
 
@@ -121,12 +121,14 @@ def test_a_refusal_has_every_figure_and_ends_with_3(reserve, books, tmp_path, mo
 
 
 def test_caps_change_and_scopes_retire(ask, reserve, books):
-    code, told = ask("cap", "acme", "--epsilon", 5, *ACT, as_json=True)
+    code, told = ask("set-cap", "acme", "--epsilon", 5, *ACT, as_json=True)
     assert (code, told["caps"], told["available"], told["retired"]) == (0, {"epsilon": "5"}, {"epsilon": "5"}, None)
-    assert "acme: cap epsilon 4; spent epsilon 0; available epsilon 4" in ask("cap", "acme", "--epsilon", 4, *ACT)[1]
+    assert (
+        "acme: cap epsilon 4; spent epsilon 0; available epsilon 4" in ask("set-cap", "acme", "--epsilon", 4, *ACT)[1]
+    )
     for quantities in ((), ("--rho", 1), ("--epsilon", 1, "--mu-squared", 1), ("--epsilon", 1, "--delta", 0)):
         with pytest.raises(ValueError, match="caps of a pure budget must be epsilon"):
-            ask("cap", "acme", *quantities, *ACT)
+            ask("set-cap", "acme", *quantities, *ACT)
     assert ask("retire", "acme", *ACT, as_json=True)[1]["retired"] == 4
     assert "retired (entry 4)" in ask("retire", "acme", *ACT)[1]
     with pytest.raises(BudgetExceededError, match="scope retired"):
@@ -145,34 +147,34 @@ def test_disjoint_blocks_are_declared_paid_for_and_shown(ask, tmp_path):
     made = ("--kind", "approximate", "--epsilon", 2, "--delta", "1e-6", "--privacy-unit", "person-quarter")
     assert ask("create", "blocks", *made)[0] == 0
     caps = ("--epsilon", 1, "--delta", "1e-6")
-    code, told = ask("partition", "blocks/q", *caps, *ACT)
+    code, told = ask("declare-partition", "blocks/q", *caps, *ACT)
     assert (code, "are charged epsilon 1, delta 0.000001 (approximate) once" in told) == (0, True)
-    assert ask("partition", "blocks/q", *caps, *ACT, as_json=True)[1]["partition"] == 3
+    assert ask("declare-partition", "blocks/q", *caps, *ACT, as_json=True)[1]["partition"] == 3
     assert "charged above" in ask("show")[1]
     assert ask("show", as_json=True)[1]["partitions"] == ["blocks/q"]
     above = next(one for one in ask("show", as_json=True)[1]["budgets"] if one["scope"] == "blocks")
     assert above["spent"] == {"epsilon": "1", "delta": "0.000001"}
     with pytest.raises(ConflictError, match="is a partition"):
-        ask("fits", "blocks/q")
-    assert "cap epsilon 2" in ask("cap", "blocks/q", "--epsilon", 2, "--delta", "1e-6", *ACT)[1]
+        ask("headroom", "blocks/q")
+    assert "cap epsilon 2" in ask("set-cap", "blocks/q", "--epsilon", 2, "--delta", "1e-6", *ACT)[1]
 
 
 def test_a_plan_is_registered(ask, reserve, books):
-    assert ask("register", "acme/x", HASH, "--key", "run") == (0, "run at acme/x is registered: no charge\n")
+    assert ask("register-plan", "acme/x", HASH, "--key", "run") == (0, "run at acme/x is registered: no charge\n")
     with pytest.raises(ConflictError, match="registered for another plan"):
         reserve("run")
     assert reserve("run", "--plan-hash", HASH)[0] == 0
 
 
 def test_what_fits_is_told_and_ends_with_3_where_nothing_does(ask, reserve, books, tmp_path):
-    asked = ("fits", "acme/x", "--release", tmp_path / "r.json")
+    asked = ("headroom", "acme/x", "--release", tmp_path / "r.json")
     code, told = ask(*asked, as_json=True)
     assert (code, told["charges"], told["available"], told["repetitions"]) == (0, 8, {"epsilon": "2"}, None)
     assert [budget["scope"] for budget in told["budgets"]] == ["acme"]
     assert "charges like it 8" in " ".join(ask(*asked)[1].split())
-    ask("cap", "acme", "--epsilon", 0.2, *ACT)
+    ask("set-cap", "acme", "--epsilon", 0.2, *ACT)
     assert ask(*asked, as_json=True)[0] == ask(*asked)[0] == 3
-    assert ask("fits", "acme/x")[0] == 0
+    assert ask("headroom", "acme/x")[0] == 0
     assert last(books).index == 2
     ask("retire", "acme", *ACT)
     assert "accepts no further charge" in ask(*asked)[1]
@@ -209,11 +211,11 @@ def test_watch_waits_for_what_comes(ask, reserve, books, monkeypatch):
 def test_what_people_write_is_shown_as_it_is_and_tells_a_terminal_nothing(books):
     with open_ledger(books) as ledger:
         ledger.create_budget("acme/[/red]:x:", kind="pure", epsilon="1")
-        ledger.change_cap("acme", epsilon="3", by="[red]dora", reason="[/bold] \x1b[2J\x9b1m\nas agreed")
+        ledger.change_cap("acme", epsilon="3", actor="[red]dora", reason="[/bold] \x1b[2J\x9b1m\nas agreed")
     for command in (
-        ["show", "--last", str(10**20)],
+        ["show", "--lines", str(10**20)],
         ["history"],
-        ["fits", "acme/[/red]:x:"],
+        ["headroom", "acme/[/red]:x:"],
         ["watch", "--limit", "1"],
     ):
         more = ["--after", "0"] if command[0] == "watch" else []
@@ -224,7 +226,7 @@ def test_what_people_write_is_shown_as_it_is_and_tells_a_terminal_nothing(books)
             assert "acme/[/red]:x:" in done.output
             assert "[red]dora: [/bold] \\x1b[2J\\x9b1m\\nas agreed" in done.output
     done = CliRunner().invoke(
-        app, ["ledger", "cap", "acme", "--epsilon", "4", "--by", "[/x]", "--reason", "[/x]", "-l", str(books)]
+        app, ["ledger", "set-cap", "acme", "--epsilon", "4", "--actor", "[/x]", "--reason", "[/x]", "-l", str(books)]
     )
     assert done.exit_code == 0, done.exception
 
@@ -236,7 +238,7 @@ FORMULA = '=HYPERLINK("http://evil")'
 def exported(ask, books, tmp_path):
     with open_ledger(books) as ledger:
         ledger.charge("acme/x", PureDP(0.5), key=FORMULA)
-        ledger.change_cap("acme", epsilon="3", by="+dora", reason="-1\nand @more")
+        ledger.change_cap("acme", epsilon="3", actor="+dora", reason="-1\nand @more")
     return lambda name, *more: ask("export", tmp_path / name, *more, as_json=True)
 
 
@@ -248,7 +250,7 @@ def test_a_spreadsheet_finds_no_formula_in_an_export(exported, tmp_path):
     assert tuple(rows[0]) == COLUMNS
     assert not any(str(cell).lstrip().startswith(("=", "+", "-", "@")) for row in rows for cell in row.values())
     assert [row["key"] for row in rows] == ["", *[f"'{FORMULA}"] * 3, ""]
-    assert (rows[4]["by"], rows[4]["reason"]) == ("'+dora", "'-1\nand @more")
+    assert (rows[4]["actor"], rows[4]["reason"]) == ("'+dora", "'-1\nand @more")
     assert [row["pure epsilon"] for row in rows] == ["", "0.5", "0.5", "0.5", ""]
 
 
@@ -259,7 +261,7 @@ PARTED = ("a;=1+1", "a; +1", "a\n=1", "a\r\n@x", 'a;"=1"', "a;\uff1d1", "\t=1", 
 def test_no_cell_begins_with_a_formula_where_semicolons_part_them(books, tmp_path, text):
     """In many countries a spreadsheet opens a CSV file so, and then quotes within a line mean nothing."""
     with open_ledger(books) as ledger:
-        ledger.change_cap("acme", epsilon="3", by=f"dora {text}", reason=text)
+        ledger.change_cap("acme", epsilon="3", actor=f"dora {text}", reason=text)
         entries = list(ledger.history())
     written = "".join(format_csv_lines(entries))
     cells = re.split("[;\t\r\n]", written)
@@ -305,11 +307,11 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
 @pytest.mark.parametrize(
     "words",
     [
-        *[("cap", "x", *ACT), ("retire", "x", *ACT), ("fits", "x"), ("register", "x", HASH, "--key", "k")],
-        ("partition", "x/y", *ACT),
+        *[("set-cap", "x", *ACT), ("retire", "x", *ACT), ("headroom", "x"), ("register-plan", "x", HASH, "--key", "k")],
+        ("declare-partition", "x/y", *ACT),
         *[(verb, "k", *ACT) for verb in ("revoke", "abandon", "decommission")],
         *[("start", "k"), ("commit", "k"), ("cancel", "k", "--reason", "no"), ("expire", "k")],
-        *[("history",), ("watch", "--limit", "1"), ("export", "e.csv"), ("backup", "s.db"), ("accept", *ACT)],
+        *[("history",), ("watch", "--limit", "1"), ("export", "e.csv"), ("backup", "s.db"), ("accept-restore", *ACT)],
         ("verify",),
     ],
     ids=lambda words: words[0],
@@ -333,7 +335,7 @@ def test_a_backup_is_restored_and_accepted(ask, reserve, books, tmp_path):
     assert (done.exit_code, "until its owner accepts" in done.output) == (0, True)
     with open_ledger(again) as ledger, pytest.raises(ConflictError, match="restored from a backup"):
         ledger.charge("acme", PureDP(0.0), key="1")
-    done = CliRunner().invoke(app, ["ledger", "accept", "-l", str(again), *ACT])
+    done = CliRunner().invoke(app, ["ledger", "accept-restore", "-l", str(again), *ACT])
     assert (done.exit_code, done.output) == (0, f"{again} accepts charges again (entry {before.count + 2})\n")
     done = CliRunner().invoke(app, ["ledger", "show", "-l", str(again), "--json"])
     assert json.loads(done.output)["restored"] == [before.count + 1]
@@ -367,7 +369,7 @@ def test_a_promise_is_made_shown_and_changed(ask):
     )
     said = {"epsilon": "2", "delta": "0.00001"}
     assert ask("create", "other", "--kind", "gdp", *promise, as_json=True)[1]["promise"] == said
-    text = ask("cap", "other", "--epsilon", 3, "--delta", "1e-5", *ACT)[1]
+    text = ask("set-cap", "other", "--epsilon", 3, "--delta", "1e-5", *ACT)[1]
     assert re.search(r"cap mu_squared 0\.5\d+ \(for epsilon 3, delta 0\.00001\); spent mu_squared 0;", text)
     shown = ask("show", as_json=True)[1]
     assert [budget["promise"] for budget in shown["budgets"]] == [None, {"epsilon": "3", "delta": "0.00001"}]
@@ -379,13 +381,13 @@ def test_a_budget_declares_renyi_orders_or_promises_by_them(ask):
     assert (code, text.split(": ")[1]) == (0, "rdp_2 1, rdp_8 3 (rdp)\n")
     made = ask("create", "p", "--kind", "rdp", "--epsilon", 2, "--delta", "1e-5", "--orders", "8, 16", as_json=True)[1]
     assert (list(made["caps"]), made["promise"]["epsilon"]) == (["rdp_8", "rdp_16"], "2")
-    assert "rdp_2 2, rdp_8 4; spent" in ask("cap", "o", "--rdp", "2=2", "--rdp", "8=4", *ACT)[1]
+    assert "rdp_2 2, rdp_8 4; spent" in ask("set-cap", "o", "--rdp", "2=2", "--rdp", "8=4", *ACT)[1]
     for wrong in (("--rdp", "8"), ("--rdp", "1=3"), ("--rdp", "2=1", "--rdp", "2.0=1"), ("--orders", "8")):
         with pytest.raises(ValueError, match=r"rdp|order"):
             ask("create", "q", "--kind", "rdp", *wrong)
     left = made["caps"]
-    assert f"at most rdp_8 {left['rdp_8']} or rdp_16 {left['rdp_16']}" in " ".join(ask("fits", "p")[1].split())
-    assert "at most rdp_2 2, rdp_8 4" in " ".join(ask("fits", "o")[1].split())
+    assert f"at most rdp_8 {left['rdp_8']} or rdp_16 {left['rdp_16']}" in " ".join(ask("headroom", "p")[1].split())
+    assert "at most rdp_2 2, rdp_8 4" in " ".join(ask("headroom", "o")[1].split())
     shown = ask("show", as_json=True)[1]["budgets"]
     assert {budget["scope"]: list(budget["available"]) for budget in shown if budget["kind"] == "rdp"} == {
         "o": ["rdp_2", "rdp_8"],

@@ -45,15 +45,17 @@ def test_what_is_no_list_of_losses_is_refused(tmp_path, text):
 
 
 def test_losses_that_were_drawn_are_read_again(tmp_path, release):
-    done = account("losses", release, "--samples", 2000, "--seed", 3, "--direction", "add")
+    done = account("sample-losses", release, "--samples", 2000, "--seed", 3, "--direction", "add")
     (tmp_path / "losses").write_text(done.stdout)
     drawn = montecarlo.draw_losses(BallsInBins(Gaussian(1.0), 16), samples=2000, seed=3, direction=AdjacencyType.ADD)
     read = json.loads(account("delta-from-samples", tmp_path / "losses", "-e", 0.1, "--json").stdout)["delta_estimate"]
     assert read == montecarlo.delta_from_samples(epsilon=0.1, losses=drawn) > 0
-    document = json.loads(account("losses", release, "--samples", 5, "--json").stdout)
-    again = account("losses", release, "--samples", 5, "--seed", document["seed"], "--json").stdout
+    document = json.loads(account("sample-losses", release, "--samples", 5, "--json").stdout)
+    again = account("sample-losses", release, "--samples", 5, "--seed", document["seed"], "--json").stdout
     assert json.loads(again) == document
-    assert str(account("losses", release, "--direction", "both").exception).startswith("--direction must be one of")
+    assert str(account("sample-losses", release, "--direction", "both").exception).startswith(
+        "--direction must be one of"
+    )
 
 
 def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
@@ -62,7 +64,7 @@ def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
     assert first == second
     assert first["simulation"] is False
     (tmp_path / "evidence.json").write_text(json.dumps(first))
-    done = account("check", tmp_path / "evidence.json", "--shards", 1)
+    done = account("recompute", tmp_path / "evidence.json", "--shards", 1)
     assert done.exit_code == 0
     assert "agrees" in done.stdout
     assert "1 of 2 shards" in " ".join(done.stdout.split()) or "2 of 4 shards" in " ".join(done.stdout.split())
@@ -74,12 +76,12 @@ def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp
     path = tmp_path / "evidence.json"
     document = json.loads(account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json").stdout)
     path.write_text(json.dumps(document))
-    done = account("check", path)
+    done = account("recompute", path)
     assert done.exit_code == 0
     assert "chosen by hand: a simulation" in " ".join(done.stdout.split())
     document["interval"]["upper"] *= 0.9
     path.write_text(json.dumps(document))
-    assert account("check", path).exit_code == 4
+    assert account("recompute", path).exit_code == 4
 
 
 @pytest.mark.slow
@@ -87,21 +89,21 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
     plan, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
     goals = (
         ["certify", release, "--epsilon", 1, "--samples", 2000],
-        ["sweep", release, "-e", 1, "-d", 1e-2, "--slack", 0.9],
+        ["search-noise", release, "-e", 1, "-d", 1e-2, "--slack", 0.9],
     )
     for words in goals:
-        commitment = json.loads(account(*words, "--commit", plan, "--json").stdout)["commitment"]
+        commitment = json.loads(account(*words, "--commit", plan, "--json").stdout)["plan_hash"]
         again = account(*words, "--commit", plan)
         assert isinstance(again.exception, ValueError)  # what was published is not written over
-        assert account("draw", plan, "--nonce", nonce, "-o", evidence).exit_code == 0
-        done = account("check", evidence, "--commitment", commitment, "--nonce", nonce)
+        assert account("execute", plan, "--nonce", nonce, "-o", evidence).exit_code == 0
+        done = account("recompute", evidence, "--plan-hash", commitment, "--nonce", nonce)
         assert done.exit_code == 0
         text = " ".join(done.stdout.split())
         assert "published before that was known" in text
         assert commitment in text
         assert "not compared with what" not in " ".join(text.split())
-        assert "not compared with what" in account("check", evidence, "--nonce", nonce).stdout
-        assert account("check", evidence, "--commitment", commitment, "--nonce", "another 19482411").exit_code == 4
+        assert "not compared with what" in account("recompute", evidence, "--nonce", nonce).stdout
+        assert account("recompute", evidence, "--plan-hash", commitment, "--nonce", "another 19482411").exit_code == 4
         plan.unlink()
 
 
@@ -116,11 +118,11 @@ def test_a_plan_is_written_without_seed_or_journal(tmp_path, release):
 def test_a_check_of_no_shards_or_of_loose_json_is_refused(tmp_path, release):
     path = tmp_path / "evidence.json"
     account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "-o", path)
-    assert account("check", path, "--shards", 0).exit_code == 2
+    assert account("recompute", path, "--shards", 0).exit_code == 2
     text = path.read_text()
     for other in (text.replace("{", '{"v": 0,', 1), text.replace('"failure": 1e-06', '"failure": NaN'), text[:-9]):
         path.write_text(other)
-        assert isinstance(account("check", path).exception, ValueError)
+        assert isinstance(account("recompute", path).exception, ValueError)
 
 
 def test_a_certificate_says_with_what_chance_it_is_wrong(release):
@@ -131,15 +133,15 @@ def test_a_certificate_says_with_what_chance_it_is_wrong(release):
 def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
     words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json"]
     plain = json.loads(account(*words).stdout)
-    cut = [*words, "-N", 1600, "--largest-batch"]
+    cut = [*words, "-N", 1600, "--max-batch-size"]
     found = json.loads(account(*cut, 200, "-o", tmp_path / "e.json").stdout)
     assert found["certificate"] == plain == json.loads((tmp_path / "e.json").read_text())
     assert found["truncated"]["term"]["upper"] >= plain["interval"]["upper"]
     assert json.loads(account(*cut, 110).stdout)["truncated"]["term"]["upper"] == 1.0
-    text = " ".join(account(*cut[:-4], "-N", 1600, "--largest-batch", 200).stdout.split())
+    text = " ".join(account(*cut[:-4], "-N", 1600, "--max-batch-size", 200).stdout.split())
     assert "With batches truncated to 200" in text
     assert "the population is at most 1600" in text
-    for wrong in (["-N", 1600], ["--largest-batch", 9], ["-N", 0, "--largest-batch", 9]):
+    for wrong in (["-N", 1600], ["--max-batch-size", 9], ["-N", 0, "--max-batch-size", 9]):
         refused = account(*words, *wrong, "--journal", tmp_path / "none").exception
         assert isinstance(refused, ValueError)
         assert not (tmp_path / "none").exists()

@@ -62,7 +62,7 @@ def test_every_scheme_is_tried_with_each_kind_of_change():
         ("a plain hash of private records", "the ledger's entries"),
         ("times of rounds", "ledger.bundle"),
         ("a count in a public record", "rounds.jsonl"),
-        ("a count in a log", "run programme.toml --runs runs --ledger ledger.db"),
+        ("a count in a log", "run run.toml --runs runs --ledger ledger.db"),
     ],
 )
 def test_a_leak_is_found_where_it_shows(tmp_path, leak, where):
@@ -79,7 +79,7 @@ def test_data_that_move_the_model_are_told_apart_by_what_is_charged(tmp_path):
 
 
 def test_a_run_that_ends_badly_is_no_pass(tmp_path, monkeypatch):
-    monkeypatch.setattr(neighboring, "_PROGRAMME", "nothing")
+    monkeypatch.setattr(neighboring, "_CONFIG", "nothing")
     with pytest.raises(RuntimeError, match="central: an unusable row: exit code 2"):
         compare(UNUSABLE, tmp_path / "work")
 

@@ -196,15 +196,15 @@ def test_the_pages_of_a_calculator_go_to_standard_output_or_to_a_file(monkeypatc
 def test_init_writes_a_file_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("who,age,ill\na,1,no\n")
-    command = ("init", "rows.csv", "--client", "who", "--target", "ill", "--row", "visit", "--protect", "row")
+    command = ("init", "rows.csv", "--client", "who", "--target", "ill", "--row-name", "visit", "--privacy-unit", "row")
     code, text = shown(*command)
-    assert (code, text) == (0, 'wrote programme.toml; fill in each "?", and then: epsilog run programme.toml\n')
-    written = (tmp_path / "programme.toml").read_text()
+    assert (code, text) == (0, 'wrote run.toml; fill in each "?", and then: epsilog run run.toml\n')
+    written = (tmp_path / "run.toml").read_text()
     assert 'path = "rows.csv"' in written
     assert 'privacy_unit = "visit"' in written
-    with pytest.raises(CheckError, match=r"--output must be a file that does not exist, got 'programme\.toml'"):
+    with pytest.raises(CheckError, match=r"--output must be a file that does not exist, got 'run\.toml'"):
         CliRunner().invoke(app, command, catch_exceptions=False)
-    assert (tmp_path / "programme.toml").read_text() == written
+    assert (tmp_path / "run.toml").read_text() == written
 
 
 def test_doctor_looks_for_each_extra_that_the_package_has():
@@ -245,7 +245,7 @@ def test_a_ledger_is_shown_with_its_chain(books):
     for part in ("other (simulation)", "epsilon 2.625", whole.head, f"Entries ({whole.count} of {whole.count})", "q-1"):
         assert part in text
     assert "owner's word" not in text
-    code, text = shown("ledger", "show", "acme", "--last", 1, "-l", books, "--json")
+    code, text = shown("ledger", "show", "acme", "--lines", 1, "-l", books, "--json")
     assert [one["scope"] for one in json.loads(text)["budgets"]] == ["acme"]
     assert [one["key"] for one in json.loads(text)["history"]] == ["q-2"]
 
@@ -253,7 +253,7 @@ def test_a_ledger_is_shown_with_its_chain(books):
 def test_what_the_owner_priced_is_named(books, tmp_path):
     release = tmp_path / "r.json"
     release.write_text('{"type": "laplace", "noise_multiplier": 0.1}')
-    allow = ("ledger", "override", "acme", "--key", "v", "--release", release, "-l", books, "--reason", "proof 12")
+    allow = ("ledger", "override-cost", "acme", "--key", "v", "--release", release, "-l", books, "--reason", "proof 12")
     assert shown(*allow, "--amount", "epsilon=0.5")[0] == 0
     with open_ledger(books) as open_books:
         open_books.charge("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"})

@@ -120,7 +120,7 @@ def test_without_the_extra_everything_else_works(at, monkeypatch):
 
 def test_a_checkpoint_goes_out_and_catches_what_changes(at):
     (at / "mail.txt").write_text(
-        "Kept:\n\n> " + text_of("ledger", "checkpoint", "-l", "l.db", "--sign", "k.pem", "--line")
+        "Kept:\n\n> " + text_of("ledger", "checkpoint", "-l", "l.db", "--sign", "k.pem", "--one-line")
     )
     grow()
     shown = text_of("ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--sign", "k.pem")
@@ -150,7 +150,9 @@ def test_a_checkpoint_goes_out_and_catches_what_changes(at):
     assert (code, "checkpoint/rewritten" in found) == (4, True)
     error = refused("ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--sign", "k.pem")
     assert "does not begin" in str(error)
-    assert "absent with --since" in str(refused("ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--line"))
+    assert "absent with --since" in str(
+        refused("ledger", "checkpoint", "-l", "l.db", "--since", "mail.txt", "--one-line")
+    )
 
 
 def test_a_bundle_stands_for_its_ledger(at):

@@ -47,7 +47,7 @@ def test_each_form_and_its_code(run):
         assert verify(run / name)[0] == 5
     assert verify(run / "report.json", *public, "--require", "page")[0] == 5
     assert verify(run / "report.html", *public, "--require", "page")[0] == 0
-    assert verify(run, "--head", "0" * 64)[0] == 4
+    assert verify(run, "--head-hash", "0" * 64)[0] == 4
 
 
 def test_each_loss_and_its_code(run):

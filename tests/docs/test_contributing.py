@@ -51,19 +51,19 @@ COMMAND = """
     from epsilog.server.app import create_app
     from epsilog.terms import CheckError, PermissionDeniedError
     app, Note, path = load(), COMMANDS["note"], Path("b.db")
-    remark = Note.from_json({"scope": "acme", "by": "dora", "remark": "two studies share it"})
+    remark = Note.from_json({"scope": "acme", "actor": "dora", "remark": "two studies share it"})
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         before = ledger.balance("acme")
         assert ledger.execute(remark).balance == before
         for refused, error in (
             (lambda: ledger.on_behalf_of("sam", owns=lambda _: False).execute(remark), PermissionDeniedError),
-            (lambda: Note(scope="acme", by="dora", remark=" "), CheckError),
+            (lambda: Note(scope="acme", actor="dora", remark=" "), CheckError),
             (lambda: Note.from_json(remark.to_json() | {"more": 1}), CheckError),
         ):
             with pytest.raises(error):
                 refused()
-    typed = ["ledger", "note", "acme", "--by", "emil", "--remark", "typed", "--ledger", str(path), "--json"]
+    typed = ["ledger", "note", "acme", "--actor", "emil", "--remark", "typed", "--ledger", str(path), "--json"]
     assert CliRunner().invoke(app, typed).exit_code == 0
     assert "Keep an owner's remark" in CliRunner().invoke(app, ["ledger", "note", "--help"]).output
     description = create_app().openapi()

@@ -135,7 +135,7 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
     assert [entry["verb"] for entry in told["history"]] == [
         *("budget-created", "reserved", "started", "committed", "cap-changed", "reserved")
     ]
-    assert "token of dora" in told["history"][4]["body"]["by"]
+    assert "token of dora" in told["history"][4]["body"]["actor"]
     everything = "".join(path.read_text(errors="replace") for path in Path(tmp_path).rglob("*") if path.is_file())
     assert not [who for who, token in server.tokens.items() if token in everything]
     untrusted = run(*shlex.split(asked[0].replace(FAR, near))[1:], cwd=tmp_path / "anna", SSL_CERT_FILE="")

@@ -35,7 +35,7 @@ from epsilog.terms import NeighboringRelation
 FILE = "ledgers.jsonl"
 H, ANOTHER = "ab" * 32, "cd" * 32
 REPLACE = NeighboringRelation.REPLACE_ONE.value
-WHO = {"by": "dpo", "reason": "as decided"}
+WHO = {"actor": "dpo", "reason": "as decided"}
 PURE, GAUSSIAN = ep.PureDP(0.25), ep.Gaussian(4.0)
 SGD = ep.Repeated(ep.PoissonSampled(ep.Gaussian(2.0), 0.05), 40)
 SOON, LATE = datetime(2026, 1, 1, 1, 0, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)

@@ -105,7 +105,7 @@ def calls() -> dict[str, Callable[[], Any]]:
         "delta above 1/N": {"delta": 0.01},
         "no delta cap": {"policy": DeltaPolicy(None)},
         "releases": {"releases_per_period": 4},
-        "group": {"group": 3},
+        "group": {"group_size": 3},
         "fit": {"fit": True},
         "unit": {"privacy_unit": "device-day", "clip_norm": 0.5},
         "everybody": {"cohort_size": 1000},
@@ -116,7 +116,7 @@ def calls() -> dict[str, Callable[[], Any]]:
         "bad sampler": {"sampling": "shuffled"},
         "bad delta": {"delta": 1.0},
         "bad noise": {"noise_multiplier": -1.0},
-        "bad group": {"group": 0},
+        "bad group": {"group_size": 0},
     }
     found |= {f"federated {name}": partial(_federated, **RUN | changes) for name, changes in federated.items()}
     for scheme, made in SCHEMES.items():
@@ -168,8 +168,8 @@ def calls() -> dict[str, Callable[[], Any]]:
         {"accumulation": 2, "noise_added": "batch"},
         {"clipped": "microbatch"},
         {"divisor": "realised"},
-        {"largest_batch": 65},
-        {"largest_batch": 600},
+        {"max_batch_size": 65},
+        {"max_batch_size": 600},
         {"noise_multiplier": 0.1},
         {"believed_rate": 0.5},
         {"believed_updates": 3},
@@ -230,7 +230,7 @@ def calls() -> dict[str, Callable[[], Any]]:
             examples=500,
             clip_norm=1.0,
             epochs=2,
-            participations=3,
+            max_participations=3,
             delta=1e-5,
         ),
         "limits": partial(
@@ -240,7 +240,7 @@ def calls() -> dict[str, Callable[[], Any]]:
             rounds_per_release=1,
             adaptive_clip=False,
             privacy_unit="client",
-            late_replies="again",
+            late_replies="replace",
         ),
         "query limits": partial(plan.list_query_limits, "gaussian"),
     }

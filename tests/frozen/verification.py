@@ -61,7 +61,7 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # the plan, and how 
     "client side": ({"scheme_for": client_side, "relation": ZERO}, {}),
     "canaries": (audit_of(CANARIES, guesses=((50, 50),)), {"scores": scored(CANARIES, 0.0)}),
     "canaries, leaking": (audit_of(CANARIES, guesses=((50, 50),)), {"scores": scored(CANARIES, 9.0)}),
-    "little is said": ({"programme": {"name": "bare"}, "reporting": {}, "references": {}}, {}),
+    "little is said": ({"identity": {"name": "bare"}, "reporting": {}, "references": {}}, {}),
     "weak noise": ({}, {"share": 0.3}),
     "a round is missing": ({}, {"cut": 1}),
 }
@@ -318,7 +318,7 @@ def _trained(name: str) -> dict[str, Any]:
     """A program from plan to proof: what the ledger and the verification say, and no figure of the model."""
     source = EXAMPLES / name
     text = source.read_text().replace("../docs/playbook.md", str(source))
-    text = re.sub(r"(?m)^study = .*\n", "", text)
+    text = re.sub(r"(?m)^comparison_budgets = .*\n", "", text)
     for old, new in TRAINED[name].items():
         assert old in text, old
         text = text.replace(old, new)

@@ -17,7 +17,7 @@ from epsilog.server import AccessConfig, create_app, tokens
 from epsilog.server.access import Holder, Role
 from epsilog.terms import PermissionDeniedError
 
-ACT = {"by": "dora", "reason": "agreed on 3 May"}
+ACT = {"actor": "dora", "reason": "agreed on 3 May"}
 HASH = "ab" * 32
 ABOVE, LEAF = ("board", "board/claims"), "board/claims/anna"
 OWNERS = (LEAF, "board/claims", "board", None)  # from the least to the largest

@@ -28,7 +28,7 @@ from epsilog.terms import (
     codec,
 )
 
-WHO = {"by": "dora", "reason": "as decided"}
+WHO = {"actor": "dora", "reason": "as decided"}
 H, OTHER = "ab" * 32, "cd" * 32
 QUARTER, NOISE = codec.to_json(PureDP(0.25)), codec.to_json(Laplace(8.0))
 SGD = codec.to_json(Repeated(Laplace(20.0), 3))
@@ -50,22 +50,22 @@ LIFE = [  # each command, what it is sent as, and what becomes of it
     ("create", {"scope": "acme/team", "caps": {"epsilon": "0.5"}, "quota": True, **PURE}, DONE),
     ("create", {"scope": "acme/team", "caps": {"epsilon": "0.5"}, **PURE}, ConflictError),
     ("create", {"scope": "acme/deep/x", "caps": {"epsilon": "0.5"}, **PURE}, DONE),
-    ("partition", {"scope": "acme/deep", "caps": {"epsilon": "0.5"}, **WHO}, ConflictError),
+    ("declare-partition", {"scope": "acme/deep", "caps": {"epsilon": "0.5"}, **WHO}, ConflictError),
     ("create", {"scope": "acme/large", "caps": {"epsilon": "20"}, "quota": True, **PURE}, BudgetExceededError),
     ("create", {"scope": "g", "kind": "gdp", "caps": {"epsilon": "2", "delta": "1e-5"}}, DONE),
     ("create", {"scope": "r", "kind": "rdp", "caps": {"epsilon": "2", "delta": "1e-5"}, "orders": ["8", "16"]}, DONE),
-    ("partition", {"scope": "acme/blocks", "caps": {"epsilon": "1"}, **WHO}, DONE),
-    ("partition", {"scope": "acme/blocks", "caps": {"epsilon": "1"}, **WHO}, STANDS),
-    ("partition", {"scope": "acme/other", "caps": {"epsilon": "9"}, **WHO}, BudgetExceededError),
-    ("cap", {"scope": "acme/blocks", "caps": {"epsilon": "1.5"}, **WHO}, DONE),
-    ("cap", {"scope": "acme/blocks", "caps": {"epsilon": "1"}, **WHO}, ConflictError),
+    ("declare-partition", {"scope": "acme/blocks", "caps": {"epsilon": "1"}, **WHO}, DONE),
+    ("declare-partition", {"scope": "acme/blocks", "caps": {"epsilon": "1"}, **WHO}, STANDS),
+    ("declare-partition", {"scope": "acme/other", "caps": {"epsilon": "9"}, **WHO}, BudgetExceededError),
+    ("set-cap", {"scope": "acme/blocks", "caps": {"epsilon": "1.5"}, **WHO}, DONE),
+    ("set-cap", {"scope": "acme/blocks", "caps": {"epsilon": "1"}, **WHO}, ConflictError),
     ("create", {"scope": "acme/blocks/jan", "caps": {"epsilon": "1"}, **PURE}, DONE),
-    ("cap", {"scope": "acme", "caps": {"epsilon": "4"}, **WHO}, DONE),
-    ("cap", {"scope": "acme", "caps": {"epsilon": "4"}, **WHO}, STANDS),
-    ("cap", {"scope": "nowhere", "caps": {"epsilon": "4"}, **WHO}, CheckError),
-    ("register", {"scope": "acme", "key": "run", "plan_hash": H}, DONE),
-    ("register", {"scope": "acme", "key": "run", "plan_hash": H}, STANDS),
-    ("register", {"scope": "acme", "key": "run", "plan_hash": OTHER}, ConflictError),
+    ("set-cap", {"scope": "acme", "caps": {"epsilon": "4"}, **WHO}, DONE),
+    ("set-cap", {"scope": "acme", "caps": {"epsilon": "4"}, **WHO}, STANDS),
+    ("set-cap", {"scope": "nowhere", "caps": {"epsilon": "4"}, **WHO}, CheckError),
+    ("register-plan", {"scope": "acme", "key": "run", "plan_hash": H}, DONE),
+    ("register-plan", {"scope": "acme", "key": "run", "plan_hash": H}, STANDS),
+    ("register-plan", {"scope": "acme", "key": "run", "plan_hash": OTHER}, ConflictError),
     ("reserve", asks("run", plan_hash=OTHER), ConflictError),
     ("reserve", asks("run", plan_hash=H, rounds=2, until=SOON), DONE),
     ("reserve", asks("run", plan_hash=H, rounds=2, until=SOON), STANDS),
@@ -97,8 +97,8 @@ LIFE = [  # each command, what it is sent as, and what becomes of it
     ("charge", asks("block", scope="acme/blocks/jan/anna"), DONE),
     ("charge", asks("none", scope="acme/blocks"), ConflictError),
     ("charge", asks("less", release=NOISE, amount={"epsilon": "0.1"}), CheckError),
-    ("override", asks("less", release=NOISE, amount={"epsilon": "0.1"}, reason="proof 12"), DONE),
-    ("override", asks("less", release=NOISE, amount={"epsilon": "0.1"}, reason="proof 12"), STANDS),
+    ("override-cost", asks("less", release=NOISE, amount={"epsilon": "0.1"}, reason="proof 12"), DONE),
+    ("override-cost", asks("less", release=NOISE, amount={"epsilon": "0.1"}, reason="proof 12"), STANDS),
     ("charge", asks("less", release=NOISE, amount={"epsilon": "0.1"}), DONE),
     ("charge", asks("unknown", scope="g", release=codec.to_json(PureDP(0.1))), UnsupportedMechanismError),
     ("reserve", asks("back"), DONE),
@@ -123,21 +123,21 @@ LIFE = [  # each command, what it is sent as, and what becomes of it
     ("abandon", {"key": "unsaid", **WHO}, DONE),
     ("abandon", {"key": "unsaid", **WHO}, STANDS),
     ("charge", asks("big", release=codec.to_json(PureDP(5.0))), BudgetExceededError),
-    ("cap", {"scope": "acme", "caps": {"epsilon": "0.1"}, **WHO}, DONE),
+    ("set-cap", {"scope": "acme", "caps": {"epsilon": "0.1"}, **WHO}, DONE),
     ("charge", asks("priced", release=SGD), STANDS),  # what is acknowledged is told, whatever fits by now
     ("charge", asks("late"), BudgetExceededError),
-    ("cap", {"scope": "acme", "caps": {"epsilon": "9"}, **WHO}, DONE),
+    ("set-cap", {"scope": "acme", "caps": {"epsilon": "9"}, **WHO}, DONE),
     ("reserve", asks("open"), DONE),
-    ("register", {"scope": "acme", "key": "plan", "plan_hash": H}, DONE),
+    ("register-plan", {"scope": "acme", "key": "plan", "plan_hash": H}, DONE),
     ("retire", {"scope": "acme/team", **WHO}, DONE),
     ("retire", {"scope": "acme/team", **WHO}, STANDS),
     ("reserve", asks("late", scope="acme/team"), BudgetExceededError),
-    ("accept", WHO, ConflictError),
+    ("accept-restore", WHO, ConflictError),
     ("mark-restored", WHO, DONE),
     ("charge", asks("late"), ConflictError),
     ("charge", asks("priced", release=SGD), STANDS),
-    ("register", {"scope": "acme", "key": "plan", "plan_hash": H}, STANDS),
-    ("accept", WHO, DONE),
+    ("register-plan", {"scope": "acme", "key": "plan", "plan_hash": H}, STANDS),
+    ("accept-restore", WHO, DONE),
     ("start", {"key": "open"}, ConflictError),
     ("abandon", {"key": "open", **WHO}, DONE),
 ]
@@ -346,7 +346,7 @@ def test_a_charge_of_somebody_else_is_theirs_to_go_on_with(name):
 
 def test_what_opens_a_charge_for_nothing_is_admitted_first():
     asked = []
-    caller = Caller(by="anna", admit_free=asked.append)
+    caller = Caller(actor="anna", admit_free=asked.append)
     with Ledger(STORES["memory"](None).open(), clock=Clock(), caller=caller) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="8")
         ledger.charge("acme", PureDP(0.25), key="1")

@@ -11,7 +11,7 @@ from epsilog.mechanisms import Gaussian, GaussianDP, Laplace, PureDP, Repeated
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 PLAN = "a" * 64
-OWNER = {"by": "ann", "reason": "replaced"}
+OWNER = {"actor": "ann", "reason": "replaced"}
 
 
 @pytest.fixture

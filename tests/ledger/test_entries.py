@@ -132,8 +132,8 @@ def test_a_body_is_spelled_in_one_way(parse, body):
 
 def test_a_copy_is_the_one_that_the_library_makes():
     charge = ChargeRecord("run", "acme", "reserved", AMOUNTS, rounds=None, opened=1)
-    assert state_json.replace_fields(charge, state="started", by="anna") == dataclasses.replace(
-        charge, state="started", by="anna"
+    assert state_json.replace_fields(charge, state="started", actor="anna") == dataclasses.replace(
+        charge, state="started", actor="anna"
     )
     with pytest.raises(KeyError):
         state_json.replace_fields(charge, color="red")

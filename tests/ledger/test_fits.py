@@ -11,7 +11,7 @@ from epsilog.ledger import Ledger
 from epsilog.mechanisms import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.terms import BudgetExceededError, ConflictError, EpsilogError, NeighboringRelation
 
-ACT = {"by": "dora", "reason": "agreed"}
+ACT = {"actor": "dora", "reason": "agreed"}
 SCOPES = ["r", "r/a", "r/a/x", "r/b", "r/p", "r/p/1", "r/p/1/y", "r/p/2"]
 TENTHS = st.integers(0, 8).map(lambda n: f"0.{n}" if n < 10 else "1")
 MILLIONTHS = st.integers(0, 4).map(lambda n: f"0.00000{n}")

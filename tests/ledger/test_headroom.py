@@ -104,7 +104,7 @@ def test_releases_that_are_pure_are_charged_without_a_delta(ledger, release):
 def test_nothing_fits_while_any_sum_is_above_its_cap(ledger):
     ledger.create_budget("acme", kind="approximate", epsilon="2", delta="1e-5")
     ledger.charge("acme", ApproximateDP(0.5, 1e-6), key="a", delta="1e-6")
-    ledger.change_cap("acme", epsilon="2", delta="1e-7", by="dora", reason="less of it")
+    ledger.change_cap("acme", epsilon="2", delta="1e-7", actor="dora", reason="less of it")
     found = ledger.what_fits("acme", PureDP(0.5))
     assert found.charges == 0
     assert not any(found.available.units.values())
@@ -117,7 +117,7 @@ def test_nothing_fits_while_any_sum_is_above_its_cap(ledger):
 
 def test_nothing_fits_below_a_retired_budget_whatever_is_asked(budget):
     budget.create_budget("acme/old", kind="pure", epsilon="1")
-    budget.retire("acme/old", by="dora", reason="over")
+    budget.retire("acme/old", actor="dora", reason="over")
     for relation in (None, NeighboringRelation.REPLACE_ONE):
         found = budget.what_fits("acme/old", PureDP(0.25), relation=relation)
         assert (found.charges, found.available["epsilon"]) == (0, "0")

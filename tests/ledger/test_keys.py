@@ -25,7 +25,7 @@ from epsilog.verification.ledger_excerpt import LedgerReader
 
 app = load()
 
-ACT = {"by": "dora", "reason": "agreed"}
+ACT = {"actor": "dora", "reason": "agreed"}
 HASH, OTHER = "ab" * 32, "cd" * 32
 SCOPES = ("acme", "acme/claims", "zeta")
 
@@ -216,9 +216,9 @@ def test_the_command_line_names_the_scope_where_it_must(path):
     assert (told["scope"], told["state"]) == ("zeta", "started")
     for words in (
         ("commit", "k", "--scope", "zeta"),
-        ("decommission", "k", "--scope", "zeta", "--by", "dora", "--reason", "old"),
+        ("decommission", "k", "--scope", "zeta", "--actor", "dora", "--reason", "old"),
         ("cancel", "k", "--scope", "acme", "--reason", "no"),
-        ("revoke", "k", "--scope", "acme/claims", "--by", "dora", "--reason", "no"),
+        ("revoke", "k", "--scope", "acme/claims", "--actor", "dora", "--reason", "no"),
     ):
         assert run(*words).exit_code == 0, run(*words).output
     states = {scope: one.state for (scope, _), one in verify_ledger(path).charges.items()}

@@ -267,8 +267,8 @@ def test_a_missing_ledger_is_made_to_write_and_missed_to_read(path):
         ("commit", {"evidence": None}),
         ("commit", {"scope": "acme//x"}),
         ("reserve", {"scope": "acme"}),
-        ("override", {"scope": "acme", "release": PURE, "amount": None, "reason": "none"}),
-        ("override", {"scope": "acme", "release": PURE, "amount": {"epsilon": "1"}, "reason": " "}),
+        ("override-cost", {"scope": "acme", "release": PURE, "amount": None, "reason": "none"}),
+        ("override-cost", {"scope": "acme", "release": PURE, "amount": {"epsilon": "1"}, "reason": " "}),
     ],
 )
 def test_no_entry_is_written_that_verify_would_not_read(tmp_path, name, fields):

@@ -25,7 +25,7 @@ CAPS = {  # those of the first day
     "r/q/n": {"epsilon": Decimal("0.35"), "delta": Decimal("1e-6")},
 }
 SHARES = {"r/q": "r", "r/q/n": "r/q"}  # quotas, and what they are shares of; one is a share of a share
-ACT = {"by": "dora", "reason": "agreed"}
+ACT = {"actor": "dora", "reason": "agreed"}
 BEGUN = ("started", "committed", "abandoned", "decommissioned")
 SUMS = {  # the states whose prices a sum is made of
     "reserved": ("reserved",),

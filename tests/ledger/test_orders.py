@@ -422,7 +422,7 @@ def test_a_budget_made_again_has_the_same_orders_and_a_cap_is_changed_as_it_was_
     ):
         with pytest.raises(ConflictError):
             ledger.create_budget(scope, kind="rdp", **other)
-    act = {"by": "dora", "reason": "agreed"}
+    act = {"actor": "dora", "reason": "agreed"}
     raised = ledger.change_cap("a", epsilon="3", delta="1e-5", **act)
     assert all(raised.caps.units[order] > units for order, units in made.caps.units.items())
     ledger.change_cap("b", rdp_2="2", rdp_4="1", **act)

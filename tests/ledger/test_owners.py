@@ -20,7 +20,7 @@ from epsilog.ledger import (
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError
 
-ACT = {"by": "dora", "reason": "agreed on 3 May"}
+ACT = {"actor": "dora", "reason": "agreed on 3 May"}
 HASH, OTHER = "ab" * 32, "cd" * 32
 
 
@@ -301,7 +301,7 @@ def test_decommissioned_money_stays_spent_and_only_the_lifetime_counts(books):
     with pytest.raises(BudgetExceededError):
         books.charge("acme/a", PureDP(1.0), key="more")
     with pytest.raises(ConflictError, match="it is decommissioned"):
-        books.decommission("old", by="emil", reason="again")
+        books.decommission("old", actor="emil", reason="again")
     assert books.charge("acme/a", PureDP(4.0), key="old").replayed
     waiting = books.reserve("acme", PureDP(1.0), key="waiting")
     for step in (lambda: None, waiting.start):

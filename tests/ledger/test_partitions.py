@@ -15,7 +15,7 @@ from epsilog.ledger import Ledger, list_ancestors, open_ledger, read_cycles, rea
 from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, Repeated
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation
 
-ACT = {"by": "dora", "reason": "a person-quarter is the person in the quarter of the claim's date"}
+ACT = {"actor": "dora", "reason": "a person-quarter is the person in the quarter of the claim's date"}
 UNIT = {"privacy_unit": "person-quarter"}
 
 
@@ -187,7 +187,7 @@ def test_a_partition_comes_before_what_lies_below_and_is_declared_once(books):
             books.declare_partition(scope, epsilon="0.5", **ACT)
     with pytest.raises(ValueError, match="scope must lie at or under a budget"):
         books.declare_partition("nobody", epsilon="1", **ACT)
-    for act in ({"by": "dora", "reason": " "}, {"by": "", "reason": "so"}):
+    for act in ({"actor": "dora", "reason": " "}, {"actor": "", "reason": "so"}):
         with pytest.raises(CheckError, match="must be"):
             books.declare_partition("a/u", epsilon="1", **act)
 
@@ -377,7 +377,7 @@ EDITS = {
                 **them[1],
                 "verb": "cap-changed",
                 "amounts": {},
-                "body": {"by": "a", "reason": "b", "caps": {"epsilon": "2"}},
+                "body": {"actor": "a", "reason": "b", "caps": {"epsilon": "2"}},
             },
         ],
         3,
@@ -390,7 +390,7 @@ EDITS = {
                 **them[1],
                 "verb": "partition-raised",
                 "amounts": {"pure": {"epsilon": "0"}},
-                "body": {"by": "a", "reason": "b", "caps": {"epsilon": "0.5"}},
+                "body": {"actor": "a", "reason": "b", "caps": {"epsilon": "0.5"}},
             },
         ],
         3,

@@ -46,7 +46,7 @@ def every_verb(clock):
 
 def owners_acts(ledger, clock):
     """Everything that only owners do, and what time does."""
-    act = {"by": "dora", "reason": "as agreed"}
+    act = {"actor": "dora", "reason": "as agreed"}
     ledger.create_budget("acme/q", kind="approximate", epsilon="1", delta="1e-6", quota=True)
     ledger.change_cap("acme/q", epsilon="0.75", delta="1e-6", **act)
     ledger.register_plan("acme/q", HASH, key="planned")
@@ -202,12 +202,12 @@ def test_right_hashes_do_not_make_a_rule(told, position, changes):
 
 
 FORGED = [  # of the entries that owners write, by verb: what a forger would make of them
-    ("cap-changed", {"body": {"by": "dora", "reason": "why", "caps": {"rho": "9"}}}, "caps of the budget"),
-    ("cap-changed", {"body": {"by": " ", "reason": "why", "caps": {"epsilon": "9", "delta": "0"}}}, "by must"),
-    ("cap-changed", {"body": {"by": "dora", "reason": "why", "caps": {"epsilon": "10", "delta": "0.5"}}}, "refuses"),
+    ("cap-changed", {"body": {"actor": "dora", "reason": "why", "caps": {"rho": "9"}}}, "caps of the budget"),
+    ("cap-changed", {"body": {"actor": " ", "reason": "why", "caps": {"epsilon": "9", "delta": "0"}}}, "actor must"),
+    ("cap-changed", {"body": {"actor": "dora", "reason": "why", "caps": {"epsilon": "10", "delta": "0.5"}}}, "refuses"),
     (
         "cap-changed",
-        {"body": {"by": "dora", "reason": "why", "caps": {"epsilon": "9", "delta": "1"}}},
+        {"body": {"actor": "dora", "reason": "why", "caps": {"epsilon": "9", "delta": "1"}}},
         "delta must be in",
     ),
     ("cap-changed", {"scope": "acme/q/none"}, "has no budget"),
@@ -217,18 +217,18 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
     ("held-until", {"body": {"until": "2026-01-01"}}, "until must"),
     ("expired", {"time": "2026-01-01T00:00:00.000000+00:00"}, "is held until"),
     ("expired", {"key": "cheap"}, "must have been reserved at"),
-    ("revoked", {"body": {"by": "dora"}}, "body of revoked"),
+    ("revoked", {"body": {"actor": "dora"}}, "body of revoked"),
     ("abandoned", {"amounts": {}}, "amounts of abandoned"),
     ("abandoned", {"verb": "cancelled", "body": {"reason": "back"}}, "to be reserved, and it is started"),
     ("written-off", {"verb": "abandoned"}, "to be started, and it is reserved"),
     ("decommissioned", {"verb": "revoked"}, "to be reserved, and it is abandoned"),
     ("ledger-restored", {"scope": "acme"}, "scope of ledger-restored must be blank"),
     ("scope-retired", {"scope": ""}, "scope of scope-retired must be named"),
-    ("restore-accepted", {"body": {"by": "dora", "reason": "why", "restored": 30}}, "no restore waits"),
-    ("restore-accepted", {"body": {"by": "dora", "reason": "why", "restored": "31"}}, "restored must be"),
+    ("restore-accepted", {"body": {"actor": "dora", "reason": "why", "restored": 30}}, "no restore waits"),
+    ("restore-accepted", {"body": {"actor": "dora", "reason": "why", "restored": "31"}}, "restored must be"),
     (
         "restore-accepted",
-        {"verb": "scope-retired", "scope": "acme", "body": {"by": "a", "reason": "b"}},
+        {"verb": "scope-retired", "scope": "acme", "body": {"actor": "a", "reason": "b"}},
         "until an owner",
     ),
     ("partition-declared", {"amounts": {}}, "amounts of partition-declared"),
@@ -298,7 +298,7 @@ def test_of_what_was_open_in_a_backup_no_entry_says_that_it_goes_on(told):
         assert replay.replay_entries(rehashed([*documents[:-2], entry | {"index": count - 1}])).count == count - 1
         with pytest.raises(LedgerIntegrityError, match=f"entry {count + 1}: .* was open in the backup"):
             replay.replay_entries(rehashed([*documents, entry]))
-    written = reserved | {"verb": "written-off", "body": {"by": "dora", "reason": "lost"}, "index": count + 1}
+    written = reserved | {"verb": "written-off", "body": {"actor": "dora", "reason": "lost"}, "index": count + 1}
     assert replay.replay_entries(rehashed([*documents, written])).charges["acme", "cheap"].state == "abandoned"
 
 

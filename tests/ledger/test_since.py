@@ -201,7 +201,7 @@ def test_every_store_is_held_against_a_checkpoint(name, tmp_path, clock):
             Checkpoint.over(iterate_verified_documents(ledger), origin="example.org/ledger").note(SIGNER)
         )
         ledger.charge("acme", PureDP(0.25), key="two")
-        ledger.decommission("one", by="dora", reason="old")
+        ledger.decommission("one", actor="dora", reason="old")
         found = ledger.verify(since=since, keys=KEYS)
         assert (found.since, found.count, found.rechecked) == (4, 8, 1)
         place.edit("charges", ("acme", "one"), document="{}")

@@ -65,7 +65,7 @@ def test_whoever_decides_by_hand_notes_the_time(kind, tmp_path):
     with Ledger(STORES[kind](tmp_path).open(), clock=clock) as ledger:
         run(ledger, clock, [1.0])
         clock.work(60.0)
-        ledger.decommission("run", by="dora", reason="an old one")
+        ledger.decommission("run", actor="dora", reason="an old one")
         times = {entry.verb: entry.time for entry in ledger.history()}
     assert len({times[verb] for verb in [Verb.RESERVED, *UNTIMED]}) == 1
     assert times[Verb.BUDGET_CREATED] < times[Verb.RESERVED] < times[Verb.DECOMMISSIONED]

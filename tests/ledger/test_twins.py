@@ -46,7 +46,7 @@ def verb(name, **arguments):
     return st.tuples(st.just(name), st.fixed_dictionaries(arguments))
 
 
-ACT = {"by": st.just("dora"), "reason": st.sampled_from(["agreed", ""])}
+ACT = {"actor": st.just("dora"), "reason": st.sampled_from(["agreed", ""])}
 REQUESTS = {"scope": SCOPES, "release": RELEASES, "key": KEYS}
 LEDGER = [
     verb("create_budget", scope=SCOPES, caps=CAPS),

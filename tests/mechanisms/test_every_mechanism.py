@@ -55,7 +55,7 @@ def test_its_answers_hold_together(tag, data, at):
             assert found.upper <= float(loss) * (1 + 1e-12)
         for more in (Repeated(release, 2), Composed([release, release])):
             assert epsilon(more, delta=at, **common).upper >= found.lower
-        assert epsilon(release, delta=at, group=2, **common).upper >= found.lower
+        assert epsilon(release, delta=at, group_size=2, **common).upper >= found.lower
         assert epsilon(release, delta=10 * at, **common).lower <= found.upper
         with suppress(UnsupportedMechanismError):
             assert renyi_epsilon(release, delta=at, relation=relation) >= found.lower

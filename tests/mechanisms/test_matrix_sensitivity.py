@@ -47,7 +47,7 @@ def written_out(release):
 def worst(release):
     """The norm of C u over every way to take part, one by one."""
     rounds, kind, matrix = release.rounds, release.participation, written_out(release)
-    most, apart = (rounds, 1) if isinstance(kind, FullParticipation) else (kind.participations, kind.min_separation)
+    most, apart = (rounds, 1) if isinstance(kind, FullParticipation) else (kind.max_participations, kind.min_separation)
     found, scale = 0.0, float(matrix.max())
     matrix /= scale
     for size in range(1, min(most, rounds) + 1):
@@ -82,7 +82,7 @@ def is_exact(release):
     if isinstance(strategy, ToeplitzStrategy):
         column = strategy.coefficients[: release.rounds]
         return len(column) <= kind.min_separation or all(a >= b for a, b in itertools.pairwise(column))
-    return isinstance(strategy, TreeAggregationStrategy) and kind.participations == 1
+    return isinstance(strategy, TreeAggregationStrategy) and kind.max_participations == 1
 
 
 @pytest.mark.slow

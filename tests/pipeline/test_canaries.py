@@ -50,7 +50,7 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("done")
     text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))
     twelve = (("= 60", "= 12"), SHORT[-1])
-    for old, new in (*twelve, *AUDIT, ("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", "")):
+    for old, new in (*twelve, *AUDIT, ("comparison_budgets = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", "")):
         assert old in text, old
         text = text.replace(old, new)
     (folder / "p.toml").write_text(text)

@@ -20,7 +20,7 @@ from epsilog.terms.fields import Field, list_fields
 def test_the_examples_load(write_config):
     config = load_run_config(write_config(short=False, study=True))
     assert config.scheme.rounds == 60
-    assert config.run.study[0] == 0.1
+    assert config.run.comparison_budgets[0] == 0.1
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_examples_load(write_config):
         ),
         (
             ('purpose = "Predict', 'purpose = " "\n# "Predict'),
-            "programme.purpose must be a string that is not blank, got ' '",
+            "identity.purpose must be a string that is not blank, got ' '",
         ),
         (
             ('epsilon = "4"', 'epsilon = "-4"'),
@@ -60,7 +60,7 @@ def test_the_examples_load(write_config):
             ('kind = "client-level-central"', 'kind = "local"'),
             "scheme.kind must be one of 'client-level-adaptive-clip', 'client-level-buffered-noise'",
         ),
-        (("adaptive_clip = false", "adaptive_clip = true"), "boundary.adaptive_clip"),
+        (("adaptive_clip = false", "adaptive_clip = true"), "coverage.adaptive_clip"),
         (("rounds_per_release = 4", "rounds_per_release = 5"), "rounds_per_release must be scheme.rounds = 4"),
         (("seed = 20261121\n", ""), "seed must be given when simulation = true"),
         (("simulation = true ", "simulation = false "), "a real budget refuses fixed seeds"),
@@ -108,7 +108,10 @@ def test_a_mistake_is_named(write_config, change, says):
         (("seed = 20261121", f"seed = {2**53 - 1}"), "run.seed must be below 9007199254740991"),
         (("population = 2000 ", f"population = {2**60} "), "guarantee.population"),
         (("population = 2000 ", f"population = {'9' * 5000} "), "is not TOML"),
-        (("seed = 20261121", "seed = 1\nstudy = [1, 1e300]"), "run.study[1] must be at most 1000"),
+        (
+            ("seed = 20261121", "seed = 1\ncomparison_budgets = [1, 1e300]"),
+            "run.comparison_budgets[1] must be at most 1000",
+        ),
         (("population = 2000 ", f"population = '{'x' * 100_000}' "), "guarantee.population"),
     ],
 )
@@ -121,10 +124,10 @@ def test_no_number_is_read_in_two_ways(write_config, change, says):
 
 
 def test_the_most_that_a_person_holds_may_be_stated(write_config):
-    assert load_run_config(write_config()).boundary.records_per_person is None
-    held = ("adaptive_clip = false", "adaptive_clip = false\nrecords_per_person = 4")
-    assert load_run_config(write_config(held)).boundary.records_per_person == 4
-    with pytest.raises(ConfigError, match=r"boundary\.records_per_person"):
+    assert load_run_config(write_config()).coverage.group_size is None
+    held = ("adaptive_clip = false", "adaptive_clip = false\ngroup_size = 4")
+    assert load_run_config(write_config(held)).coverage.group_size == 4
+    with pytest.raises(ConfigError, match=r"coverage\.group_size"):
         load_run_config(write_config((held[0], held[1].replace("4", "0"))))
 
 

@@ -15,7 +15,7 @@ from epsilog.verification.plans import check_plan
 
 CLINICS = 40
 TEXT = """
-[programme]
+[identity]
 name = "stays"
 purpose = "a test"
 owner = "tests"
@@ -63,7 +63,7 @@ usable = "0.5"
 usable_at_least = 20
 evaluation = "0.25"
 
-[boundary]
+[coverage]
 participation = "Poisson"
 rounds_per_release = 3
 adaptive_clip = false

@@ -117,7 +117,7 @@ def test_a_level_that_the_scheme_does_not_protect_is_refused(written):
 
 @pytest.mark.slow
 def test_visits_are_weighed_only_where_sizes_are_public_and_neighbors_keep_them(written):
-    cap, kept = ("nominal_examples", "example_cap = 20\nnominal_examples"), ('"add-or-remove-one"', '"zero-out"')
+    cap, kept = ("expected_examples", "example_cap = 20\nexpected_examples"), ('"add-or-remove-one"', '"zero-out"')
     said = ("privacy_unit = ", "sizes_are_public = true\nprivacy_unit = ")
     assert "training.example_cap must be absent, or sizes_are_public" in refusal(written(cap, kept, name="visits"))
     found = refusal(written(cap, said, name="visits"))
@@ -143,7 +143,11 @@ def test_own_data_takes_turns_only_where_a_place_is_kept(written):
 def test_private_data_is_not_simulated_with(written):
     private = (("public = true", "public = false"), ('population = "from data"', "population = 250"))
     assert "run.simulation must be false for data that is not stated to be public" in refusal(written(*private))
-    real = (("simulation = true", "simulation = false"), ("seed = 20261122\n", ""), ("study = [1, 2, 4, 8]\n", ""))
+    real = (
+        ("simulation = true", "simulation = false"),
+        ("seed = 20261122\n", ""),
+        ("comparison_budgets = [1, 2, 4, 8]\n", ""),
+    )
     assert preparation.prepare_config(written(*private, *real)).task.units == 250
 
 
@@ -193,7 +197,7 @@ def test_what_is_public_holds_nothing_of_the_rows(written, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["clinics", "visits"])
 def test_an_example_on_own_data_runs_from_plan_to_proof(written, tmp_path, name):
-    outcome = run(written(("study = [1, 2, 4, 8]\n", ""), name=name), runs=tmp_path / "runs")
+    outcome = run(written(("comparison_budgets = [1, 2, 4, 8]\n", ""), name=name), runs=tmp_path / "runs")
     assert outcome.verification.status == "passed"
     result = outcome.report["result"]
     assert result["score_name"] == "accuracy on the test set"
@@ -209,7 +213,7 @@ def test_a_real_run_without_scores_is_paid_for_and_leaves_nothing_of_the_rows(wr
         ("test_share = 0.2 ", 'test = "none" # '),
         ("simulation = true", "simulation = false"),
         ("seed = 20261122\n", ""),
-        ("study = [1, 2, 4, 8]\n", ""),
+        ("comparison_budgets = [1, 2, 4, 8]\n", ""),
         ("rounds = 40", "rounds = 4"),
         ("rounds_per_release = 40", "rounds_per_release = 4"),
     )
@@ -232,7 +236,7 @@ def test_a_real_run_without_scores_is_paid_for_and_leaves_nothing_of_the_rows(wr
 
 @pytest.mark.slow
 def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path):
-    path = written(("study = [1, 2, 4, 8]\n", ""))
+    path = written(("comparison_budgets = [1, 2, 4, 8]\n", ""))
     program = (
         "import os, sys; from pathlib import Path; from epsilog.pipeline import run, runner\n"
         "class Dying(runner.NullObserver):\n"
@@ -285,7 +289,11 @@ def test_a_plan_publishes_no_hash_of_the_data_or_of_who_withdrew(written, named,
     """Whoever knows all rows but one would hash each candidate."""
     (tmp_path / "gone.txt").write_text("clinic-1\n")
     private = (("public = true", "public = false"), ('population = "from data"', "population = 250"))
-    real = (("simulation = true", "simulation = false"), ("seed = 20261122\n", ""), ("study = [1, 2, 4, 8]\n", ""))
+    real = (
+        ("simulation = true", "simulation = false"),
+        ("seed = 20261122\n", ""),
+        ("comparison_budgets = [1, 2, 4, 8]\n", ""),
+    )
     path = written(*private, *real, ("[data]\n", '[data]\nwithdrawn = "gone.txt"\n'))
     path.write_text(f'{path.read_text()}\n[references]\nrows = "{named.format(here=tmp_path.name)}"\n')
     (tmp_path / "linked.csv").hardlink_to(tmp_path / "visits.csv")

@@ -23,7 +23,7 @@ VARIANTS = {path.stem: (path, ()) for path in EXAMPLES} | {
 }
 WEIGHED = (
     (NEIGHBOURS, 'relation = "zero-out"\nsizes_are_public = true'),
-    ("nominal_examples = 10", "example_cap = 20\nnominal_examples = 10"),
+    ("expected_examples = 10", "example_cap = 20\nexpected_examples = 10"),
 )
 VARIANTS["correlated-bins"] = (
     Path(__file__).parents[2] / "examples/correlated-noise.toml",
@@ -83,7 +83,9 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 8", re.sub(r"(?m)^study = .*$", "", text))
+    text = re.sub(
+        r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 8", re.sub(r"(?m)^comparison_budgets = .*$", "", text)
+    )
     text = text.replace("cohort_size = 200", "cohort_size = 40").replace("survivors = 160", "survivors = 32")
     path = tmp_path / "p.toml"
     path.write_text(text)

@@ -15,7 +15,7 @@ from epsilog.terms import ConfigError, CustodyRecord, codec, parameters
 from epsilog.terms.fields import Field
 from epsilog.training.schemes import TRAINED, register_trainer, sampled
 
-PROGRAMME = [
+CHANGES = [
     ('kind = "client-level-central"', 'kind = "everybody-central"'),
     ("sampling_probability = 0.2 ", "spare_rounds = 2\n# "),
 ]
@@ -62,7 +62,7 @@ def everybody():
 
 
 def test_files_terms_and_words_know_it(write_config, everybody):
-    found = load_run_config(write_config(*PROGRAMME)).scheme
+    found = load_run_config(write_config(*CHANGES)).scheme
     term = found.build_scheme(2000, 1.5)
     assert term == everybody(2000, 4, 2, 0.2, 1.5)
     assert codec.decode(codec.encode(term)) == term
@@ -74,9 +74,9 @@ def test_files_terms_and_words_know_it(write_config, everybody):
     assert check_participation(lists, term).verdict == "passed"
     assert check_participation([lists[0], replace(lists[1], participants=(1, 2))], term).verdict == "failed"
     with pytest.raises(ConfigError, match=r"scheme\.spare_rounds must be at most rounds = 4, got 5"):
-        load_run_config(write_config(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = 5\n# ")))
+        load_run_config(write_config(CHANGES[0], ("sampling_probability = 0.2 ", "spare_rounds = 5\n# ")))
     with pytest.raises(ConfigError, match=r"scheme\.spare_rounds must be at least 0, got -1"):
-        load_run_config(write_config(PROGRAMME[0], ("sampling_probability = 0.2 ", "spare_rounds = -1\n# ")))
+        load_run_config(write_config(CHANGES[0], ("sampling_probability = 0.2 ", "spare_rounds = -1\n# ")))
 
 
 def test_a_kind_is_given_once(everybody):
@@ -86,7 +86,7 @@ def test_a_kind_is_given_once(everybody):
 
 def test_an_unknown_kind_is_refused_again(write_config):
     with pytest.raises(ConfigError, match="everybody-central"):
-        load_run_config(write_config(*PROGRAMME))
+        load_run_config(write_config(*CHANGES))
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_its_config_runs_from_plan_to_proof(write_config, tmp_path, everybody):
         def round(self, record, plan):
             pass
 
-    outcome = run(write_config(*PROGRAMME), runs=tmp_path, ledger=tmp_path / "ledger.db", observer=Silent())
+    outcome = run(write_config(*CHANGES), runs=tmp_path, ledger=tmp_path / "ledger.db", observer=Silent())
     assert isinstance(outcome.plan.scheme, everybody)
     ends = {found.check: found.verdict for found in outcome.verification.findings}
     assert ends.pop("control") == "warned"  # four rounds have too little padding to notice weak noise by

@@ -89,13 +89,13 @@ def test_a_file_is_read_when_the_config_is_run_and_not_when_it_is_checked(write_
 
 @pytest.mark.slow
 def test_a_config_starts_from_public_parameters(write_config):
-    path = write_config(("hidden = [16] ", 'initial = "start.npy" '))
-    with pytest.raises(ConfigError, match=r"model\.initial must be an .npy file .* got start.npy: No such"):
+    path = write_config(("hidden = [16] ", 'warm_start = "start.npy" '))
+    with pytest.raises(ConfigError, match=r"model\.warm_start must be an .npy file .* got start.npy: No such"):
         task_of(path)
     np.save(path.parent / "start.npy", np.linspace(-1, 1, 81))
     plan = make_plan(prepare_config(path))
-    assert plan.details["model"] == {"kind": "mlp", "initial": "start.npy"}
-    assert len(plan.details["data"]["model"]["initial"]["sha256"]) == 64
+    assert plan.details["model"] == {"kind": "mlp", "warm_start": "start.npy"}
+    assert len(plan.details["data"]["model"]["warm_start"]["sha256"]) == 64
     np.save(path.parent / "start.npy", np.linspace(-1, 1, 82))
-    with pytest.raises(ConfigError, match=r"model\.initial must hold the model's 81 parameters, got 82"):
+    with pytest.raises(ConfigError, match=r"model\.warm_start must hold the model's 81 parameters, got 82"):
         task_of(path)

@@ -54,7 +54,9 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("done")
     source = Path(__file__).parents[2] / "examples" / "central.toml"
     text = source.read_text().replace("../docs/playbook.md", str(source))
-    text = text.replace("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "study = [1]").replace("= 60", "= 12")
+    text = text.replace("comparison_budgets = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "comparison_budgets = [1]").replace(
+        "= 60", "= 12"
+    )
     path = folder / "p.toml"
     path.write_text(text)
     outcome, observer = finished(path, folder)
@@ -204,8 +206,10 @@ def test_a_finished_run_needs_no_engine(done, tmp_path):
 
 def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_config, tmp_path):
     """Noise for so small an epsilon, times this clip norm, is more than training can hold."""
-    path = write_config(("clip_norm = 0.2", "clip_norm = 1e87"), ("seed = 20261121\n", "seed = 1\nstudy = [1e-12]\n"))
-    with pytest.raises(ConfigError, match=r"run\.study: 1e-12 cannot be trained at: noise_stddev must be"):
+    path = write_config(
+        ("clip_norm = 0.2", "clip_norm = 1e87"), ("seed = 20261121\n", "seed = 1\ncomparison_budgets = [1e-12]\n")
+    )
+    with pytest.raises(ConfigError, match=r"run\.comparison_budgets: 1e-12 cannot be trained at: noise_stddev must be"):
         finished(path, tmp_path)
     assert not (tmp_path / "runs").exists()
 
@@ -235,7 +239,9 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
         "cohort_size = 200", "cohort_size = 20"
     )
     text = text.replace("clip_norm = 1.0", "clip_norm = 1e60")
-    (tmp_path / "p.toml").write_text(text.replace("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "study = [0.5]"))
+    (tmp_path / "p.toml").write_text(
+        text.replace("comparison_budgets = [0.1, 0.25, 0.5, 1, 2, 4, 8]", "comparison_budgets = [0.5]")
+    )
     outcome, observer = finished(tmp_path / "p.toml", tmp_path)
     last, ledger = len(observer.rounds), tmp_path / "runs" / "ledger.db"
     assert 1 <= last < 12

@@ -108,7 +108,7 @@ def test_each_round_of_the_model_is_shown(stand_in, write_config, tmp_path):
 
 @pytest.mark.slow
 def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, write_config, tmp_path):
-    path = write_config(*SETTINGS, ("seed = 20261121", "seed = 7\nstudy = [1]"))
+    path = write_config(*SETTINGS, ("seed = 20261121", "seed = 7\ncomparison_budgets = [1]"))
     outcome, observer = told(path, tmp_path)
     assert outcome.verification.status == "passed"
     assert observer.stages == [
@@ -159,7 +159,7 @@ def test_nothing_of_a_simulation_is_computed_on_who_withdrew(stand_in, write_con
     stand_in.withdrawn = {3, 17}
     (tmp_path / "gone.txt").write_text("3\n17\nnobody\n")
     data = ('name = "chem97"', 'name = "chem97"\nwithdrawn = "gone.txt"')
-    told(write_config(*SETTINGS, data, ("seed = 20261121", "seed = 7\nstudy = [1]")), tmp_path)
+    told(write_config(*SETTINGS, data, ("seed = 20261121", "seed = 7\ncomparison_budgets = [1]")), tmp_path)
     assert [each[0] for each in stand_in.called[1:]] == ["train", *["dry run"] * 3]
 
 

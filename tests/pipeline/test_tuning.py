@@ -110,7 +110,7 @@ def finished(tmp_path_factory):
     """A simulated sweep of five trials, of which the fourth is the best."""
     folder = tmp_path_factory.mktemp("sweep")
     text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))
-    for old, new in (*SHORT, *LOUD, sweep("fixed:5"), ("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", "")):
+    for old, new in (*SHORT, *LOUD, sweep("fixed:5"), ("comparison_budgets = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", "")):
         assert old in text
         text = text.replace(old, new)
     path = folder / "p.toml"
@@ -337,7 +337,7 @@ def test_what_is_no_sweep_is_refused_by_name_and_books_nothing(trials, write_con
 def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_config, tmp_path):
     trials(0.1)
     for beside, field in (
-        (("seed = 20261121", "seed = 7\nstudy = [1]"), r"run\.study"),
+        (("seed = 20261121", "seed = 7\ncomparison_budgets = [1]"), r"run\.comparison_budgets"),
         (("[references]", "[audit]\ncanaries = 16\n\n[references]"), "audit"),
     ):
         stated = sweep("fixed:2")

@@ -61,7 +61,9 @@ def test_no_noise_is_too_little_for_sampling_to_hide_something():
 
 
 def test_two_runs_cost_at_most_twice_one_run_at_half_of_delta():
-    two = plan.plan_federated(**RUN | {"noise_multiplier": 0.19, "releases_per_period": 2, "delta": 1e-6, "group": 2})
+    two = plan.plan_federated(
+        **RUN | {"noise_multiplier": 0.19, "releases_per_period": 2, "delta": 1e-6, "group_size": 2}
+    )
     one = plan.plan_federated(**RUN | {"noise_multiplier": 0.19, "delta": 5e-7})
     assert two.epsilon.upper < two.cumulative.upper <= 2 * one.epsilon.upper
     assert two.epsilon.upper < two.person.upper < two.unamplified.upper
@@ -214,7 +216,9 @@ def test_limits_say_what_is_not_covered():
     assert "school" in said[0].message
 
 
-@pytest.mark.parametrize(("late", "code"), [("first", "limits/round-closes-early"), ("again", "limits/invited-again")])
+@pytest.mark.parametrize(
+    ("late", "code"), [("close-early", "limits/round-closes-early"), ("replace", "limits/invited-again")]
+)
 def test_a_reply_that_keeps_another_out_is_not_priced(late, code):
     known = {"without_replacement": True, "rounds_per_release": 1, "adaptive_clip": False, "privacy_unit": "client"}
     warned = [
@@ -222,7 +226,7 @@ def test_a_reply_that_keeps_another_out_is_not_priced(late, code):
     ]
     assert [one.code for one in warned] == [code]
     assert "NOT" in warned[0].message
-    with pytest.raises(CheckError, match="late_replies must be one of zero, first, again"):
+    with pytest.raises(CheckError, match="late_replies must be one of count-as-zero, close-early, replace"):
         plan.list_limits(sampling="poisson", **known, late_replies="never")
 
 

@@ -14,7 +14,7 @@ GIVEN = {
     "examples": 40,
     "clip_norm": 4.0,
     "epochs": 2,
-    "participations": 3,
+    "max_participations": 3,
     "delta": 1e-5,
 }
 

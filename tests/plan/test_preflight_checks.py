@@ -53,7 +53,7 @@ def test_workers_with_shards_of_their_own_are_one_large_batch():
         ({"workers": 2, "own_shards": False, "batch_size": 300}, "batches/several-samples"),
         ({"clipped": "microbatch"}, "clipping/microbatches"),
         ({"divisor": "realised"}, "divisor/realised-cohort"),
-        ({"largest_batch": 650}, "truncation/frequent"),
+        ({"max_batch_size": 650}, "truncation/frequent"),
         ({"believed_rate": 0.001}, "rate/too-low"),
         ({"believed_updates": 10}, "rate/fewer-steps"),
     ],
@@ -77,7 +77,7 @@ def test_a_difference_that_costs_nothing_is_a_warning():
 
 def test_the_chance_that_a_batch_is_cut_is_told_from_above():
     for most in (690, 700, 710, 720, 730):
-        found = preflight(replace(BASE, largest_batch=most), delta=DELTA).findings
+        found = preflight(replace(BASE, max_batch_size=most), delta=DELTA).findings
         (one,) = [each for each in found if each.check == "truncation"]
         told = float(re.search(r"at most ([0-9.e-]+[0-9])", one.message)[1])
         assert told >= min(1000 * stats.binom.sf(most, 60_000, 0.01), 1.0)
@@ -95,7 +95,7 @@ def test_little_noise_is_no_difference_to_what_an_accountant_counts(noise):
 def test_what_needs_no_price():
     for parameters, code in ((100, "signal/holds"), (10**8, "signal/drowned")):
         assert code in {one.code for one in preflight(replace(BASE, parameters=parameters), delta=DELTA).findings}
-    wasted = preflight(replace(BASE, believed_rate=0.02, largest_batch=1000), delta=DELTA)
+    wasted = preflight(replace(BASE, believed_rate=0.02, max_batch_size=1000), delta=DELTA)
     assert {one.code for one in wasted.findings} >= {"rate/too-high", "truncation/holds"}
     assert wasted.holds
 
@@ -119,7 +119,7 @@ VARIANTS = [
     {"clipped": "microbatch"},
     {"divisor": "realised"},
     {"divisor": "realised", "accumulation": 3, "batch_size": 200},
-    {"largest_batch": 650},
+    {"max_batch_size": 650},
     {"sampler": "fixed-size", "accumulation": 2},
 ]
 
@@ -338,7 +338,7 @@ def test_places_drawn_anew_repeat_no_more_than_counted():
         ({"batch_size": 60_001}, "batch_size must be at most the examples that a worker draws from"),
         ({"workers": 60_001}, r"workers must be in \[1, 60000\]"),
         ({"sampler": "some"}, "sampler must be one of"),
-        ({"sampler": "shuffled", "largest_batch": 700}, "largest_batch must be left out"),
+        ({"sampler": "shuffled", "max_batch_size": 700}, "max_batch_size must be left out"),
         ({"believed_rate": 1.5}, "believed_rate"),
         ({"noise_multiplier": -1}, "noise_multiplier"),
     ],

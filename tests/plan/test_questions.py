@@ -79,7 +79,7 @@ def test_every_bound_of_a_question_is_kept_there_and_in_the_library(path):
             if (
                 function is not None
                 and name in inspect.signature(function).parameters
-                and name not in ("group", "trials")
+                and name not in ("group_size", "trials")
             ):
                 with pytest.raises(CheckError, match=rf"^{name}(\[\d\])? must be"):
                     function(**known | {name: given})
@@ -91,7 +91,7 @@ def test_every_bound_of_a_question_is_kept_there_and_in_the_library(path):
         ("/federated", {"cohort_size": 1001}, r"cohort_size must be in \[1, 1000\]"),
         ("/federated", {"privacy_unit": "x" * 81}, "privacy_unit must be 0 to 80 characters long"),
         ("/federated", {"relation": "swap"}, "relation must be one of"),
-        ("/federated", {"group": 65}, r"group must be in \[1, 64\]"),
+        ("/federated", {"group_size": 65}, r"group_size must be in \[1, 64\]"),
         ("/queries", {"queries": 1001, "weights": [1.0] * 1001}, "weights must be 0 to 1000 items long"),
         ("/account", {"parts": []}, "parts must be 1 to 20 items long"),
         (
@@ -120,7 +120,7 @@ def test_work_grows_with_what_makes_an_answer_dear_and_picks_where_it_is_worked_
     quick = [path for path, given in GIVEN.items() if QUESTIONS[path].parse(given).work() <= QUICK_SECONDS]
     assert quick == ["/federated", "/queries", "/sensitivity"]
     assert all(QUESTIONS[path].parse(given).work() <= MAX_WORK_SECONDS for path, given in GIVEN.items())
-    for more in ({"group": 64}, {"trials": "binomial:8,0.5"}):
+    for more in ({"group_size": 64}, {"trials": "binomial:8,0.5"}):
         assert QUESTIONS["/federated"].parse(RUN | more).work() > QUICK_SECONDS
     weights = {"epsilon": 1.0, "queries": 1000, "delta": 1e-6, "weights": [1.0 + i for i in range(1000)]}
     assert QUESTIONS["/queries"].parse(weights).work() > QUICK_SECONDS
@@ -192,7 +192,7 @@ def test_what_has_no_meaning_in_the_library_has_one_for_ever():
     """Pages, embeds and saved addresses leave it out."""
     alone = QUESTIONS["/federated"](**RUN)
     assert (alone.without_replacement, alone.rounds_per_release, alone.adaptive_clip) == (True, 1, False)
-    assert alone.late_replies == "zero"
+    assert alone.late_replies == "count-as-zero"
     mix = QUESTIONS["/account"].parse({"parts": [{"mechanism": "pure", "parameter": 1.0}]})
     assert (mix.delta, mix.fpr, mix.relation) == (1e-6, 0.01, "add-or-remove-one")
     assert mix.releases() == [Repeated(PureDP(1.0), 1)]
@@ -204,8 +204,8 @@ def test_a_question_is_handed_over_whole(monkeypatch):
         monkeypatch.setattr(plan, name, lambda name=name, **given: calls.setdefault(name, given) and 7)
     given = RUN | {"clip_norm": 2.5, "delta": 1e-7, "sampling": "fixed-size", "privacy_unit": "phone"}
     given |= {"releases_per_period": 3, "relation": REPLACE}
-    whole = given | {"policy": DeltaPolicy(1e-8), "group": 4, "trials": BinomialTrialCount(8, 0.5), "fit": False}
-    QUESTIONS["/federated"](**given, delta_cap=1e-8, adaptive_clip=True, group=4, trials="binomial:8,0.5").plan()
+    whole = given | {"policy": DeltaPolicy(1e-8), "group_size": 4, "trials": BinomialTrialCount(8, 0.5), "fit": False}
+    QUESTIONS["/federated"](**given, delta_cap=1e-8, adaptive_clip=True, group_size=4, trials="binomial:8,0.5").plan()
     assert calls["plan_federated"] == whole
     goal = RUN | {"epsilon": 2.0, "delta": 1e-7, "relation": REPLACE, "sampling": "balls-in-bins"}
     assert QUESTIONS["/federated/noise"](**goal, clip_norm=3.0).answer() == {"noise_multiplier": 7}
@@ -221,7 +221,7 @@ def test_a_question_is_handed_over_whole(monkeypatch):
 @pytest.mark.parametrize(
     ("path", "ask"),
     [
-        ("/federated", RUN | {"privacy_unit": "x" * 80, "group": 64}),
+        ("/federated", RUN | {"privacy_unit": "x" * 80, "group_size": 64}),
         ("/queries", {"epsilon": 1.0, "queries": 1000, "weights": [1.0] * 1000}),
         ("/account", {"parts": [{"mechanism": "pure", "parameter": 0.1}] * 20}),
     ],
@@ -298,7 +298,12 @@ def test_the_playground_has_one_figure_of_an_attack():
 def test_a_schedules_answers_are_the_librarys():
     everybody = RUN | {"cohort_size": RUN["population"]}  # a Gaussian, at once
     given = everybody | {"relation": "replace-one", "releases_per_period": 2, "clip_norm": 3.0}
-    boundary = {"without_replacement": False, "rounds_per_release": 5, "adaptive_clip": True, "late_replies": "first"}
+    boundary = {
+        "without_replacement": False,
+        "rounds_per_release": 5,
+        "adaptive_clip": True,
+        "late_replies": "close-early",
+    }
     found = plan.plan_federated(**given)
     grade, sentence = plan.grade_delta(found.delta.delta, RUN["population"])
     limits = plan.list_limits(sampling="poisson", privacy_unit="client", **boundary)
@@ -308,12 +313,12 @@ def test_a_schedules_answers_are_the_librarys():
     for point, known in zip(points, plan.compute_epsilon_curve(found), strict=True):
         assert (point["rounds"], point["formula"]) == (known.rounds, known.formula)
         assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
-    more = QUESTIONS["/federated"].parse(everybody | {"group": 4, "trials": "binomial:8,0.5"}).answer()
-    whole = plan.plan_federated(**everybody, group=4, trials=BinomialTrialCount(8, 0.5))
-    assert (more["group"], more["person"]) == (4, codec.encode(whole.person))
+    more = QUESTIONS["/federated"].parse(everybody | {"group_size": 4, "trials": "binomial:8,0.5"}).answer()
+    whole = plan.plan_federated(**everybody, group_size=4, trials=BinomialTrialCount(8, 0.5))
+    assert (more["group_size"], more["person"]) == (4, codec.encode(whole.person))
     assert more["sweep"] == whole.sweep.to_json()
     assert whole.epsilon.upper < whole.sweep.best.upper < whole.sweep.shown.upper < whole.person.upper
-    assert not {"group", "person", "sweep"} & set(QUESTIONS["/federated"].parse(everybody).answer())
+    assert not {"group_size", "person", "sweep"} & set(QUESTIONS["/federated"].parse(everybody).answer())
     with pytest.raises(CheckError, match=r"^trials must be one of"):
         QUESTIONS["/federated"].parse(everybody | {"trials": "often:3"}).answer()
 

@@ -422,11 +422,11 @@ def test_a_restored_ledger_does_not_draw_again_what_it_may_have_released_since(t
                 put(ledger, "lost")
         put(ledger, "answers")
     path.rename(tmp_path / "gone")
-    restore_backup(copy, path, by="dora", reason="the disk is gone")
+    restore_backup(copy, path, actor="dora", reason="the disk is gone")
     with open_ledger(path) as ledger:
         with pytest.raises(ConflictError):
             put(ledger, "again")
-        ledger.accept_restored(by="dora", reason="nothing is missing")
+        ledger.accept_restored(actor="dora", reason="nothing is missing")
         with pytest.raises(ConflictError, match="can only be abandoned"):
             put(ledger, "again")
         assert not [one for one in (tmp_path / "again").iterdir() if one.suffix == ".json"]

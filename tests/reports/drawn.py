@@ -60,10 +60,10 @@ def make_plan(
         trials=trials,
         details={
             "settings": hashlib.sha256(name.encode()).hexdigest(),
-            "programme": {"name": name, "purpose": "a test", "owner": "somebody@example.org"},
+            "identity": {"name": name, "purpose": "a test", "owner": "somebody@example.org"},
             "training": {"model": "linear", "learning_rate": 0.1},
             "data": {"units": 150, "score": "R squared on the test set"},
-            "boundary": {"participation": "poisson", "adaptive_clip": False},
+            "coverage": {"participation": "poisson", "adaptive_clip": False},
             "reporting": {"period": "2026-Q4"},
             "references": {"playbook": "a" * 64},
         }

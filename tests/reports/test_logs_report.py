@@ -142,7 +142,7 @@ def test_a_client_more_or_less_changes_nothing_that_is_told(report, tmp_path):
     without = lambda one: one | {"evidence": one["evidence"] | {"files": {}}}  # noqa: E731 - a mapping has no client
     assert without(less) == without(report)
     assert less["evidence"]["files"] == report["evidence"]["files"]
-    assert less["evidence"]["unbound"] == ["clients.csv", "enrolment.csv", "rounds.csv"]
+    assert less["evidence"]["unbound"] == ["clients.csv", "enrollment.csv", "rounds.csv"]
 
 
 def one_more_at(number):
@@ -288,7 +288,7 @@ def test_the_publisher_says_what_logs_cannot(tmp_path):
     mapping = (
         MAPPING
         + f"""
-[programme]
+[identity]
 name = {json.dumps(EVIL)}
 purpose = "Predict scores"
 [reporting]

@@ -161,14 +161,14 @@ def test_copies_that_cannot_be_priced_are_not_told_a_number(monkeypatch):
 
 def test_the_most_that_a_person_holds_is_read_first():
     plan = make_plan()
-    stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": 3}})
+    stated = replace(plan, details=plan.details | {"coverage": {"group_size": 3}})
     found = {one["units"]: one["epsilon"] for one in read_plan(stated)["groups"]}
     assert list(found) == [3, 1, 2, 8, 64]
     assert found[2] < found[3] < found[8]
-    exact = epsilon(plan.scheme.release(), delta=plan.guarantee.delta, relation=plan.guarantee.relation, group=3)
+    exact = epsilon(plan.scheme.release(), delta=plan.guarantee.delta, relation=plan.guarantee.relation, group_size=3)
     assert found[3] == pytest.approx(exact.upper, rel=0.01)
     for told in (1, 8):
-        stated = replace(plan, details=plan.details | {"boundary": {"records_per_person": told}})
+        stated = replace(plan, details=plan.details | {"coverage": {"group_size": told}})
         assert sorted(one["units"] for one in read_plan(stated)["groups"]) == [1, 2, 8, 64]
 
 

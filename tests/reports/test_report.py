@@ -38,9 +38,9 @@ def test_the_claim_is_the_plans(run):
     assert codec.decode(claim["guarantee"]) == plan.guarantee
     assert codec.decode(claim["epsilon"]) == plan.epsilon
     assert codec.decode(claim["unamplified"]) == plan.unamplified
-    assert (claim["delta_rationale"], claim["boundary"]) == ("policy cap", plan.details["boundary"])
+    assert (claim["delta_rationale"], claim["coverage"]) == ("policy cap", plan.details["coverage"])
     assert [row["party"] for row in claim["parties"]] == [party.name for party in plan.scheme.parties]
-    assert report["identity"] == plan.details["programme"] | {"period": "2026-Q4"}
+    assert report["identity"] == plan.details["identity"] | {"period": "2026-Q4"}
     assert (report["v"], report["kind"], report["simulation"]) == (1, "report", True)
 
 
@@ -120,7 +120,7 @@ def test_the_evidence_is_the_files_and_the_books(run):
     assert (evidence["plan"], len(evidence["records"])) == (plan.to_json(), plan.scheme.rounds)
     assert report["verification"]["verdict"] == "passed"
     assert report["utility"]["without_dp"]
-    assert {"place": "claim/boundary", "kind": "attested", "by": "owner"} in report["kinds"]
+    assert {"place": "claim/coverage", "kind": "attested", "by": "owner"} in report["kinds"]
 
 
 def test_files_within_a_report_are_those_of_the_folder(run):
@@ -142,7 +142,7 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     outcome = verify_evidence(evidence)
     report = build_report(replace(outcome, evidence=replace(evidence, claim=Claim.from_plan(blank), records=())))
     assert report["identity"] == {"name": "drawn", "period": ""}
-    assert report["claim"]["boundary"] == report["mechanism"]["training"] == report["mechanism"]["data"] == {}
+    assert report["claim"]["coverage"] == report["mechanism"]["training"] == report["mechanism"]["data"] == {}
     assert report["evidence"]["references"] == {}
     assert report["rounds"] == report["accounting"]["curve"] == []
     nothing = {"rounds": 0, "diverged": False, "score_name": "score"}

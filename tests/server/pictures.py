@@ -73,8 +73,8 @@ def of_reports(driver, runs: Path) -> None:
     screen = {"width": 1000, "height": TOP, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     clip = {"x": 0, "y": 0, "width": 1000, "height": TOP, "scale": 1}
-    for programme, file in REPORTS.items():
-        (folder,) = runs.glob(f"{programme}-*")
+    for config, file in REPORTS.items():
+        (folder,) = runs.glob(f"{config}-*")
         driver.get((folder / "report.html").resolve().as_uri())
         kind = {"format": "webp", "quality": QUALITY} if file.endswith("webp") else {"format": "png"}
         capture(driver, kind | {"clip": clip}, file)

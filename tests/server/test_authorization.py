@@ -130,7 +130,7 @@ BODIES = {
     "too long": b'{"scope": "' + b"a" * 2**21 + b'"}',
     "1e400": b'{"scope": "acme/claims", "caps": {"epsilon": 1e400}}',
     "NaN": b'{"scope": NaN}',
-    "sound": b'{"scope": "acme/claims", "caps": {"epsilon": "9"}, "by": "b", "reason": "r", "key": "waiting"}',
+    "sound": b'{"scope": "acme/claims", "caps": {"epsilon": "9"}, "actor": "b", "reason": "r", "key": "waiting"}',
 }
 
 

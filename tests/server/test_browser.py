@@ -750,7 +750,7 @@ def test_owners_allow_prices_and_set_caps_on_the_ledgers_page(browser, serve_app
             assert ledger.balance("acme/claims").caps["epsilon"] == "3.5"
             assert dict(ledger.charge_record("allowed").amounts["pure"]) == {"epsilon": "0.5"}
             (changed,) = ledger.page("acme/claims", verb="cap-changed", limit=5)
-            assert (changed.body["by"], changed.body["reason"]) == ("anna (token of anna)", "board, 3 May")
+            assert (changed.body["actor"], changed.body["reason"]) == ("anna (token of anna)", "board, 3 May")
     assert clean(browser) == []
 
 
@@ -758,7 +758,7 @@ def test_a_budget_is_shown_as_it_went_and_as_it_may_go_on(browser, serve_app, tm
     days = [dt.datetime.now(dt.UTC) - dt.timedelta(days=20)]
     with open_ledger(tmp_path / "ledger.db", clock=lambda: days[0]) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="2", privacy_unit="person-quarter")
-        ledger.declare_partition("acme/q", epsilon="0.5", by="dora", reason="a quarter each")
+        ledger.declare_partition("acme/q", epsilon="0.5", actor="dora", reason="a quarter each")
         ledger.create_budget("acme/q/1", kind="pure", epsilon="0.5", privacy_unit="person-quarter")
         days[0] += dt.timedelta(days=5)
         ledger.charge("acme/q/1/anna", PureDP(0.25), key="one")

@@ -54,8 +54,8 @@ STATES = {  # what may have become of a charge of others
 }
 
 OPENING = {
-    "POST register": {"plan_hash": HASH},
-    "POST override": {"release": RELEASE, "amount": {"epsilon": "0.5"}, "reason": "so"},
+    "POST register-plan": {"plan_hash": HASH},
+    "POST override-cost": {"release": RELEASE, "amount": {"epsilon": "0.5"}, "reason": "so"},
     "POST reserve": {"release": RELEASE},
     "POST charge": {"release": RELEASE},
 }

@@ -127,7 +127,7 @@ def test_what_is_the_same_twice_is_said_again(ledger, line):
         lambda: ledger.find("twice").cancel("not needed"),
         lambda: ledger.create_budget("acme/x", kind="pure", epsilon="1"),
         lambda: ledger.register_plan("acme/x", "ab" * 32, key="twice-plan"),
-        lambda: ledger.retire("acme/x", by="dora", reason="over"),
+        lambda: ledger.retire("acme/x", actor="dora", reason="over"),
         lambda: ledger.balance("acme"),
     ):
         line.lose = 1
@@ -185,7 +185,7 @@ def test_a_charge_whose_answer_was_lost_is_found_under_its_key_and_paid_once(led
 def test_a_cap_is_asked_for_once(ledger, line):
     line.lose, line.asked = 1, 0
     with pytest.raises(OutcomeUnknownError, match="may stand, or not"):
-        ledger.change_cap("acme", by="dora", reason="board", epsilon="11")
+        ledger.change_cap("acme", actor="dora", reason="board", epsilon="11")
     assert line.asked == 1
     assert ledger.balance("acme").caps["epsilon"] == "11"
 
@@ -261,7 +261,7 @@ def test_a_token_goes_to_the_server_that_was_named_and_nowhere_else():
 def test_answers_that_are_none(answers, error):
     with answering(*answers) as (url, _), open_ledger(url) as ledger:
         with pytest.raises(error) as found:
-            ledger.retire("acme", by="dora", reason="over")
+            ledger.retire("acme", actor="dora", reason="over")
         assert type(found.value) is error or error is EpsilogError
 
 

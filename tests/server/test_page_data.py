@@ -43,7 +43,7 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
     assert [run["name"] for run in found["runs"]] == ["a_run.1", "b-run", "x" * 128]
     for run in found["runs"]:
         assert {name: run[name] for name in run if name != "name"} == {
-            "programme": "exam-scores",
+            "config_name": "exam-scores",
             "period": "2026-Q4",
             "simulation": True,
             "epsilon": 1.5,

@@ -12,7 +12,7 @@ from epsilog.terms import codec
 
 HASH = "ab" * 32
 RELEASE = {"v": 0, "term": {"type": "pure", "epsilon": 0.0009765625}}
-WHO = {"by": "dora", "reason": "a test"}
+WHO = {"actor": "dora", "reason": "a test"}
 KEYED = {"key": "theirs"}
 SPEND, OWN, READ, AUDIT = "spend", "own", "read", "audit"
 ALLOWED = {  # by hand, as the documentation has it
@@ -23,17 +23,17 @@ ALLOWED = {  # by hand, as the documentation has it
 }
 ACTS = {  # what each address is, at acme/claims; at the whole ledger where it says so
     "POST create": (OWN, {"scope": "acme/claims/new", "kind": "pure", "caps": {"epsilon": "1"}}),
-    "POST cap": (OWN, {"scope": "acme/claims", "caps": {"epsilon": "2"}} | WHO),
-    "POST partition": (OWN, {"scope": "acme/claims/parts", "caps": {"epsilon": "1"}} | WHO),
+    "POST set-cap": (OWN, {"scope": "acme/claims", "caps": {"epsilon": "2"}} | WHO),
+    "POST declare-partition": (OWN, {"scope": "acme/claims/parts", "caps": {"epsilon": "1"}} | WHO),
     "POST retire": (OWN, {"scope": "acme/claims/old"} | WHO),
-    "POST override": (
+    "POST override-cost": (
         OWN,
         {"scope": "acme/claims", "release": RELEASE, "amount": {"epsilon": "1"}, "key": "o", "reason": "r"},
     ),
-    "POST register": (SPEND, {"scope": "acme/claims", "key": "plan", "plan_hash": HASH}),
+    "POST register-plan": (SPEND, {"scope": "acme/claims", "key": "plan", "plan_hash": HASH}),
     "POST reserve": (SPEND, {"scope": "acme/claims", "release": RELEASE, "key": "r"}),
     "POST charge": (SPEND, {"scope": "acme/claims", "release": RELEASE, "key": "c"}),
-    "POST fits": (READ, {"scope": "acme/claims"}),
+    "POST headroom": (READ, {"scope": "acme/claims"}),
     "POST start": (SPEND, KEYED),
     "POST commit": (SPEND, KEYED),
     "POST cancel": (SPEND, KEYED | {"reason": "r"}),
@@ -44,7 +44,7 @@ ACTS = {  # what each address is, at acme/claims; at the whole ledger where it s
     "POST revoke": (OWN, KEYED | WHO),
     "POST decommission": (OWN, KEYED | WHO),
     "POST abandon": (OWN, KEYED | WHO),
-    "POST accept": (OWN, WHO),
+    "POST accept-restore": (OWN, WHO),
     "POST mark-restored": (OWN, WHO),
     "POST verify": (AUDIT, None),
     "GET balances?above=acme/claims": (READ, None),
@@ -56,7 +56,7 @@ ACTS = {  # what each address is, at acme/claims; at the whole ledger where it s
     "GET rows": (READ, None),
     "GET page?before=9": (READ, None),
 }
-WHOLE = {"POST accept", "POST mark-restored", "POST verify", "GET rows", "GET page?before=9"}
+WHOLE = {"POST accept-restore", "POST mark-restored", "POST verify", "GET rows", "GET page?before=9"}
 ANYWHERE = {"GET head", "GET entry", "GET charges", "GET "}  # what the asker sees of it: looked at below
 
 
@@ -151,11 +151,11 @@ def test_what_is_allowed_is_done(team):
         found = said(site, held[role, scope], "POST charge", body)
         assert (found.status, found.json()["replayed"]) == (200, False)
         assert head(path) != before
-    raised = said(site, held[Role.OWNER, "acme"], "POST cap", ACTS["POST cap"][1])
+    raised = said(site, held[Role.OWNER, "acme"], "POST set-cap", ACTS["POST set-cap"][1])
     assert raised.status == 200
     with read_ledger(path) as books:
         (entry,) = books.page("acme/claims", verb="cap-changed", limit=5)
-        assert entry.body["by"] == "dora (token of owner-acme)"
+        assert entry.body["actor"] == "dora (token of owner-acme)"
 
 
 def test_a_holder_is_told_of_entries_and_charges_of_their_own_alone(team):
@@ -189,7 +189,7 @@ def test_how_large_a_share_is_the_owner_of_the_budget_above_says(serve_app, tmp_
     }
     held["acme/trials"] = tokens.create_token(file, "trials", role="owner", scope="acme/trials")[1]
     asks = {
-        "acme/claims": ("POST cap", {"scope": "acme/claims", "caps": {"epsilon": "7"}} | WHO),
+        "acme/claims": ("POST set-cap", {"scope": "acme/claims", "caps": {"epsilon": "7"}} | WHO),
         "acme/trials": (
             "POST create",
             {"scope": "acme/trials/q", "kind": "pure", "caps": {"epsilon": "1"}, "quota": True},
@@ -215,19 +215,19 @@ def test_what_blocks_may_cost_the_owner_of_the_budget_that_pays_says(serve_app, 
     act = {"scope": "acme/q", "caps": {"epsilon": "1"}} | WHO
     block = {"scope": "acme/q/1", "kind": "pure", "caps": {"epsilon": "1"}, "privacy_unit": "person-quarter"}
     with serve_app(create_app(ledger=str(path), access=AccessConfig(file))) as site:
-        assert said(site, owners["acme/q"], "POST partition", act).status == 403
-        made = said(site, owners["acme"], "POST partition", act)
+        assert said(site, owners["acme/q"], "POST declare-partition", act).status == 403
+        made = said(site, owners["acme"], "POST declare-partition", act)
         assert (made.status, made.json()["budget"]["partition"]) == (200, 2)
         assert said(site, owners["acme/q"], "POST create", block).status == 200
         raised = act | {"caps": {"epsilon": "2"}}
-        assert said(site, owners["acme/q"], "POST cap", raised).status == 403
-        assert said(site, owners["acme"], "POST cap", raised).status == 200
+        assert said(site, owners["acme/q"], "POST set-cap", raised).status == 403
+        assert said(site, owners["acme"], "POST set-cap", raised).status == 200
         cycles = said(site, owners["acme"], "GET cycles?scope=acme&limit=1", None).json()["cycles"]
     told = {name: cycles[0][name] for name in ("scope", "key", "amount", "cumulative")}
     assert told == {"scope": "acme/q", "key": None, "amount": {"epsilon": "1"}, "cumulative": {"epsilon": "2"}}
     with read_ledger(path) as books:
         (entry,) = books.page("acme/q", verb="partition-raised")
-        assert (entry.body["by"], books.verify().partitions) == ("dora (token of e)", ("acme/q",))
+        assert (entry.body["actor"], books.verify().partitions) == ("dora (token of e)", ("acme/q",))
 
 
 @pytest.mark.slow
@@ -247,7 +247,7 @@ def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monke
         for what, ask in (
             ("POST charge", free("a")),
             ("POST reserve", free("b")),
-            ("POST register", {"scope": "acme", "key": "c", "plan_hash": HASH}),
+            ("POST register-plan", {"scope": "acme", "key": "c", "plan_hash": HASH}),
         ):
             assert said(site, held["anna"], what, ask).status == 200
             assert said(site, held["anna"], what, ask).status == 200  # the same again is none more
@@ -255,7 +255,7 @@ def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monke
         for what, ask in (
             ("POST charge", free("d")),
             ("POST reserve", free("e")),
-            ("POST register", {"scope": "acme", "key": "f", "plan_hash": HASH}),
+            ("POST register-plan", {"scope": "acme", "key": "f", "plan_hash": HASH}),
         ):
             refused = said(site, held["anna"], what, ask)
             assert (refused.status, int(refused.headers["retry-after"]) > 0) == (429, True)

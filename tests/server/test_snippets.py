@@ -21,7 +21,7 @@ from epsilog.terms.messages import sentence
 app = load()
 
 RUN = {"population": 1000, "cohort_size": 100, "rounds": 20, "noise_multiplier": 1.5}
-ONE_MODEL = {"rounds_per_release": 20}  # what a programme publishes
+ONE_MODEL = {"rounds_per_release": 20}  # what a run config publishes
 FEDERATED = {
     "poisson": RUN | ONE_MODEL | {"cap": 9.0},
     "zero-out": RUN
@@ -29,7 +29,7 @@ FEDERATED = {
     | {"relation": "zero-out", "delta": 1e-5, "delta_cap": None, "privacy_unit": "Dr. O'Neill's \"ward\""},
     "fixed-size": RUN | {"sampling": "fixed-size", "relation": "replace-one", "rounds": 3, "rounds_per_release": 3},
     "balls-in-bins": RUN | {"sampling": "balls-in-bins", "rounds": 10, "rounds_per_release": 10},
-    "group": RUN | ONE_MODEL | {"group": 3, "releases_per_period": 2, "clip_norm": 0.25},
+    "group": RUN | ONE_MODEL | {"group_size": 3, "releases_per_period": 2, "clip_norm": 0.25},
 }
 QUERIES = {
     "gaussian": {"epsilon": 1.0, "queries": 100, "mechanism": "gaussian", "delta": 1e-6},
@@ -75,15 +75,15 @@ def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
     assert done.exit_code == 0, done.output
     assert number(page, json.loads(done.stdout)) == shown
 
-    if found["programme"] is not None:
+    if found["run_config"] is not None:
         file = tmp_path / "calculated.toml"
-        file.write_text(found["programme"], encoding="utf-8")
+        file.write_text(found["run_config"], encoding="utf-8")
         done = CliRunner().invoke(app, ["run", "--check", str(file), "--json"])
         assert done.exit_code == 0, done.output
         (told,) = json.loads(done.stdout)
         assert shown <= told["plan"]["epsilon"]["upper"] < shown * (1 + 1e-9)  # with the published outcomes of checks
         assert not told["whole"]
-    assert (found["programme"] is None) == (page == "queries") == (found["no_programme"] is not None)
+    assert (found["run_config"] is None) == (page == "queries") == (found["no_run_config"] is not None)
 
     if found["playground"] is not None:
         query = {key: value[0] for key, value in parse_qs(urlsplit(found["playground"]).query).items()}
@@ -114,21 +114,21 @@ def test_the_python_code_of_tuning_runs(trials):
 
 
 @pytest.mark.slow
-def test_what_no_programme_can_promise_says_why():
-    kept = {"sampling": "balls-in-bins", "rounds": 25}  # a programme draws bins anew, and costs less
+def test_a_plan_that_no_run_config_can_state_says_why():
+    kept = {"sampling": "balls-in-bins", "rounds": 25}  # a run config draws bins anew, and costs less
     for more in (
         kept,
         {"adaptive_clip": True},
-        {"late_replies": "again"},
+        {"late_replies": "replace"},
         {"trials": "fixed:4"},
         {"noise_multiplier": 0.0},
     ):
         found = asked("/federated/elsewhere", RUN | more)
-        assert found["programme"] is None
-        assert found["no_programme"].endswith(".")
+        assert found["run_config"] is None
+        assert found["no_run_config"].endswith(".")
 
 
-def test_a_programme_that_is_checked_keeps_to_its_budget(tmp_path):
+def test_a_run_config_that_is_checked_keeps_to_its_budget(tmp_path):
     file = tmp_path / "calculated.toml"
     text = export_config(plan.plan_federated(**RUN), cap=9.0)
     file.write_text(text)
@@ -151,16 +151,16 @@ def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):
     }
     for wrong, ask in asks.items():
         found = asked("/federated/elsewhere", ask)
-        assert found["no_programme"].startswith("It is refused as it is: ")
-        file.write_text(found["programme"])
-        stated = tomllib.loads(found["programme"])
+        assert found["no_run_config"].startswith("It is refused as it is: ")
+        file.write_text(found["run_config"])
+        stated = tomllib.loads(found["run_config"])
         assert float(stated["budget"]["epsilon"]) == ask["cap"]
         assert float(stated["budget"]["delta"]) == ask.get("delta", 1e-6)
-        assert stated["boundary"]["rounds_per_release"] == ask["rounds_per_release"]
+        assert stated["coverage"]["rounds_per_release"] == ask["rounds_per_release"]
         assert stated["scheme"]["rounds"] == 20
         assert stated["scheme"]["noise_multiplier"] == 1.5
         assert stated["scheme"]["clip_norm"] == ask.get("clip_norm", 1.0)
-        assert ("# This is one of 2 releases in a period" in found["programme"]) == ("releases_per_period" in ask)
+        assert ("# This is one of 2 releases in a period" in found["run_config"]) == ("releases_per_period" in ask)
         done = CliRunner().invoke(app, ["run", "--check", str(file)])
         assert done.exit_code != 0
         assert wrong in str(done.exception)

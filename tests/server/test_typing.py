@@ -33,7 +33,7 @@ WORDS = [
     "at",
     "key",
     "reason",
-    "by",
+    "actor",
 ]  # fields that hold text, as tables and notes do
 WRONG = ("2,5", "50.000")  # in any field for a number
 VALUES = ("0.5", "-1", "1e-1", "1 000", "10⁻⁶", "abc", *WRONG)

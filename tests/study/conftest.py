@@ -25,7 +25,7 @@ def classes_task(*, unit_is_client=True, seed=1, width=WIDTH, clients=CLIENTS):
         unit="client" if unit_is_client else "row",
         unit_is_client=unit_is_client,
         model=linear(inputs=width),
-        training=LocalTraining(0.3, local_steps=4, nominal_examples=ROWS),
+        training=LocalTraining(0.3, local_steps=4, expected_examples=ROWS),
         clients=Federation(features[people], targets[people], np.full(clients, ROWS)),
         test_features=features[test],
         test_targets=targets[test],

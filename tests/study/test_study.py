@@ -17,15 +17,15 @@ SHORT = [("rounds = 60", "rounds = 2"), ("rounds_per_release = 60", "rounds_per_
 
 @pytest.fixture(name="write")
 def _write(tmp_path):
-    """Writes a study of one short programme, with some text replaced; returns its path."""
-    programme = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "local.toml"))
+    """Writes a study of one short run config, with some text replaced; returns its path."""
+    config = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "local.toml"))
     for old, new in SHORT:
-        assert old in programme
-        programme = programme.replace(old, new)
-    (tmp_path / "one.toml").write_text(programme)
+        assert old in config
+        config = config.replace(old, new)
+    (tmp_path / "one.toml").write_text(config)
 
     def write(*changes):
-        text = 'name = "trial"\nprogrammes = ["one.toml"]\nbudgets = [2]\nseeds = [1]\n'
+        text = 'name = "trial"\nconfigs = ["one.toml"]\nbudgets = [2]\nseeds = [1]\n'
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)

@@ -50,7 +50,7 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         ),
         (
             lambda: mechanisms.TruncatedPoissonSampled(mechanisms.Gaussian(1.0), 0.1, 9, 0),
-            "largest_batch must be at least 1",
+            "max_batch_size must be at least 1",
         ),
         (lambda: mechanisms.Repeated(mechanisms.Gaussian(1.0), 0), "count must be at least 1, got 0"),
         (lambda: mechanisms.Repeated(mechanisms.Gaussian(1.0), 2.0), "count must be a whole number, got 2.0"),
@@ -166,7 +166,7 @@ STRATEGY = mechanisms.ToeplitzStrategy((1.0,))
         (mechanisms.Repeated(SGD, 3), {"count": 1}),
         (terms.Guarantee(1.0, 0.1, ADD_OR_REMOVE, "person", 10), {"population": 1, "epsilon": 0, "delta": 0}),
         (mechanisms.BallsInBinsParticipation(3), {"cycle_length": 1}),
-        (mechanisms.BoundedParticipation(3, 3), {"participations": 1, "min_separation": 1}),
+        (mechanisms.BoundedParticipation(3, 3), {"max_participations": 1, "min_separation": 1}),
         (mechanisms.MinSepParticipation(3, 0.5), {"min_separation": 1}),
         (mechanisms.CyclicPoissonParticipation(3, 0.5), {"cycle_length": 1}),
         (mechanisms.RandomAllocationParticipation(3), {"participations": 1}),

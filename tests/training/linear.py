@@ -40,7 +40,7 @@ class LinearEngine(RowEngine):
     def sum_dp_sgd(self, now, runs):
         model, training = now.model, self.task.training
         total, padding = np.zeros_like(model), []
-        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.nominal_examples)
+        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.expected_examples)
         for client in now.cohort.tolist():
             (features, targets), at = self.rows(client), model
             joins = now.batches(client).coins((runs.steps, len(features)), runs.batch_probability)

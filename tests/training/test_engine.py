@@ -68,7 +68,7 @@ def test_sums_of_clipped_updates_agree(small_task, kind, clip_norm, batch_size):
 @pytest.mark.parametrize("clip_norm", [0.3, np.inf])
 @pytest.mark.parametrize("kind", MODELS, ids=str)
 def test_sums_of_noisy_runs_agree(small_task, kind, clip_norm):
-    task = small_task(unit_is_client=False, nominal_examples=4, **kind)
+    task = small_task(unit_is_client=False, expected_examples=4, **kind)
     agree(noisy_runs(CompiledEngine(task), clip_norm), noisy_runs(ReferenceEngine(task), clip_norm))
 
 
@@ -162,7 +162,7 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same(sm
         features[:], targets[:], present[:] = 0, 0, False
         features[0, 0, 0], targets[0, 0], present[0, 0] = huge, tiny, True
 
-    task = small_task(change=spoil, unit_is_client=False, widths=(3, 1), dtype=dtype, nominal_examples=1)
+    task = small_task(change=spoil, unit_is_client=False, widths=(3, 1), dtype=dtype, expected_examples=1)
     runs = LocalDPSGD(steps=1, batch_probability=1.0, clip_norm=0.01, noise_stddev=0.0)
     ours = CompiledEngine(task).sum_uploads(RoundInputs(np.zeros(4), np.array([0]), batches, noise), runs)
     assert 0 < np.linalg.norm(ours.total) <= 0.1 * 0.01 * (1 + 1e-6)  # learning rate times clip, in dtype's precision

@@ -108,7 +108,7 @@ def test_a_client_without_rows_sends_no_update_and_all_of_its_noise(small_task, 
     assert not silent.total.any()
     assert silent.count == 1
     noisy = noisy_runs(engine(task), cohort=cohort, noise_stddev=0.3)
-    step = task.training.learning_rate / (0.5 * task.training.nominal_examples)
+    step = task.training.learning_rate / (0.5 * task.training.expected_examples)
     drawn = 0.3 * noise(EMPTY).normals((3, task.model.size + 1))
     assert noisy.total == pytest.approx(-step * drawn[:, :-1].sum(axis=0))
     assert noisy.padding == pytest.approx(drawn[:, -1].sum() / np.sqrt(3))

@@ -191,7 +191,7 @@ def engine_of(engine, dtype):
         unit="image",
         unit_is_client=False,
         model=model_of("shipped"),
-        training=LocalTraining(0.1, local_steps=2, nominal_examples=8),
+        training=LocalTraining(0.1, local_steps=2, expected_examples=8),
         clients=Federation(features, targets, np.array(SIZES)),
         test_features=features[:6],
         test_targets=np.arange(6) % 3,

@@ -461,7 +461,7 @@ def test_a_noisy_run_that_fails_sends_noise_alone_and_is_counted(site_for):
         site_for(RUNS, computing=make_function_site_engine(noisy_run=broken)).answer(order_for(RUNS))
         for broken in (fail, lambda *_: np.zeros(9))
     ]
-    step = order_for(RUNS).training.learning_rate / (0.5 * order_for(RUNS).training.nominal_examples)
+    step = order_for(RUNS).training.learning_rate / (0.5 * order_for(RUNS).training.expected_examples)
     for answer in answers:
         assert answer.shape == (4,)
         assert 0 < np.abs(answer).max() < 12 * step * RUNS.noise_stddev * np.sqrt(2)

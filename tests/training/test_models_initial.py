@@ -23,11 +23,11 @@ def test_training_goes_on_from_a_model_that_was_released(small_task, tmp_path):
     cold = small_task()
     released = train_without_charge(scheme, cold, randomness=Randomness.from_seed(1)).model
     np.save(tmp_path / "released.npy", released)
-    kind = parse_model_kind("mlp", folder=tmp_path, initial="released.npy", hidden=[4])
+    kind = parse_model_kind("mlp", folder=tmp_path, warm_start="released.npy", hidden=[4])
     warm = dataclasses.replace(cold, model=kind.build(inputs=3, classes=None))
     assert np.array_equal(warm.model.start, released)
-    assert warm.describe()["model"]["initial"]["sha256"] == hash_model(released)
-    assert "declared public" in warm.describe()["model"]["initial"]["data"]
+    assert warm.describe()["model"]["warm_start"]["sha256"] == hash_model(released)
+    assert "declared public" in warm.describe()["model"]["warm_start"]["data"]
     assert hash_run_inputs(scheme, warm) != hash_run_inputs(scheme, cold)
     ends = [train_without_charge(scheme, task, randomness=Randomness.from_seed(1)).model for task in (warm, cold)]
     assert not np.array_equal(*ends)
@@ -38,16 +38,18 @@ def test_the_file_of_a_released_model_starts_another(tmp_path):
     (tmp_path / "model.npz").write_bytes(npz.encode_npz(released.arrays))
     assert parse_model_kind("mlp", tmp_path, "model.npz", hidden=[4]).vector.tolist() == released.vector.tolist()
     (tmp_path / "model.npz").write_bytes(b"PK")
-    with pytest.raises(CheckError, match=r"initial must be an \.npy file of numbers, or the \.npz file of a released"):
+    with pytest.raises(
+        CheckError, match=r"warm_start must be an \.npy file of numbers, or the \.npz file of a released"
+    ):
         parse_model_kind("mlp", tmp_path, "model.npz", hidden=[4])
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", ">f8"])
 def test_an_array_starts_a_model_as_a_file_does(dtype):
     vector = np.arange(21, dtype=dtype) / 4
-    model = mlp(initial=vector)
+    model = mlp(warm_start=vector)
     assert model.start.tolist() == vector.tolist()
-    assert model.facts["initial"]["sha256"] == hashlib.sha256(vector.astype("<f8").tobytes()).hexdigest()
+    assert model.facts["warm_start"]["sha256"] == hashlib.sha256(vector.astype("<f8").tobytes()).hexdigest()
     assert model.layers  # norms are known still
     assert model.shipped
 
@@ -65,19 +67,22 @@ def archive(path):
     ("write", "says"),
     [
         (None, "released model, got w.npy: No such file"),
-        (lambda path: path.write_bytes(b"no numbers"), "initial must be an .npy file of numbers"),
-        (lambda path: path.write_bytes(b""), "initial must be an .npy file of numbers"),
-        (lambda path: save(path, np.array([{}])), "initial must be an .npy file of numbers, .*, got w.npy: .*pickle"),
-        (archive, "initial must be an .npy file of numbers, or the .npz file of a released model, got w.npy: "),
-        (lambda path: save(path, np.zeros(20)), "initial must hold the model's 21 parameters, got 20"),
-        (lambda path: save(path, np.zeros((21, 1))), r"initial must be finite real numbers of shape \(d,\)"),
-        (lambda path: save(path, np.zeros(21, int)), "initial must be finite real numbers"),
-        (lambda path: save(path, np.full(21, np.nan)), "initial must be finite real numbers"),
-        (lambda path: save(path, np.full(21, np.inf)), "initial must be finite real numbers"),
+        (lambda path: path.write_bytes(b"no numbers"), "warm_start must be an .npy file of numbers"),
+        (lambda path: path.write_bytes(b""), "warm_start must be an .npy file of numbers"),
+        (
+            lambda path: save(path, np.array([{}])),
+            "warm_start must be an .npy file of numbers, .*, got w.npy: .*pickle",
+        ),
+        (archive, "warm_start must be an .npy file of numbers, or the .npz file of a released model, got w.npy: "),
+        (lambda path: save(path, np.zeros(20)), "warm_start must hold the model's 21 parameters, got 20"),
+        (lambda path: save(path, np.zeros((21, 1))), r"warm_start must be finite real numbers of shape \(d,\)"),
+        (lambda path: save(path, np.zeros(21, int)), "warm_start must be finite real numbers"),
+        (lambda path: save(path, np.full(21, np.nan)), "warm_start must be finite real numbers"),
+        (lambda path: save(path, np.full(21, np.inf)), "warm_start must be finite real numbers"),
     ],
 )
 def test_what_is_no_start_is_refused(tmp_path, write, says):
     if write is not None:
         write(tmp_path / "w.npy")
     with pytest.raises(CheckError, match=says):
-        parse_model_kind("mlp", folder=tmp_path, initial="w.npy", hidden=[4]).build(inputs=3, classes=None)
+        parse_model_kind("mlp", folder=tmp_path, warm_start="w.npy", hidden=[4]).build(inputs=3, classes=None)

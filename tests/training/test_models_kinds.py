@@ -52,7 +52,7 @@ def task(kind, *, unit_is_client=True, bigger=None, clients=20):
         unit="client" if unit_is_client else "row",
         unit_is_client=unit_is_client,
         model=models.build_model(kind, inputs=rows.shape[1], classes=classes, **options | (bigger or {})),
-        training=LocalTraining(0.3, local_steps=4, nominal_examples=10),
+        training=LocalTraining(0.3, local_steps=4, expected_examples=10),
         clients=Federation(rows, targets, np.full(clients, 10)),
         test_features=test[0],
         test_targets=test[1],

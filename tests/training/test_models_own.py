@@ -1,4 +1,4 @@
-"""Models of the user's own: a few lines of JAX, or a Python file that a programme names."""
+"""Models of the user's own: a few lines of JAX, or a Python file that a run config names."""
 
 import dataclasses
 import hashlib
@@ -48,7 +48,7 @@ def image_task(model, *, unit_is_client=True, dtype=np.float32):
         unit="client" if unit_is_client else "image",
         unit_is_client=unit_is_client,
         model=model,
-        training=LocalTraining(0.5, local_steps=4, nominal_examples=10),
+        training=LocalTraining(0.5, local_steps=4, expected_examples=10),
         clients=Federation(rows.astype(dtype), labels, np.full(20, 10)),
         test_features=test[0].astype(dtype),
         test_targets=test[1],

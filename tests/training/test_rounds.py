@@ -47,7 +47,7 @@ def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_tas
         cohort_size=12,
     )
     full, less = (
-        train(small_task(change=change, unit_is_client=False, nominal_examples=4), scheme, Randomness.from_seed(3))[0]
+        train(small_task(change=change, unit_is_client=False, expected_examples=4), scheme, Randomness.from_seed(3))[0]
         for change in (None, remove)
     )
     moved = 12 * np.linalg.norm(full.state.model - less.state.model)

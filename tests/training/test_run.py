@@ -366,7 +366,7 @@ def test_a_run_does_not_go_on_with_other_data_or_training(charge_for, small_task
     """How often client 3 took part says nothing of whoever stands in its place in other data."""
     charge = charge_for(FEW, "example")
     stopped_after_two(small_task(unit_is_client=False), charge, tmp_path)
-    for other in ({"change": reorder}, {"nominal_examples": 11}, {"dtype": "float32"}, {"widths": (3, 1)}):
+    for other in ({"change": reorder}, {"expected_examples": 11}, {"dtype": "float32"}, {"widths": (3, 1)}):
         with pytest.raises(RecordError, match="began with another scheme, model, training or data"):
             train(small_task(unit_is_client=False, **other), charge, tmp_path)
     train(small_task(unit_is_client=False), charge, tmp_path)

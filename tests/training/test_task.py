@@ -106,7 +106,7 @@ def test_wrong_labels_of_clients_do_not_make_a_task_fail(small_task, bad):
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"batch_size": 2.0}, "batch_size must be a whole number"),
         ({"local_steps": 0}, "local_steps must be at least 1, got 0"),
-        ({"nominal_examples": 0}, "nominal_examples must be at least 1"),
+        ({"expected_examples": 0}, "expected_examples must be at least 1"),
     ],
 )
 def test_training_settings_are_checked(settings, says):

@@ -46,7 +46,7 @@ def test_a_change_is_multiplied_by_its_weight(small_task, engine):
 def test_engines_agree(small_task):
     task = small_task(example_cap=4)
     agree(updates(CompiledEngine(task), 0.05), updates(ReferenceEngine(task), 0.05), 1e-8)
-    task = small_task(example_cap=4, nominal_examples=4, **EXAMPLES)
+    task = small_task(example_cap=4, expected_examples=4, **EXAMPLES)
     agree(noisy_runs(CompiledEngine(task), 0.3), noisy_runs(ReferenceEngine(task), 0.3))
 
 

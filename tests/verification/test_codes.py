@@ -94,7 +94,7 @@ def of_plans():
             rounds_per_release=1,
             adaptive_clip=said,
             privacy_unit="client",
-            late_replies="zero" if said else "first",
+            late_replies="count-as-zero" if said else "close-early",
         )
     yield from plan.list_limits(
         sampling="poisson",
@@ -102,7 +102,7 @@ def of_plans():
         rounds_per_release=1,
         adaptive_clip=False,
         privacy_unit="client",
-        late_replies="again",
+        late_replies="replace",
     )
 
 
@@ -276,8 +276,8 @@ def of_what_an_owner_says_of_a_ledger():
         path = Path(folder) / "restored.db"
         with open_ledger(path) as books:
             books.create_budget("acme", kind="pure", epsilon="1", privacy_unit="person-quarter")
-            books.declare_partition("acme/quarters", epsilon="1", by="dora", reason="a quarter each")
-            books.mark_restored(by="dora", reason="the disk is gone")
+            books.declare_partition("acme/quarters", epsilon="1", actor="dora", reason="a quarter each")
+            books.mark_restored(actor="dora", reason="the disk is gone")
         yield from check_ledger_chain(path)
 
 
@@ -383,8 +383,8 @@ def of_loops():
         {"accumulation": 2, "noise_added": "batch"},
         {"clipped": "microbatch"},
         {"divisor": "realised"},
-        {"largest_batch": 65},
-        {"largest_batch": 600},
+        {"max_batch_size": 65},
+        {"max_batch_size": 600},
         {"noise_multiplier": 0.1},
         {"believed_rate": 0.5},
         {"believed_rate": 0.001},

@@ -179,7 +179,7 @@ def test_the_cap_is_that_of_the_charges_own_scope(tmp_path):
 
 def test_what_is_said_of_a_charge_after_it_closed_changes_nothing_of_the_ledgers_word(tmp_path):
     """A report stays what it was when its model is switched off, its cap lowered, its scope retired."""
-    plan, act = "ab" * 32, {"by": "dora", "reason": "replaced"}
+    plan, act = "ab" * 32, {"actor": "dora", "reason": "replaced"}
     with open_ledger(tmp_path / "l.db") as books:
         books.create_budget("acme", kind="pure", epsilon="5")
         for key in ("done", "gone"):
@@ -206,7 +206,7 @@ def test_what_blocks_spent_counts_there_and_above_only_what_was_paid_for_them(tm
     )
     with open_ledger(at) as ledger:
         ledger.create_budget("a", **caps)
-        ledger.declare_partition("a/q", epsilon="3", delta="0", by="dora", reason="a quarter each")
+        ledger.declare_partition("a/q", epsilon="3", delta="0", actor="dora", reason="a quarter each")
         for block in ("a/q/1", "a/q/2"):
             ledger.create_budget(block, **caps | {"epsilon": "3", "delta": "0"})
             ledger.charge(block, PureDP(2.0), key=block)
@@ -226,7 +226,7 @@ def test_what_was_spent_before_is_what_had_started_under_the_nearest_budget(tmp_
         ledger.charge("acme/b", PureDP(1.5), key="beside")
         ledger.reserve("acme/a", PureDP(0.25), key="never started")
         ledger.reserve("acme/a", PureDP(0.5), key="written off")
-        ledger.abandon("written off", by="dora", reason="the run is gone")
+        ledger.abandon("written off", actor="dora", reason="the run is gone")
         started = ledger.reserve("acme/a/x", PureDP(2.0), key="started")
         started.start()
         ledger.reserve("acme/a", PureDP(1.0), key="mine", plan_hash="ab" * 32)

@@ -187,7 +187,7 @@ def test_what_never_started_is_no_further_charge_of_the_plan(ledger, tmp_path, e
     with open_ledger(ledger) as books:
 
         def end(charge):
-            charge.cancel("no") if ends == "cancel" else books.revoke(charge.key, by="dora", reason="no")
+            charge.cancel("no") if ends == "cancel" else books.revoke(charge.key, actor="dora", reason="no")
 
         end(reserve_plan(books, plan, tmp_path / "run"))
         assert LedgerReader.read(ledger).read_excerpt(plan.hash).state == "cancelled"
@@ -200,7 +200,7 @@ def test_what_never_started_is_no_further_charge_of_the_plan(ledger, tmp_path, e
         assert (word.key, word.state, word.others) == (f"{make_charge_key(plan)}-2", "committed", 0)
         assert verify_evidence(read_evidence(tmp_path / "run", ledger)).status == "passed"
         books.reserve("acme", plan.release, key="lost", simulation=True, **ask)
-        books.abandon("lost", by="dora", reason="somebody ran it")
+        books.abandon("lost", actor="dora", reason="somebody ran it")
         assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 1
 
 
@@ -209,7 +209,7 @@ def test_a_raised_cap_of_the_scope_itself_is_no_leave_to_exceed_what_is_stated(l
     with open_ledger(ledger) as books:
         books.create_budget("acme/2026", epsilon="1", **caps)
         reserve_plan(books, plan_of("one"), tmp_path / "one")
-        books.change_cap("acme/2026", epsilon="3", delta="0.5", by="dora", reason="more")
+        books.change_cap("acme/2026", epsilon="3", delta="0.5", actor="dora", reason="more")
         with pytest.raises(BudgetExceededError, match="states this cap"):
             reserve_plan(books, plan_of("two"), tmp_path / "two")
 
@@ -271,7 +271,7 @@ def test_the_report_names_the_budget_that_binds(ledger, tmp_path):
     with pytest.raises(BudgetExceededError):
         finish(tmp_path / "gone", ledger, plan_of("gone"), make_budget=False)
     with open_ledger(ledger) as books:
-        books.change_cap("acme", epsilon="1000.2", delta="1e-2", by="dora", reason="more")
+        books.change_cap("acme", epsilon="1000.2", delta="1e-2", actor="dora", reason="more")
     report = finish(tmp_path / "one", ledger, plan_of("one"), make_budget=False)
     binding = {"scope": "acme", "by": "ledger", "caps": {"epsilon": "1000.2", "delta": "0.01"}}
     assert report["budget"]["binding"] == binding | {"held": {"epsilon": "999.5", "delta": "0"}}

@@ -211,5 +211,5 @@ test("what is stated and not priced in the browser is said beside the number", a
   const plain = readFederatedAsk({ population: 1000, cohort_size: 10, rounds: 5, noise_multiplier: 1, delta: 1e-6 } as RawValues);
   const says = async (more: object): Promise<string> => (await browserEngine.federated({ ...plain, ...more }, new AbortController().signal)).limits.map((each) => each.says).join(" ");
   expect(await says({})).not.toContain("NOT");
-  for (const more of [{ group: 3 }, { trials: "fixed:4" }, { without_replacement: false }, { adaptive_clip: true }, { late_replies: "again" }]) expect(await says(more)).toContain("does NOT cover");
+  for (const more of [{ group_size: 3 }, { trials: "fixed:4" }, { without_replacement: false }, { adaptive_clip: true }, { late_replies: "replace" }]) expect(await says(more)).toContain("does NOT cover");
 });

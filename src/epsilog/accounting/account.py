@@ -350,11 +350,11 @@ def compute_interval(
 
 @overload
 def epsilon(
-    release: Release, *, delta: float, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+    release: Release, *, delta: float, relation: NeighboringRelation = ..., gap: float = ..., group_size: int = ...
 ) -> Interval: ...
 @overload
 def epsilon(
-    release: Release, *, delta: ArrayLike, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+    release: Release, *, delta: ArrayLike, relation: NeighboringRelation = ..., gap: float = ..., group_size: int = ...
 ) -> Intervals: ...
 def epsilon(
     release: Release,
@@ -362,7 +362,7 @@ def epsilon(
     delta: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
-    group: int = 1,
+    group_size: int = 1,
 ) -> Interval | Intervals:
     """Bounds epsilon at ``delta`` from both sides.
 
@@ -371,7 +371,7 @@ def epsilon(
         delta: failure probability, in [0, 1); of an array or a list, each, in an answer of its shape.
         relation: which data sets are neighbors.
         gap: the relative width to aim for.
-        group: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
+        group_size: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
 
     Returns:
         The interval, in nats; its ``upper`` is ``inf`` when nothing can be promised. Of a series of deltas, the
@@ -389,12 +389,12 @@ def epsilon(
     >>> sgd = Repeated(PoissonSampled(Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1000)
     >>> round(epsilon(sgd, delta=1e-5).lower, 8), round(epsilon(sgd, delta=1e-5).upper, 8)
     (1.82823667, 1.82823667)
-    >>> round(epsilon(sgd, delta=1e-5, group=2).upper, 2)
+    >>> round(epsilon(sgd, delta=1e-5, group_size=2).upper, 2)
     3.98
     >>> epsilon(sgd, delta=[1e-5, 1e-6, 1e-7]).upper.round(3).tolist()
     [1.828, 2.125, 2.412]
     """
-    composition = Composition.of(apply_group_size(release, group), relation)
+    composition = Composition.of(apply_group_size(release, group_size), relation)
     return each(
         lambda at: build_interval(composition, EpsilonAt(at), gap),
         check.in_half_open_interval(0, 1, check.DOWN),
@@ -404,11 +404,16 @@ def epsilon(
 
 @overload
 def delta(
-    release: Release, *, epsilon: float, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+    release: Release, *, epsilon: float, relation: NeighboringRelation = ..., gap: float = ..., group_size: int = ...
 ) -> Interval: ...
 @overload
 def delta(
-    release: Release, *, epsilon: ArrayLike, relation: NeighboringRelation = ..., gap: float = ..., group: int = ...
+    release: Release,
+    *,
+    epsilon: ArrayLike,
+    relation: NeighboringRelation = ...,
+    gap: float = ...,
+    group_size: int = ...,
 ) -> Intervals: ...
 def delta(
     release: Release,
@@ -416,7 +421,7 @@ def delta(
     epsilon: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
-    group: int = 1,
+    group_size: int = 1,
 ) -> Interval | Intervals:
     """Bounds delta at ``epsilon`` from both sides.
 
@@ -425,7 +430,7 @@ def delta(
         epsilon: in nats, at least 0; of an array or a list, each, in an answer of its shape.
         relation: which data sets are neighbors.
         gap: the relative width to aim for.
-        group: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
+        group_size: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
 
     Raises:
         UnsupportedMechanismError: no method has a proof for a part under this relation.
@@ -437,7 +442,7 @@ def delta(
     >>> round(delta(Gaussian(noise_multiplier=1.0), epsilon=1.0).upper, 9)
     0.126936738
     """
-    composition = Composition.of(apply_group_size(release, group), relation)
+    composition = Composition.of(apply_group_size(release, group_size), relation)
     return each(
         lambda at: build_interval(composition, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon
     )
@@ -451,10 +456,10 @@ def each(ask: Callable[[float], Interval], rule: check.Validator[float], **named
     return wrap_intervals(map(ask, numbers), shape)
 
 
-def apply_group_size(release: Release, group: int) -> Release:
-    """Return a release for a holder of up to ``group`` of its units."""
-    group = check.integer(1)(group=group)
-    return release if group == 1 else Grouped(check.instance_of(Release)(release=release), group)
+def apply_group_size(release: Release, group_size: int) -> Release:
+    """Return a release for a holder of up to ``group_size`` of its units."""
+    group_size = check.integer(1)(group_size=group_size)
+    return release if group_size == 1 else Grouped(check.instance_of(Release)(release=release), group_size)
 
 
 def build_interval(composition: Composition, question: Question, gap: float) -> Interval:

@@ -369,7 +369,7 @@ def epsilon_curve(
     delta: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
-    group: int = 1,
+    group_size: int = 1,
 ) -> Intervals:
     """Bounds epsilon after each of several numbers of rounds, at one delta or at several.
 
@@ -379,7 +379,7 @@ def epsilon_curve(
         delta: failure probability, in [0, 1); a series goes with ``rounds`` as two arrays of NumPy's do.
         relation: which data sets are neighbors.
         gap: the relative width to aim for.
-        group: the most units that one person holds, as in ``epsilon``.
+        group_size: the most units that one person holds, as in ``epsilon``.
 
     Raises:
         UnsupportedMechanismError: no method has a proof for a part under this relation.
@@ -392,7 +392,7 @@ def epsilon_curve(
     [0.4, 1.37, 4.89]
     """
     numbers = parse_points(check.in_half_open_interval(0, 1, check.DOWN), delta=delta)
-    return _over_rounds(step, rounds, (EpsilonAt, numbers), relation=relation, gap=gap, group=group)
+    return _over_rounds(step, rounds, (EpsilonAt, numbers), relation=relation, gap=gap, group_size=group_size)
 
 
 def delta_curve(
@@ -402,7 +402,7 @@ def delta_curve(
     epsilon: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     gap: float = GAP,
-    group: int = 1,
+    group_size: int = 1,
 ) -> Intervals:
     """Bounds delta after each of several numbers of rounds, at one epsilon or at several.
 
@@ -412,7 +412,7 @@ def delta_curve(
         epsilon: in nats, at least 0; a series goes with ``rounds`` as two arrays of NumPy's do.
         relation: which data sets are neighbors.
         gap: the relative width to aim for.
-        group: the most units that one person holds, as in ``delta``.
+        group_size: the most units that one person holds, as in ``delta``.
 
     Raises:
         UnsupportedMechanismError: no method has a proof for a part under this relation.
@@ -425,7 +425,7 @@ def delta_curve(
     (2, 2)
     """
     numbers = parse_points(check.at_least(0, check.DOWN), epsilon=epsilon)
-    return _over_rounds(step, rounds, (DeltaAt, numbers), relation=relation, gap=gap, group=group)
+    return _over_rounds(step, rounds, (DeltaAt, numbers), relation=relation, gap=gap, group_size=group_size)
 
 
 def _over_rounds(
@@ -435,7 +435,7 @@ def _over_rounds(
     *,
     relation: NeighboringRelation,
     gap: float,
-    group: int,
+    group_size: int,
 ) -> Intervals:
     """Each number of rounds is read once, however many questions are asked about it."""
     if not check.is_series(rounds):
@@ -448,7 +448,7 @@ def _over_rounds(
     except ValueError:
         raise CheckError("rounds", f"of a shape that goes with {other}, that of the question", f"{shape}") from None
     read_once = {
-        count: Composition.of(apply_group_size(Repeated(step, count), group), relation)
+        count: Composition.of(apply_group_size(Repeated(step, count), group_size), relation)
         for count in dict.fromkeys(counts)
     }
     places = np.broadcast_to(np.arange(len(counts)).reshape(shape), both).ravel()

@@ -69,9 +69,9 @@ class TruncationProbability:
 
 
 def build_truncated_poisson_pair(
-    interval: Interval, release: Release, *, population: int, largest_batch: int
+    interval: Interval, release: Release, *, population: int, max_batch_size: int
 ) -> Interval:
-    """Bounds delta of the same run where a batch that is too large keeps its first ``largest_batch`` units.
+    """Bounds delta of the same run where a batch that is too large keeps its first ``max_batch_size`` units.
 
     The order is independent of the units' data. The bound holds for any bound on delta, by a formula or by a
     certificate, and for compositions with other releases.
@@ -80,7 +80,7 @@ def build_truncated_poisson_pair(
         interval: bounds on delta at an epsilon, of the run with untruncated batches.
         release: the part of that run with batches: a matrix mechanism with random participation, or balls-in-bins.
         population: units in all, at most; public.
-        largest_batch: units in a batch, at most.
+        max_batch_size: units in a batch, at most.
 
     Raises:
         UnsupportedMechanismError: nothing of it is drawn.
@@ -92,9 +92,9 @@ def build_truncated_poisson_pair(
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
     >>> run = BallsInBins(Gaussian(1.0), bins=100)
     >>> found = delta(run, epsilon=2.0)
-    >>> cut = build_truncated_poisson_pair(found, run, population=10_000, largest_batch=200)
+    >>> cut = build_truncated_poisson_pair(found, run, population=10_000, max_batch_size=200)
     >>> round(cut.upper / found.upper, 3), round(build_truncated_poisson_pair(found, run, population=10_000,
-    ... largest_batch=130).upper, 3)
+    ... max_batch_size=130).upper, 3)
     (1.0, 1.0)
     """
     epsilon = dict(interval.given).get("epsilon")
@@ -102,7 +102,7 @@ def build_truncated_poisson_pair(
         raise CheckError("interval", "bounds on delta at an epsilon", f"bounds on {interval.quantity}", verb="hold")
     if interval.relation is NeighboringRelation.REPLACE_ONE:
         raise UnsupportedMechanismError(release, method=_METHOD, reason=f"under {interval.relation}")
-    cut = TruncationProbability(truncation_probability(release, population=population, largest_batch=largest_batch))
+    cut = TruncationProbability(truncation_probability(release, population=population, max_batch_size=max_batch_size))
     found = cut.add_to(Bounds(interval.lower, min(interval.upper, 1.0)), epsilon)
     estimate = interval.estimate if interval.estimate is None else min(max(interval.estimate, found.lower), found.upper)
     return Interval(
@@ -113,23 +113,23 @@ def build_truncated_poisson_pair(
         estimate=estimate,
         assumptions=(
             *interval.assumptions,
-            Message.of("assumes/truncated-batches", largest_batch=largest_batch, population=population),
+            Message.of("assumes/truncated-batches", max_batch_size=max_batch_size, population=population),
         ),
         quantity="delta",
-        given=(*interval.given, ("population", float(population)), ("largest_batch", float(largest_batch))),
+        given=(*interval.given, ("population", float(population)), ("max_batch_size", float(max_batch_size))),
     )
 
 
 _METHOD = "truncation of drawn batches"
 
 
-def truncation_probability(release: Release, *, population: int, largest_batch: int) -> float:
-    """Bounds from above the chance that any batch has more than ``largest_batch`` of ``population`` units in it.
+def truncation_probability(release: Release, *, population: int, max_batch_size: int) -> float:
+    """Bounds from above the chance that any batch has more than ``max_batch_size`` of ``population`` units in it.
 
     Args:
         release: what has the batches.
         population: units in all, at most; public.
-        largest_batch: units in a batch, at most.
+        max_batch_size: units in a batch, at most.
 
     Raises:
         UnsupportedMechanismError: who takes part is not drawn, or not in batches.
@@ -138,16 +138,16 @@ def truncation_probability(release: Release, *, population: int, largest_batch: 
         The union bound over ``Release.batches``; docs/accounting/certified-bounds.md, 1.9.
 
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
-    >>> truncation_probability(BallsInBins(Gaussian(1.0), bins=4), population=10, largest_batch=9)  # all in one bin
+    >>> truncation_probability(BallsInBins(Gaussian(1.0), bins=4), population=10, max_batch_size=9)  # all in one bin
     ... # doctest: +ELLIPSIS
     3.81469...e-06
     """
     population = check.integer(1)(population=population)
-    largest_batch = check.integer(1)(largest_batch=largest_batch)
+    max_batch_size = check.integer(1)(max_batch_size=max_batch_size)
     batches = check.instance_of(Release)(release=release).batches()
     if batches is None:
         raise UnsupportedMechanismError(
             release, method=_METHOD, reason="who takes part is not drawn, or not in batches"
         )
-    total = sum(count * binomial_tail(population, min(chance, 1.0), largest_batch) for chance, count in batches)
+    total = sum(count * binomial_tail(population, min(chance, 1.0), max_batch_size) for chance, count in batches)
     return min(round_up(float(total), 2 * _MOST_BATCHES), 1.0)

@@ -281,7 +281,7 @@ def _write_noise(kind: str) -> Callable[[Any, Any], Any]:
 def _write_truncated(one: Any, dp: Any) -> Any:
     if one.release.sampled_gaussian is None or one.release.inner:
         return None
-    q, size, most = one.sampling_probability, one.population, one.largest_batch
+    q, size, most = one.sampling_probability, one.population, one.max_batch_size
     return dp.TruncatedSubsampledGaussianDpEvent(size, q, most, one.release.noise_multiplier)
 
 

@@ -267,7 +267,7 @@ def read_training_loop(
         noise_changes=tuple(changes) or None,
         changed_noise=tuple(changes.values()) or None,
         sampler=sampler,
-        largest_batch=largest,
+        max_batch_size=largest,
         believed_rate=rate,
         believed_noise=believed,
         believed_updates=counted,

@@ -113,7 +113,7 @@ def run_dp_sgd(
         if sum(one.numel() for one in parameters) != model.size:
             raise CheckError("module", f"one of {model.size} parameters", f"{sum(p.numel() for p in parameters)}")
         draws, start = Randomness.from_os(), _fill_parameters(parameters, model)
-        step_size = training.learning_rate / (runs.batch_probability * training.nominal_examples)
+        step_size = training.learning_rate / (runs.batch_probability * training.expected_examples)
         here, formed = start, partial(_gradients, net, loss)
         for _ in range(runs.steps):
             joined = draws.stream("batches", 0).coins((len(features),), runs.batch_probability)

@@ -74,7 +74,7 @@ def account_command(
     population: Annotated[
         int | None, typer.Option("--population", "-N", help="Units in all, for the other sizes.")
     ] = None,
-    largest_batch: Annotated[
+    max_batch_size: Annotated[
         int | None, typer.Option(help="Size to which Poisson samples from --population are truncated.")
     ] = None,
     shuffled: Annotated[
@@ -84,15 +84,15 @@ def account_command(
         str | None,
         typer.Option(help='Noise correlated over all --rounds: the matrix, "tree" or its first column as 1,0.5,0.25.'),
     ] = None,
-    participations: Annotated[int, typer.Option(help="With --strategy: most rounds that one unit takes part in.")] = 1,
+    max_participations: Annotated[
+        int, typer.Option(help="With --strategy: largest number of rounds that one unit takes part in.")
+    ] = 1,
     min_separation: Annotated[
         int, typer.Option(help="With --strategy: least distance between two of these rounds.")
     ] = 1,
     count: Annotated[
         str,
-        typer.Option(
-            "--rounds", "--count", "-T", help="Number of compositions; A,B or FIRST:LAST:STEP evaluates each."
-        ),
+        typer.Option("--rounds", "-T", help="Number of compositions; A,B or FIRST:LAST:STEP evaluates each."),
     ] = "1",
     trials: Annotated[
         str | None,
@@ -101,11 +101,15 @@ def account_command(
             f"{', '.join(mechanisms.TRIAL_FORMATS)}."
         ),
     ] = None,
-    group: Annotated[int, typer.Option(help="Most units that one person holds; bounds the person's cost.")] = 1,
+    group_size: Annotated[
+        int, typer.Option("--group-size", "-k", help="Most units that one person holds; bounds the person's cost.")
+    ] = 1,
     delta: Delta = None,
     epsilon: Epsilon = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    gap: Annotated[float, typer.Option(help="Target (upper - lower) / upper of the interval.")] = 0.002,
+    gap: Annotated[
+        float, typer.Option("--relative-width", help="Target (upper - lower) / upper of the interval.")
+    ] = 0.002,
     as_json: Json = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print one line for each number asked for, with both bounds in columns.")
@@ -124,11 +128,11 @@ def account_command(
         raise CheckError("as_csv", "without --json", "both", verb="stand")
     if len(counts) > 1 and (trials is not None or strategy is not None):
         raise CheckError("count", "one number with --trials or --strategy", repr(count))
-    sampling = (sampling_probability, sample_size, population, largest_batch)
+    sampling = (sampling_probability, sample_size, population, max_batch_size)
     if file is None and strategy is not None:
         if mechanism != "gaussian" or sampling != (None,) * 4 or shuffled:
             raise CheckError("strategy", "that of Gaussian noise, without sampling", repr(strategy))
-        turns = mechanisms.BoundedParticipation(participations, min_separation)
+        turns = mechanisms.BoundedParticipation(max_participations, min_separation)
         release: Release = mechanisms.MatrixMechanism(
             _read_strategy(strategy), turns, counts[0], _require_parameter(parameter)
         )
@@ -142,7 +146,7 @@ def account_command(
             release = mechanisms.Repeated(release, counts[0])
     if trials is not None:
         release = mechanisms.BestOfTrials(release, mechanisms.parse_trials(trials))
-    question = _Question(deltas, epsilons, relation, gap, group)
+    question = _Question(deltas, epsilons, relation, gap, group_size)
     if as_csv or len(counts) * len(deltas or epsilons) > 1:
         named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
         return _show_several(question.answer_many(release, counts), named, as_csv=as_csv, as_json=as_json)
@@ -150,7 +154,7 @@ def account_command(
 
 
 def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
-    interval, group = question.answer_one(release), question.group
+    interval, group = question.answer_one(release), question.group_size
     delta = question.deltas[0] if question.deltas else None
     formula = _formula(release, delta) if group == 1 else None
     if as_json:
@@ -188,7 +192,7 @@ class _Question(NamedTuple):
     epsilons: tuple[float, ...]
     relation: NeighboringRelation
     gap: float
-    group: int
+    group_size: int
 
     def answer_one(self, release: Release) -> Interval:
         """Return the answer at the one number given."""
@@ -213,7 +217,7 @@ class _Question(NamedTuple):
 
     @property
     def _options(self) -> dict[str, Any]:
-        return {"relation": self.relation, "gap": self.gap, "group": self.group}
+        return {"relation": self.relation, "gap": self.gap, "group_size": self.group_size}
 
 
 def _read_counts(text: str) -> list[int]:
@@ -329,11 +333,11 @@ def _sample(
     probability: float | None,
     size: int | None,
     population: int | None,
-    largest_batch: int | None,
+    max_batch_size: int | None,
     *,
     shuffled: bool,
 ) -> Release:
-    match probability, size, population, largest_batch, shuffled:
+    match probability, size, population, max_batch_size, shuffled:
         case None, None, int(), None, True:
             return mechanisms.Shuffled(release, population)
         case None, None, None, None, False:
@@ -341,12 +345,12 @@ def _sample(
         case float(), None, None, None, False:
             return mechanisms.PoissonSampled(release, probability)
         case float(), None, int(), int(), False:
-            return mechanisms.TruncatedPoissonSampled(release, probability, population, largest_batch)
+            return mechanisms.TruncatedPoissonSampled(release, probability, population, max_batch_size)
         case None, int(), int(), None, False:
             return mechanisms.FixedSizeSampled(release, size, population)
     raise ValueError(
         "Sampling needs --sample-size and --population; or --sampling-probability, alone or with --population and "
-        "--largest-batch; or --shuffled and --population"
+        "--max-batch-size; or --shuffled and --population"
     )
 
 

@@ -1,4 +1,4 @@
-"""`epsilog ledger`, the commands that read: show, fits, history, watch, export, cycles, verify; backup and restore."""
+"""`epsilog ledger`: the commands that only read, and backup and restore."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def redact_address(ledger: str) -> str:
 def show_command(
     scope: ScopeFilter = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    last: Annotated[int, typer.Option(min=1, help="Number of entries to show.")] = 20,
+    lines: Annotated[int, typer.Option(min=1, help="Number of entries to show, the newest.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Show budgets, balances and entries of a verified ledger.
@@ -98,7 +98,7 @@ def show_command(
         except LedgerIntegrityError as error:
             verified, trouble = None, str(error)
         balances = [b for b in books.budgets() if scope is None or b.scope == scope or b.scope.startswith(scope + "/")]
-        entries, count = _take_last(books.history(scope) if verified else (), last)
+        entries, count = _take_last(books.history(scope) if verified else (), lines)
         if verified and scope is not None and not (balances or count):
             known = ", ".join(repr(b.scope) for b in books.budgets()[:5]) or "none"
             raise CheckError("scope", f"one that this ledger has a budget for (it has {known})", repr(scope))
@@ -120,8 +120,8 @@ def show_command(
         rows = [[_format_scope(b), b.kind, *_format_sums(b)] for b in balances]
         print_table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
         several = len({entry.scope for entry in entries}) > 1
-        lines = [_list_cells(entry, several=several) for entry in entries]
-        print_table(f"Entries ({len(entries)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], lines)
+        cells = [_list_cells(entry, several=several) for entry in entries]
+        print_table(f"Entries ({len(entries)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], cells)
         for theorem in dict.fromkeys(b.theorem for b in balances):
             print_notice(f"These sums may be compared with a cap because: {theorem}")
         if verified:
@@ -134,7 +134,7 @@ def show_command(
         raise typer.Exit(NOT_VERIFIED)
 
 
-@ledger_app.command("fits")
+@ledger_app.command("headroom")
 def headroom_command(
     scope: Annotated[str, typer.Argument(help="Scope to charge; every budget at or above it is charged.")],
     release: Annotated[
@@ -148,7 +148,7 @@ def headroom_command(
 
     Exit code 3: not even one charge fits.
 
-    Example: epsilog ledger fits acme/claims --release release.json --delta 1e-6
+    Example: epsilog ledger headroom acme/claims --release release.json --delta 1e-6
     """
     from epsilog.ledger import format_headroom
 
@@ -348,7 +348,7 @@ def backup_command(
 @ledger_app.command("restore")
 def restore_command(
     file: Annotated[Path, typer.Argument(help="A backup.")],
-    by: Annotated[str, typer.Option(help="Who decides; kept permanently.")],
+    actor: Annotated[str, typer.Option(help="Who decides; kept permanently.")],
     reason: Annotated[str, typer.Option(help="Why; kept permanently.")],
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="The ledger file to make; must not exist.")
@@ -357,15 +357,15 @@ def restore_command(
 ) -> None:
     """Make a ledger from a backup.
 
-    Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --by emil --reason "the disk is gone"
+    Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --actor emil --reason "the disk is gone"
     """
     from epsilog.ledger import restore_backup
 
     place = require_file_ledger(ledger)
-    found = restore_backup(require_ledger_file(file), place, by=by, reason=reason)
+    found = restore_backup(require_ledger_file(file), place, actor=actor, reason=reason)
     _print_copy(f"Ledger {place}", place, found, as_json=as_json)
     if not as_json:
-        print_notice("It accepts no charge until its owner accepts what may be missing: epsilog ledger accept.")
+        print_notice("It accepts no charge until its owner accepts what may be missing: epsilog ledger accept-restore.")
 
 
 def _print_copy(title: str, file: Path, found: LedgerVerification, *, as_json: bool) -> None:
@@ -478,9 +478,9 @@ def _format_entry(entry: Entry) -> str:
     return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (charge, costs, detail)))
 
 
-def _take_last(entries: Iterable[Entry], last: int) -> tuple[list[Entry], int]:
+def _take_last(entries: Iterable[Entry], lines: int) -> tuple[list[Entry], int]:
     """Return the last of many entries, and how many there are."""
-    kept: deque[Entry] = deque(maxlen=min(last, sys.maxsize))
+    kept: deque[Entry] = deque(maxlen=min(lines, sys.maxsize))
     count = 0
     for entry in entries:
         kept.append(entry)
@@ -496,5 +496,5 @@ def _format_body(body: Mapping[str, Any]) -> str:
     caps = format_amounts(body["caps"]) if "caps" in body else ""
     caps += f" (for {format_amounts(body['promise'])})" if "promise" in body else ""
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
-    reason = escape_control_characters(": ".join(filter(None, (body.get("by"), body.get("reason")))))
+    reason = escape_control_characters(": ".join(filter(None, (body.get("actor"), body.get("reason")))))
     return "; ".join(filter(None, (caps, plan, body.get("until"), reason)))

@@ -152,7 +152,9 @@ def _format_done(opened: Ledger, command: Command, done: Done, ledger: str) -> F
     if done.charge is not None:
         return _charge_to_json(done.charge), _format_charge(done.charge)
     count, head = opened.head()
-    text = "accepts charges again" if done.accepted else "accepts no charge until its owner runs `ledger accept`"
+    text = (
+        "accepts charges again" if done.accepted else "accepts no charge until its owner runs `ledger accept-restore`"
+    )
     return {"ledger": ledger, "entries": count, "head": head}, f"{ledger} {text} (entry {count})"
 
 
@@ -181,8 +183,8 @@ def _format_overridden(_: Ledger, command: Command, done: Done, ledger: str) -> 
 
 _FORMATS: dict[str, Callable[[Ledger, Command, Done, str], Formatted]] = {
     "create": _format_created,
-    "partition": _format_partitioned,
-    "override": _format_overridden,
+    "declare-partition": _format_partitioned,
+    "override-cost": _format_overridden,
 }
 
 

@@ -91,7 +91,7 @@ def delta_from_samples_command(
     _print_answer("delta_estimate", value, {"epsilon": epsilon, "losses": len(losses)}, as_json)
 
 
-@montecarlo_app.command("losses")
+@montecarlo_app.command("sample-losses")
 def sample_losses_command(
     file: ReleaseFile,
     samples: Annotated[int, typer.Option(help="Number of losses to draw.")] = 10_000,
@@ -101,7 +101,7 @@ def sample_losses_command(
 ) -> None:
     """Draw privacy losses of a release, one a line: not a bound.
 
-    Example: epsilog account montecarlo losses run.json --samples 100000 > losses.txt
+    Example: epsilog account montecarlo sample-losses run.json --samples 100000 > losses.txt
     """
     used = ep.montecarlo.draw_entropy() if seed is None else seed
     found = ep.montecarlo.draw_losses(
@@ -180,13 +180,15 @@ def certify_command(
     file: ReleaseFile,
     epsilon: Epsilon,
     failure: Annotated[float, typer.Option(help="Probability that the interval is wrong.")] = 1e-6,
-    gap: Annotated[float, typer.Option(help="Target relative half-width of the interval.")] = 0.1,
-    samples: Annotated[int | None, typer.Option(help="Draws for each adjacency type, instead of --gap.")] = None,
-    largest_batch: Annotated[
+    gap: Annotated[float, typer.Option("--relative-width", help="Target relative half-width of the interval.")] = 0.1,
+    samples: Annotated[
+        int | None, typer.Option(help="Draws for each adjacency type, instead of --relative-width.")
+    ] = None,
+    max_batch_size: Annotated[
         int | None, typer.Option(help="Size to which batches from --population are truncated; adds its cost.")
     ] = None,
     population: Annotated[
-        int | None, typer.Option("--population", "-N", help="Units in all, for --largest-batch.")
+        int | None, typer.Option("--population", "-N", help="Units in all, for --max-batch-size.")
     ] = None,
     workers: Workers = 1,
     backend: Backend = _PROCESSES,
@@ -203,33 +205,33 @@ def certify_command(
     """
     from epsilog.accounting import build_truncated_poisson_pair, truncation_probability
 
-    if (largest_batch is None) != (population is None):
-        raise CheckError("population", "given with --largest-batch, and only then", repr(population))
+    if (max_batch_size is None) != (population is None):
+        raise CheckError("population", "given with --max-batch-size, and only then", repr(population))
     ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "gap": gap, "samples": samples}
     if commit is not None:
-        _require_plan_only(seed, journal, output, largest_batch)
+        _require_plan_only(seed, journal, output, max_batch_size)
         plan = ep.montecarlo.plan_certificate(read_release(file), seed=ep.montecarlo.draw_entropy(), **ask)
         return _write_plan(plan, commit, as_json)
     release = read_release(file)
-    if largest_batch is not None and population is not None:  # checked before anything is drawn
-        truncation_probability(release, population=population, largest_batch=largest_batch)
+    if max_batch_size is not None and population is not None:  # checked before anything is drawn
+        truncation_probability(release, population=population, max_batch_size=max_batch_size)
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as options:
         result = ep.montecarlo.certify_delta(release, **ask, seed=seed, **options)
-    if largest_batch is None or population is None:
+    if max_batch_size is None or population is None:
         return _show_certificate(result, output, as_json)
     truncated = build_truncated_poisson_pair(
-        result.interval, release, population=population, largest_batch=largest_batch
+        result.interval, release, population=population, max_batch_size=max_batch_size
     )
     if as_json:
         _write(result.to_json(), output)
         return print_json({"certificate": result.to_json(), "truncated": truncated.to_json()})
     _show_certificate(result, output, as_json)
-    print_figures(f"With batches truncated to {largest_batch}", [_format_delta(epsilon, truncated)])
+    print_figures(f"With batches truncated to {max_batch_size}", [_format_delta(epsilon, truncated)])
     print_notice(f"Assumes: {truncated.assumptions[-1]}")
     return None
 
 
-@montecarlo_app.command("sweep")
+@montecarlo_app.command("search-noise")
 def search_noise_command(
     file: ReleaseFile,
     epsilon: TargetEpsilon,
@@ -246,7 +248,7 @@ def search_noise_command(
 ) -> None:
     """Find the least noise for a target, with evidence to redraw.
 
-    Example: epsilog account montecarlo sweep run.json --epsilon 2 --delta 1e-5 -o evidence.json
+    Example: epsilog account montecarlo search-noise run.json --epsilon 2 --delta 1e-5 -o evidence.json
     """
     release = read_release(file)
     if commit is not None:
@@ -259,7 +261,7 @@ def search_noise_command(
     return _show_search(result, output, as_json)
 
 
-@montecarlo_app.command("draw")
+@montecarlo_app.command("execute")
 def execute_plan_command(
     file: Annotated[
         Path, typer.Argument(help="A plan that certify or sweep wrote with --commit; - for standard input.")
@@ -274,7 +276,7 @@ def execute_plan_command(
 ) -> None:
     """Execute a published plan, with a seed from it and a public nonce.
 
-    Example: epsilog account montecarlo draw plan.json --nonce "drand quicknet 19482411: 6fd1..." -o evidence.json
+    Example: epsilog account montecarlo execute plan.json --nonce "drand quicknet 19482411: 6fd1..." -o evidence.json
     """
     plan = ep.montecarlo.plan_from_json(read_document(file))
     failure = plan.failure if isinstance(plan, ep.montecarlo.CertificatePlan) else 1e-6
@@ -301,7 +303,7 @@ def _drawing(
 def _require_plan_only(*others: object) -> None:
     if any(other is not None for other in others):
         raise CheckError(
-            "commit", "without --seed, --journal, --output and --largest-batch: nothing is drawn", "both", verb="stand"
+            "commit", "without --seed, --journal, --output and --max-batch-size: nothing is drawn", "both", verb="stand"
         )
 
 
@@ -312,9 +314,9 @@ def _write_plan(plan: Any, path: Path, as_json: bool) -> None:
     except OSError as error:
         raise CheckError("commit", "a new file", f"{path}: {error.strerror}", verb="name") from error
     if as_json:
-        return print_json({"commitment": plan.commitment, "plan": str(path)})
-    print_figures("Plan", [("commitment", plan.commitment), ("plan", str(path))])
-    print_notice("Publish the commitment; then run `draw` with a later public random number.")
+        return print_json({"plan_hash": plan.commitment, "plan": str(path)})
+    print_figures("Plan", [("plan hash", plan.commitment), ("plan", str(path))])
+    print_notice("Publish the plan hash; then run `execute` with a later public random number.")
     return None
 
 
@@ -366,13 +368,13 @@ def _show_search(result: ep.montecarlo.NoiseSearchResult, output: Path | None, a
     return None
 
 
-@montecarlo_app.command("check")
+@montecarlo_app.command("recompute")
 def recompute_command(
     file: Annotated[Path, typer.Argument(help="Evidence that certify, sweep or draw wrote; - for standard input.")],
     shards: Annotated[
         int | None, typer.Option(min=1, help="Number of shards to redraw of each trial; if omitted: all.")
     ] = None,
-    commitment: Annotated[str | None, typer.Option(help="Hash of the plan, as it was published.")] = None,
+    plan_hash: Annotated[str | None, typer.Option(help="Hash of the plan, as it was published.")] = None,
     nonce: Annotated[str | None, typer.Option(help="The nonce, as its public source states it.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -380,10 +382,10 @@ def recompute_command(
 
     Exit code 4: the evidence does not agree with its draws.
 
-    Example: epsilog account montecarlo check evidence.json --shards 3
+    Example: epsilog account montecarlo recompute evidence.json --shards 3
     """
     document = read_document(file)
-    found = ep.montecarlo.recompute_document(document, shards=shards, commitment=commitment, nonce=nonce)
+    found = ep.montecarlo.recompute_document(document, shards=shards, commitment=plan_hash, nonce=nonce)
     provenance = ep.montecarlo.describe_seed_provenance(document)
     if as_json:
         chosen = document["source"]["provenance"] == ep.montecarlo.CHOSEN
@@ -396,9 +398,9 @@ def recompute_command(
             agrees = style(f"{file} agrees with its own draws", "green")
             write(agrees, f"({drawn} of {sum(map(len, document['hits']))} shards redrawn)")
         print_notice(f"Provenance: {provenance}")
-        if document["source"]["provenance"] == ep.montecarlo.NONCE and not (commitment and nonce):
+        if document["source"]["provenance"] == ep.montecarlo.NONCE and not (plan_hash and nonce):
             print_notice(
-                "The plan and the nonce were not compared with what was published (use --commitment and --nonce)"
+                "The plan and the nonce were not compared with what was published (use --plan-hash and --nonce)"
             )
     if found:
         raise typer.Exit(NOT_VERIFIED)

@@ -15,7 +15,7 @@ LEDGER = ("--ledger", "ledger.db")
 
 
 _CLIENT = ("client", "local_steps = 2\nlearning_rate = 0.5")
-_EXAMPLE = ("row", "nominal_examples = 3\nlearning_rate = 0.1")
+_EXAMPLE = ("row", "expected_examples = 3\nlearning_rate = 0.1")
 _SHARED = "clip_norm = 0.2\ncohort_size = 8\nmax_participations = 2"
 _CENTRAL = 'kind = "client-level-central"\nclip_norm = {}\nsampling_probability = 0.5'
 RENDERED = ("markdown", "summary")
@@ -47,13 +47,13 @@ SCHEMES = {
         "batch_probability = 0.5\nepochs = 1\nclip_norm = 1.0",
     ),
 }
-"""By name: the privacy unit, the training, and the scheme as a programme file states it."""
+"""By name: the privacy unit, the training, and the scheme as a run config states it."""
 _COUNTS = """[counts]
 usable = "0.5"
 evaluation = "0.5"
 rows_per_unit = 3
 """
-_PROGRAMME = """[programme]
+_CONFIG = """[identity]
 name = "neighbors"
 purpose = "shows that neighbors look alike"
 owner = "nobody"
@@ -97,7 +97,7 @@ kind = "linear"
 [training]
 {training}
 
-[boundary]
+[coverage]
 participation = "as the scheme says"
 rounds_per_release = {rounds}
 adaptive_clip = {adaptive}
@@ -150,7 +150,7 @@ class Pair:
         bundle = ("ledger", "bundle", *LEDGER, "-o", "ledger.bundle")
         if self.scheme == ANSWERS:
             return (*_answers(), history, bundle)
-        run = ("run", "programme.toml", "--runs", "runs", *LEDGER)
+        run = ("run", "run.toml", "--runs", "runs", *LEDGER)
         verify = ("verify", "{folder}/report.json", *LEDGER, "--json", "-o", "verdict.md")
         rendered = tuple(("report", "{folder}", "-f", kind, "-o", f"as-{kind}") for kind in RENDERED)
         return (run, (*run, "--json"), history, bundle, ("verify", "{folder}/report.html", *LEDGER), verify, *rendered)
@@ -167,11 +167,11 @@ class Pair:
         """Return the input files of the first or the second data set."""
         lines = "".join(",".join(row) + "\n" for row in (("row", "client", "age", "ward", "stay"), *self.rows[second]))
         found = {"rows.csv": lines.encode(errors="surrogateescape"), "gone.txt": self.withdrawn[second].encode()}
-        return found if self.scheme == ANSWERS else found | {"programme.toml": self._programme().encode()}
+        return found if self.scheme == ANSWERS else found | {"run.toml": self._write_config().encode()}
 
-    def _programme(self) -> str:
+    def _write_config(self) -> str:
         unit, training, scheme = SCHEMES[self.scheme]
-        return _PROGRAMME.format(
+        return _CONFIG.format(
             unit=unit,
             relation=self.relation,
             population=PLACES * (5 if self.scheme == "examples" else 1),
@@ -196,7 +196,7 @@ def _answers() -> tuple[tuple[str, ...], ...]:
         ("most-common", "ward", *categories),
         ("above", "ward", "--threshold", "20"),
     )
-    common = ("--data", "rows.csv", "--unit", "client", "--rows", "2", "--epsilon", "0.1", *LEDGER)
+    common = ("--data", "rows.csv", "--unit-column", "client", "--max-rows-per-unit", "2", "--epsilon", "0.1", *LEDGER)
     return tuple(("answer", "neighbors", *each, *common, "--key", f"q{n}") for n, each in enumerate(asked))
 
 

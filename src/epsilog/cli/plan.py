@@ -95,7 +95,7 @@ def _show_federated(plan: FederatedPlan) -> None:
             ("  root term", f"{formula.root_term:.4f}" + _mark_larger(formula.dominant_term == "root")),
             ("  linear term", f"{formula.linear_term:.4f}" + _mark_larger(formula.dominant_term == "linear")),
             *([(f"{releases} releases together", format_interval(plan.cumulative))] if releases > 1 else []),
-            *([] if plan.person is None else [(f"holder of up to {plan.group}", format_interval(plan.person))]),
+            *([] if plan.person is None else [(f"holder of up to {plan.group_size}", format_interval(plan.person))]),
             *([] if plan.sweep is None else _list_sweep_rows(plan.sweep)),
             *([] if plan.fit is None else [("mu of Gaussian DP", _format_fit(plan.fit))]),
         ],
@@ -221,15 +221,15 @@ def preflight_command(
         raise typer.Exit(NOT_VERIFIED)
 
 
-@plan_app.command("algorithm-2")
+@plan_app.command("naseri-algorithm-2")
 def algorithm_2_command(
     sigma: Annotated[float, typer.Option(help="Noise magnitude, as printed.")],
     batch_probability: Annotated[
         float, typer.Option("--batch-probability", "-p", help="Probability that an example joins a batch.")
     ],
     examples: Annotated[int, typer.Option("--examples", "-n", help="Examples of the client.")],
-    participations: Annotated[
-        int, typer.Option("--participations", "-R", help="Rounds that the client takes part in.")
+    max_participations: Annotated[
+        int, typer.Option("--max-participations", "-R", help="Largest number of rounds that the client takes part in.")
     ],
     epochs: Annotated[int, typer.Option("--epochs", "-E", help="E, as printed.")] = 1,
     clip_norm: Annotated[float, typer.Option("--clip-norm", "-C", help="L2 clip norm of a gradient.")] = 1.0,
@@ -240,7 +240,7 @@ def algorithm_2_command(
 
     As printed, the noise is added outside the divisor.
 
-    Example: epsilog plan algorithm-2 --sigma 1 -p 0.1 -n 64 -R 10
+    Example: epsilog plan naseri-algorithm-2 --sigma 1 -p 0.1 -n 64 -R 10
     """
     from epsilog import plan
 
@@ -250,7 +250,7 @@ def algorithm_2_command(
         examples=examples,
         clip_norm=clip_norm,
         epochs=epochs,
-        participations=participations,
+        max_participations=max_participations,
         delta=delta,
     )
     if as_json:

@@ -1,4 +1,4 @@
-"""`epsilog answer`: a query on a data file, charged, answered with noise, and kept."""
+"""`epsilog query`: a query on a data file, charged, answered with noise, and kept."""
 
 from __future__ import annotations
 
@@ -44,25 +44,29 @@ _TAKES = {
 }
 
 
-@app.command("answer")
+@app.command("query")
 def query_command(
     scope: Annotated[str, typer.Argument(help="Scope to charge; every budget at or above it is charged.")],
     question: Annotated[QueryKind, typer.Argument(help="The kind of query.")],
     column: Annotated[str | None, typer.Argument(help="The column; optional for a count.")] = None,
-    data: Annotated[Path | None, typer.Option(help="A CSV or Parquet file; --quote does not need it.")] = None,
+    data: Annotated[Path | None, typer.Option(help="A CSV or Parquet file; --estimate does not need it.")] = None,
     separator: Annotated[str, typer.Option(help="Separator of a CSV file.")] = ",",
-    unit: Annotated[str | None, typer.Option(help="The column that identifies the privacy unit of a row.")] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit-column", help="The column that identifies the privacy unit of a row.")
+    ] = None,
     each_row: Annotated[
-        bool, typer.Option("--each-row", help="Instead of --unit: each row is a separate privacy unit.")
+        bool, typer.Option("--row-is-unit", help="Instead of --unit-column: each row is a separate privacy unit.")
     ] = False,
-    rows: Annotated[int, typer.Option(min=1, help="Most rows of a unit that are counted.")] = 1,
+    rows: Annotated[
+        int, typer.Option("--max-rows-per-unit", min=1, help="Largest number of rows of a unit that count.")
+    ] = 1,
     low: Annotated[float | None, typer.Option(help="Lower bound of values: sum, mean.")] = None,
     high: Annotated[float | None, typer.Option(help="Upper bound of values: sum, mean.")] = None,
     category: Annotated[
         list[str] | None, typer.Option(help="A category; repeatable: histogram, most-common, first-above.")
     ] = None,
     edge: Annotated[
-        list[float] | None, typer.Option(help="A bin edge; repeatable, in rising order: histogram.")
+        list[float] | None, typer.Option("--bin-edge", help="A bin edge; repeatable, in rising order: histogram.")
     ] = None,
     population: Annotated[int | None, typer.Option(min=1, help="A public number of rows, the divisor: mean.")] = None,
     threshold: Annotated[int | None, typer.Option(help="The count to reach: above, first-above.")] = None,
@@ -77,18 +81,18 @@ def query_command(
     key: Annotated[
         str | None, typer.Option(help="Idempotency key: the same query under it repeats its answer at no cost.")
     ] = None,
-    keep: Annotated[Path, typer.Option(help="The folder that keeps answers.")] = Path("answers"),
-    quote: Annotated[bool, typer.Option("--quote", help="Print the cost; read no data and charge nothing.")] = False,
+    keep: Annotated[Path, typer.Option("--results-folder", help="The folder that keeps answers.")] = Path("answers"),
+    quote: Annotated[bool, typer.Option("--estimate", help="Print the cost; read no data and charge nothing.")] = False,
     simulation: Annotated[bool, typer.Option("--simulation", help="The data are simulated.")] = False,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
     """Charge and answer a query on data, with noise and an error bar.
 
-    Example: epsilog answer acme/claims mean age --low 0 --high 99 --data visits.csv --unit id --epsilon 0.1 --key q1
+    Example: epsilog query acme/claims mean age --low 0 --high 99 --data v.csv --unit-column id --epsilon 1 --key q1
     """
     if (unit is None) != each_row:
-        raise CheckError("unit", "given, or else --each-row, and not both", repr(unit))
+        raise CheckError("unit", "given, or else --row-is-unit, and not both", repr(unit))
     values = {"low": low, "high": high, "category": category, "edge": edge}
     values |= {"population": population, "threshold": threshold}
     request = _Request(question, column, {name: value for name, value in values.items() if value not in (None, [])})

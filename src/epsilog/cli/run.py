@@ -186,10 +186,10 @@ def init_command(
         str, typer.Option("--client", prompt=True, help="The column that identifies the client of a row.")
     ],
     target: Annotated[str, typer.Option("--target", prompt=True, help="The column to predict.")],
-    row: Annotated[str, typer.Option("--row", prompt="Noun for one row", help="A noun for one row.")],
-    protect: Annotated[str, typer.Option(help="The privacy unit: client or row.")] = "client",
+    row: Annotated[str, typer.Option("--row-name", prompt="Noun for one row", help="A noun for one row.")],
+    privacy_unit: Annotated[str, typer.Option(help="The privacy unit: client or row.")] = "client",
     output: Annotated[Path, typer.Option("--output", "-o", help="The run config to write; must not exist.")] = Path(
-        "programme.toml"
+        "run.toml"
     ),
 ) -> None:
     """Write a run config for your data.
@@ -197,11 +197,11 @@ def init_command(
     A "?" marks what you must fill in. The names and types of columns are read, but no row: you state ranges, categories
     and counts.
 
-    Example: epsilog init visits.csv --client clinic --target long_stay --row visit
+    Example: epsilog init visits.csv --client clinic --target long_stay --row-name visit
     """
     from epsilog.pipeline import write_config_template
 
-    text = write_config_template(data, client=client, target=target, row=row, level=protect, base=output.parent)
+    text = write_config_template(data, client=client, target=target, row=row, level=privacy_unit, base=output.parent)
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -342,7 +342,9 @@ def report_command(
     kind: Annotated[
         str, typer.Option("--format", "-f", help="html, markdown, pdf, json, registry or summary.")
     ] = "html",
-    about: Annotated[Path | None, typer.Option(help="A TOML file of publication fields that a report lacks.")] = None,
+    publication_fields: Annotated[
+        Path | None, typer.Option(help="A TOML file of publication fields that a report lacks.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Render a report in one of six formats.
@@ -360,7 +362,7 @@ def report_command(
     check_schema(document)
     if as_json:
         return print_json(document)
-    fields = {} if about is None else read_publication_file(about)
+    fields = {} if publication_fields is None else read_publication_file(publication_fields)
     try:
         content = _render_document(document, kind, fields)
     except (EpsilogError, ValueError, OSError):
@@ -401,18 +403,18 @@ FILES = {
 LOG_FORMATS = tuple(kind for kind in FILES if kind != "registry")
 
 
-def _render_document(document: dict[str, Any], kind: str, about: dict[str, str]) -> bytes:
+def _render_document(document: dict[str, Any], kind: str, publication_fields: dict[str, str]) -> bytes:
     from epsilog import reports
 
     if kind in ("html", "json"):
-        if about:
-            raise CheckError("about", f"absent for {kind}, which shows the report alone", "a file")
+        if publication_fields:
+            raise CheckError("publication_fields", f"absent for {kind}, which shows the report alone", "a file")
         return reports.render_html(document).encode() if kind == "html" else codec.encode_canonical(document) + b"\n"
     if kind == "pdf":
-        return reports.render_pdf(document, about)
+        return reports.render_pdf(document, publication_fields)
     if kind == "registry":
-        return reports.render_record(reports.build_registry_record(document, about)).encode()
-    return reports.render_markdown(document, about, kind=kind).encode()
+        return reports.render_record(reports.build_registry_record(document, publication_fields)).encode()
+    return reports.render_markdown(document, publication_fields, kind=kind).encode()
 
 
 @app.command("study")

@@ -68,8 +68,8 @@ def serve_command(
     name: Annotated[list[str] | None, typer.Option(help="A host name of the server; repeatable.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The TLS certificate with its chain, in PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The private key of the certificate, in PEM.")] = None,
-    behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="A proxy on this machine ends TLS and sets X-Forwarded-For.")
+    trust_proxy: Annotated[
+        bool, typer.Option("--trust-proxy", help="A proxy on this machine ends TLS and sets X-Forwarded-For.")
     ] = False,
     rate: Annotated[float, typer.Option(help="Sustained requests per second of one token holder.")] = 50.0,
     access_log: Annotated[
@@ -90,7 +90,7 @@ def serve_command(
         raise CheckError(
             "ledger", "an existing ledger with --tokens (`epsilog ledger create` makes one)", redact_address(ledger)
         )
-    access = server.AccessConfig(tokens, tuple(name or ()), behind_proxy, rate, access_log)
+    access = server.AccessConfig(tokens, tuple(name or ()), trust_proxy, rate, access_log)
 
     def ready(address: str) -> None:
         if access_log:  # standard output is the log

@@ -90,7 +90,7 @@ def checkpoint_command(
     since: Annotated[
         Path | None, typer.Option(help="An older checkpoint: proves that the ledger only grew since.")
     ] = None,
-    line: Annotated[bool, typer.Option("--line", help="Print one line, for an e-mail or a git tag.")] = False,
+    line: Annotated[bool, typer.Option("--one-line", help="Print one line, for an e-mail or a git tag.")] = False,
     output: Output = None,
     as_json: Json = False,
 ) -> None:

@@ -61,7 +61,8 @@ def verify_command(
         ),
     ] = None,
     head: Annotated[
-        str | None, typer.Option(help="Hash of an entry that you kept: the ledger must still contain it.")
+        str | None,
+        typer.Option("--head-hash", help="Hash of an entry that you kept: the ledger must still contain it."),
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A checkpoint that you kept: the ledger must begin with its entries.")
@@ -79,7 +80,9 @@ def verify_command(
     rigorous: Annotated[
         bool, typer.Option("--rigorous", help="Also prove the claim in ball arithmetic (extra `rigorous`).")
     ] = False,
-    cells: Annotated[int, typer.Option(min=2048, help="With --rigorous: largest number of lattice cells.")] = 1 << 17,
+    cells: Annotated[
+        int, typer.Option("--max-cells", min=2048, help="With --rigorous: largest number of lattice cells.")
+    ] = 1 << 17,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown to this file.")
     ] = None,

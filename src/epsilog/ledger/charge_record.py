@@ -38,7 +38,7 @@ class ChargeRecord:
         plan: SHA-256 of the one plan that it may be reserved for, if that was registered.
         until: when anyone may cancel a reservation, UTC, ISO 8601; None for never.
         decommissioned: index of the entry that took what it released out of use; None while it is in use.
-        by: who registered or reserved it, by the name of their token; None without a name.
+        actor: who registered or reserved it, by the name of their token; None without a name.
     """
 
     key: str
@@ -52,7 +52,7 @@ class ChargeRecord:
     plan: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     until: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     decommissioned: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
-    by: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    actor: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
     def id(self) -> ChargeId:
@@ -124,7 +124,7 @@ def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: Charg
     if not restore_state.accepted:
         raise ConflictError(
             f"the ledger was restored from a backup (entry {restore_state.restored}): nothing happens in it until an "
-            "owner accepts what may be missing (accept_restored, `epsilog ledger accept`)"
+            "owner accepts what may be missing (accept_restored, `epsilog ledger accept-restore`)"
         )
     if charge is None or charge.closed is not None or charge.opened > restore_state.restored:
         return
@@ -200,8 +200,10 @@ def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) ->
         raise ConflictError(f"charge {entry.key!r} must be reserved once")
     assert rule.to_state is not None, "every verb of a charge leads to a state"
     if request is None:
-        plan, by = entry.body["plan_hash"], entry.body.get("by")
-        return ChargeRecord(key, entry.scope, rule.to_state, entry.amounts, None, opened=entry.index, plan=plan, by=by)
+        plan, actor = entry.body["plan_hash"], entry.body.get("actor")
+        return ChargeRecord(
+            key, entry.scope, rule.to_state, entry.amounts, None, opened=entry.index, plan=plan, actor=actor
+        )
     waiver = hash_overridden_request(request) if rule.to_state is ChargeState.ALLOWED else None
     if charge is not None:
         _require_announced(charge, entry)
@@ -216,7 +218,7 @@ def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) ->
         opened=entry.index,
         waiver=waiver,
         plan=None if charge is None else charge.plan,
-        by=(None if charge is None else charge.by) if allowing else entry.body.get("by"),
+        actor=(None if charge is None else charge.actor) if allowing else entry.body.get("actor"),
     )
 
 

@@ -38,7 +38,7 @@ class PlanSummary:
     """What a plan says of its release, where the ledger has but the plan's hash.
 
     Attributes:
-        name: of the programme.
+        name: of the run config.
         period: the calendar period of its report; "" where none is stated.
         population: N, as stated for this release.
     """
@@ -79,7 +79,7 @@ class ReleasedCharge:
 
     @property
     def name(self) -> str:
-        """Return the name of the programme, the charge or the partition."""
+        """Return the name of the run config, the charge or the partition."""
         own = f"partition {self.scope}" if self.key is None else self.key
         return own if self.stated is None else self.stated.name
 
@@ -267,7 +267,9 @@ def fold_cycles(
                 entry.key, entry.scope, amounts, rule.to_state, known.plan_hash, stated, known.allowed
             )
         if name in found:
-            who = f"{entry.body['by']}: {entry.body['reason']}" if rule.owned and not rule.opens else found[name].ended
+            who = (
+                f"{entry.body['actor']}: {entry.body['reason']}" if rule.owned and not rule.opens else found[name].ended
+            )
             found[name] = replace(found[name], state=rule.to_state, ended=who)
     return tuple(found.values())
 

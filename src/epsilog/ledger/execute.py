@@ -87,8 +87,8 @@ def _write(session: WriteTransaction, command: Command, at: Reading) -> Done:
         entry = further.entry(now)  # of a charge that is new, settled and the caller's own
         last = fold(entry, now)
         rows.append(StoredRow.of(entry))
-    if at.caller.by is not None and _is_free(first.entry):
-        at.caller.admit_free(at.caller.by)
+    if at.caller.actor is not None and _is_free(first.entry):
+        at.caller.admit_free(at.caller.actor)
     session.append(*rows)
     before = {one.scope: one for one in at.path} if last.path else {}
     if changed := [one for one in last.path if before.get(one.scope) is not one]:

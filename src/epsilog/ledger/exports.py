@@ -26,7 +26,7 @@ COLUMNS = (
     *("index", "time", "verb", "scope", "key"),
     *(f"{kind} {quantity}" for kind, quantity in _SUMS),
     *_BY_ORDER,
-    *("by", "reason", "body", "hash"),
+    *("actor", "reason", "body", "hash"),
 )
 
 
@@ -64,7 +64,7 @@ def flatten_entry(entry: Entry) -> tuple[str | int | None, ...]:
     """An entry as one line of a table; see ``COLUMNS``."""
     amounts = [entry.amounts[kind][quantity] if kind in entry.amounts else None for kind, quantity in _SUMS]
     orders = [json.dumps(dict(entry.amounts[kind])) if kind in entry.amounts else None for kind in _BY_ORDER]
-    texts = [str(entry.body[name]) if name in entry.body else None for name in ("by", "reason")]
+    texts = [str(entry.body[name]) if name in entry.body else None for name in ("actor", "reason")]
     body = json.dumps(dict(entry.body), ensure_ascii=False, sort_keys=True)
     where = (entry.index, entry.time, entry.verb.value, entry.scope, entry.key)
     return (*where, *amounts, *orders, *texts, body, hash_entry(entry.document()))

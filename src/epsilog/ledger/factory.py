@@ -213,14 +213,14 @@ def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
 
 
 def restore_backup(
-    backup: Path, to: Path, *, by: str, reason: str, clock: Callable[[], datetime] = get_utc_now
+    backup: Path, to: Path, *, actor: str, reason: str, clock: Callable[[], datetime] = get_utc_now
 ) -> LedgerVerification:
     """Makes a ledger of a backup, when the ledger itself is lost. It takes nothing until its owner has accepted that.
 
     Args:
         backup: what ``copy_ledger`` made.
         to: the ledger's file, which is not there yet.
-        by: who puts it back.
+        actor: who puts it back.
         reason: why, in words; kept for ever.
         clock: as for ``open_ledger``.
 
@@ -234,7 +234,7 @@ def restore_backup(
 
     def mark(copy: Path) -> None:
         with Ledger(SqliteStore(copy), clock=clock) as ledger:
-            ledger.mark_restored(by=by, reason=reason)
+            ledger.mark_restored(actor=actor, reason=reason)
 
     backups.restore_copy(backup, to, check=lambda copy: found.append(verify_ledger(copy)), mark=mark)
     return found[-1]

@@ -93,7 +93,7 @@ class Ledger(LedgerView):
 
     def on_behalf_of(
         self,
-        by: str,
+        actor: str,
         *,
         covers: Callable[[str], bool] = lambda _: True,
         owns: Callable[[str | None], bool] = lambda _: True,
@@ -101,16 +101,16 @@ class Ledger(LedgerView):
         """Return the same ledger for a named caller; it closes with this one.
 
         Args:
-            by: their name.
+            actor: their name.
             covers: returns whether the caller may see the charges of a scope; all others are hidden.
             owns: returns whether the caller owns a scope, or for None the whole ledger. An act that needs another owner
                 raises ``PermissionDeniedError``.
         """
-        by = check.text()(by=by)
+        actor = check.text()(actor=actor)
         if self._served is not None:
             raise PermissionDeniedError("a server knows who asks by their token: open the ledger with that")
         found = copy(self)
-        found._caller = self._caller._replace(by=by, covers=covers, owns=owns)
+        found._caller = self._caller._replace(actor=actor, covers=covers, owns=owns)
         found._covers = covers
         return found
 
@@ -165,7 +165,7 @@ class Ledger(LedgerView):
         )
         return _budget(self, self.execute(made))
 
-    def declare_partition(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
+    def declare_partition(self, scope: str, *, actor: str, reason: str, **caps: Number) -> Balance:
         """Declare, as an owner, disjoint blocks below a scope; the budgets above count one of them, now.
 
         A block is a budget directly below, made with ``create_budget`` in the same terms and within these caps. A
@@ -177,7 +177,7 @@ class Ledger(LedgerView):
         Args:
             scope: under a budget with the partition's kind, relation, privacy unit and simulation. No budget or charge
                 may exist at or under it yet.
-            by: who states that.
+            actor: who states that.
             reason: why it is so, in words; kept for ever.
             **caps: the most that any one block may cost, in the quantities of the kind. All budgets above spend it at
                 once, up to the block of a partition around this one; it never comes back, and ``change_cap`` raises it.
@@ -187,9 +187,9 @@ class Ledger(LedgerView):
             ConflictError: the budgets above are of more than one kind; or there are charges or budgets here already.
             CheckError: neighbors replace one unit by another, or the budget above states no privacy unit.
         """
-        return _budget(self, self.execute(commands.DeclarePartition(scope, caps=caps, by=by, reason=reason)))
+        return _budget(self, self.execute(commands.DeclarePartition(scope, caps=caps, actor=actor, reason=reason)))
 
-    def change_cap(self, scope: str, *, by: str, reason: str, **caps: Number) -> Balance:
+    def change_cap(self, scope: str, *, actor: str, reason: str, **caps: Number) -> Balance:
         """An owner's act: sets another cap, higher or lower. What is spent or promised stays so.
 
         Below the sum already counted, a cap refuses every further charge. A higher cap is the promise from then on. An
@@ -199,7 +199,7 @@ class Ledger(LedgerView):
 
         Args:
             scope: one that has a budget.
-            by: who decides.
+            actor: who decides.
             reason: why, in words; kept for ever.
             **caps: all of the budget's quantities; or the epsilon and delta that it is to promise, as it was made.
 
@@ -208,7 +208,7 @@ class Ledger(LedgerView):
                 partition.
             ConflictError: the scope is retired; a partition's cap that is lowered.
         """
-        return _budget(self, self.execute(commands.ChangeCap(scope, caps=caps, by=by, reason=reason)))
+        return _budget(self, self.execute(commands.ChangeCap(scope, caps=caps, actor=actor, reason=reason)))
 
     retire = _method(commands.Retire, _budget)
     mark_restored = _method(commands.MarkRestored, _return_none)

@@ -386,7 +386,7 @@ class Composition:
         """The same with samples that are never cut, and the chance that any is, rounded up; None if none can be.
 
         >>> from epsilog.mechanisms import Gaussian, TruncatedPoissonSampled
-        >>> run = TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, largest_batch=40)
+        >>> run = TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, max_batch_size=40)
         >>> Composition.of(Repeated(run, 5)).uncut[1]  # doctest: +ELLIPSIS
         5.503...e-13
         """

@@ -176,7 +176,7 @@ class BoundedParticipation(_Participation):
     One pass over the data is one participation; several, in the same order, are a pass's rounds apart.
     """
 
-    participations: Annotated[int, Field("largest number of rounds that one unit takes part in", "k", ge=1)]
+    max_participations: Annotated[int, Field("largest number of rounds that one unit takes part in", "k", ge=1)]
     min_separation: Annotated[int, Field("smallest distance of two of them; 1 is no condition", "b", ge=1)] = 1
 
 

@@ -55,7 +55,7 @@ def matrix_sensitivity(release: MatrixMechanism) -> Bounds:
     match release.participation:
         case FullParticipation():
             most, separation = rounds, 1
-        case BoundedParticipation(participations=most, min_separation=separation):
+        case BoundedParticipation(max_participations=most, min_separation=separation):
             separation = min(separation, rounds)
             most = min(most, -(-rounds // separation))
         case _:

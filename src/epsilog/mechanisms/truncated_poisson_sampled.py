@@ -16,7 +16,7 @@ from epsilog.terms.fields import Field, term
 
 @term("truncated-poisson-sampled")
 class TruncatedPoissonSampled(Release):
-    """As ``PoissonSampled``, but of a sample that is too large the first ``largest_batch`` units are kept.
+    """As ``PoissonSampled``, but of a sample that is too large the first ``max_batch_size`` units are kept.
 
     First in an order that the units' data have no part in: a random one, say, or that of their places.
     """
@@ -26,7 +26,7 @@ class TruncatedPoissonSampled(Release):
         float, Field("probability that a unit takes part before anything is cut, in [0, 1]", "q", ge=0, le=1)
     ]
     population: Annotated[int, Field("largest number of units; public", "N", ge=1)]
-    largest_batch: Annotated[int, Field("largest number of units in a sample", ge=1)]
+    max_batch_size: Annotated[int, Field("largest number of units in a sample", ge=1)]
 
     is_sample: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/sampled-independently", "assumes/truncated-samples")
@@ -34,13 +34,13 @@ class TruncatedPoissonSampled(Release):
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Return the plain sample if no batch is ever truncated."""
-        if self.largest_batch >= self.population or self.sampling_probability == 0:
+        if self.max_batch_size >= self.population or self.sampling_probability == 0:
             return ((PoissonSampled(self.release, self.sampling_probability), 1),)
         return None
 
     def uncut(self) -> tuple[Release, tuple[int, float, int]]:
-        """The plain sample, which is cut where more than ``largest_batch`` units are in it."""
-        coins = (self.population, self.sampling_probability, self.largest_batch)
+        """The plain sample, which is cut where more than ``max_batch_size`` units are in it."""
+        coins = (self.population, self.sampling_probability, self.max_batch_size)
         return PoissonSampled(self.release, self.sampling_probability), coins
 
     def reveal_samples(self, relation: NeighboringRelation) -> Release:
@@ -58,7 +58,7 @@ class TruncatedPoissonSampled(Release):
         plain = PoissonSampled(self.release, self.sampling_probability).pairs(relation, effort)
         mu = compose_mu(flatten(self.release), NeighboringRelation.ADD_OR_REMOVE_ONE)
         share = self.sampling_probability
-        full = numerics.tails.binomial_tail(self.population - 1, share, self.largest_batch - 1)
+        full = numerics.tails.binomial_tail(self.population - 1, share, self.max_batch_size - 1)
         uppers = None if mu is None else numerics.cut_samples.cut_samples(mu, share, full, relation)
         if uppers is None:
             reason = "a cut sample has a proven pair over Gaussian noise within reach only"

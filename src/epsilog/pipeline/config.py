@@ -23,8 +23,8 @@ from epsilog.pipeline.data_sections import KINDS_OF_DATA, Data
 from epsilog.pipeline.sections import (
     LOCAL_SETTINGS,
     AuditSection,
-    BoundarySection,
     BudgetSection,
+    CoverageSection,
     GuaranteeSection,
     IdentitySection,
     ModelSection,
@@ -48,11 +48,11 @@ MAX_POPULATION = LARGEST - 1  # until the data are read
 class PlanConfig(ConfigSection):
     """A run config without data and model: what is claimed, and how it is kept."""
 
-    identity: IdentitySection = Field(alias="programme")
+    identity: IdentitySection
     guarantee: GuaranteeSection
     budget: BudgetSection
     scheme: SchemeSection
-    boundary: BoundarySection
+    coverage: CoverageSection
     reporting: ReportingSection
     run: RunSection
     references: dict[str, str] = Field(default_factory=dict)
@@ -67,12 +67,12 @@ class PlanConfig(ConfigSection):
         if self.guarantee.relation not in relations:
             bound = f"{' or '.join(relations)} for {kind}"
             raise CheckError("guarantee.relation", bound, self.guarantee.relation.value)
-        if self.boundary.adaptive_clip != scheme.adaptive_clip:
+        if self.coverage.adaptive_clip != scheme.adaptive_clip:
             bound = f"{str(scheme.adaptive_clip).lower()} for {kind}"
-            raise CheckError("boundary.adaptive_clip", bound, str(self.boundary.adaptive_clip).lower())
-        if self.boundary.rounds_per_release != self.scheme.rounds:
+            raise CheckError("coverage.adaptive_clip", bound, str(self.coverage.adaptive_clip).lower())
+        if self.coverage.rounds_per_release != self.scheme.rounds:
             bound = f"scheme.rounds = {self.scheme.rounds} (one release per run)"
-            raise CheckError("boundary.rounds_per_release", bound, f"{self.boundary.rounds_per_release}")
+            raise CheckError("coverage.rounds_per_release", bound, f"{self.coverage.rounds_per_release}")
         self._check_audit()
         self._check_tuning(scheme)
         if self.counts is not None and not self.training_epsilon > 0:
@@ -105,9 +105,9 @@ class PlanConfig(ConfigSection):
             raise CheckError(
                 "audit", "absent beside [tuning]: canaries of one trial show little of all trials", "given"
             )
-        if self.run.study:
+        if self.run.comparison_budgets:
             bound = "absent beside [tuning]: it trains one run per budget"
-            raise CheckError("run.study", bound, f"{list(self.run.study)}")
+            raise CheckError("run.comparison_budgets", bound, f"{list(self.run.comparison_budgets)}")
 
     def _build_scheme(self, population: int) -> Scheme:
         """Return the scheme with this population, against which it checks its own counts."""
@@ -158,7 +158,7 @@ class PlanConfig(ConfigSection):
         epsilon: Any,
         delta: Any,
         seed: int = 0,
-        study: Sequence[float] = (),
+        comparison_budgets: Sequence[float] = (),
         noise_multiplier: float | Literal["calibrate"] = "calibrate",
         audit: Mapping[str, Any] | None = None,
         counts: Mapping[str, Any] | None = None,
@@ -172,7 +172,7 @@ class PlanConfig(ConfigSection):
             epsilon: the budget for which the noise is calibrated.
             delta: of the claim; text such as "1e-5", or "1/population".
             seed: of all randomness.
-            study: other budgets to train with, for comparison.
+            comparison_budgets: other budgets to train with, for comparison.
             noise_multiplier: replaces calibrated noise.
             audit: canaries among the units, as in the section [audit]; the task has slots for them.
             counts: noisy counts beside the model, as in the section [counts].
@@ -187,10 +187,16 @@ class PlanConfig(ConfigSection):
         name = re.sub("[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63] or "simulation"
         clients = {} if kind.unit_is_client else {"clients": task.clients.count}
         stated = {"kind": scheme, "noise_multiplier": noise_multiplier, **clients, **settings}
-        others = {"budget": f"{epsilon} {delta}", "seed": seed, "study": list(study), "audit": audit, "counts": counts}
+        others = {
+            "budget": f"{epsilon} {delta}",
+            "seed": seed,
+            "comparison_budgets": list(comparison_budgets),
+            "audit": audit,
+            "counts": counts,
+        }
         digest = hashlib.sha256(repr((task.describe(), task.training, stated, others)).encode()).hexdigest()[:12]
         return cls.of(
-            programme={"name": name, "purpose": NOT_STATED, "owner": NOT_STATED},
+            identity={"name": name, "purpose": NOT_STATED, "owner": NOT_STATED},
             guarantee={
                 "privacy_unit": task.unit,
                 "relation": _default_relation(kind, stated, task.units).value,
@@ -203,14 +209,14 @@ class PlanConfig(ConfigSection):
                 "delta_rationale": NOT_STATED,
             },
             scheme=stated,
-            boundary={
+            coverage={
                 "participation": NOT_STATED,
                 "rounds_per_release": settings.get("rounds"),
                 "adaptive_clip": kind.adaptive_clip,
                 "post_processing": NOT_STATED,
             },
             reporting={"period": NOT_STATED},
-            run={"simulation": True, "seed": seed, "study": study},
+            run={"simulation": True, "seed": seed, "comparison_budgets": comparison_budgets},
             **({} if audit is None else {"audit": dict(audit)}),
             **({} if counts is None else {"counts": dict(counts)}),
         )

@@ -50,12 +50,12 @@ def export_config(plan: FederatedPlan, *, cap: float | None = None, rounds_per_r
     }[schedule.sampling]
     count = plan.releases_per_period
     releases = "" if count == 1 else f"# This is one of {count} releases in a period.\n"
-    group = f"records_per_person = {plan.group}\n" if plan.group > 1 else ""
+    group = f"group_size = {plan.group_size}\n" if plan.group_size > 1 else ""
     return f"""\
 # From the federated calculator. To compute its cost again: epsilog run --check FILE. To run it, replace each
 # "{NOT_STATED}", and add [data], [model] and [training].
 {releases}
-[programme]
+[identity]
 name = "calculated"
 purpose = "{NOT_STATED}"
 owner = "{NOT_STATED}"
@@ -78,7 +78,7 @@ clip_norm = {schedule.clip_norm!r}
 rounds = {schedule.rounds}
 noise_multiplier = {schedule.noise_multiplier!r}
 
-[boundary]
+[coverage]
 participation = {quote_toml(PARTICIPATION[schedule.sampling])}
 rounds_per_release = {schedule.rounds if rounds_per_release is None else rounds_per_release}
 adaptive_clip = false

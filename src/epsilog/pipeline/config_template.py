@@ -45,7 +45,7 @@ noise_multiplier = "calibrate"    # the least noise that meets the budget
 }
 TRAINING = {
     "client": "local_steps = 4\nlearning_rate = 0.1\n",
-    "row": "nominal_examples = 10             # a typical client's rows, from what is public\nlearning_rate = 0.1\n",
+    "row": "expected_examples = 10             # a typical client's rows, from what is public\nlearning_rate = 0.1\n",
 }
 PARTICIPATION = {"client": "Poisson: each client joins each round by a coin of its own", "row": "?"}
 
@@ -84,7 +84,7 @@ def write_config_template(data: Path, *, client: str, target: str, row: str, lev
 # Every "?" is for you to fill in, from what you know and not from the rows: a range, a list or a count that is read off
 # people's rows is a release that nobody has paid for. Lines of features that are not to be learnt from go.
 
-[programme]
+[identity]
 name = "?"                        # lower-case letters, digits and hyphens
 purpose = "?"
 owner = "?"
@@ -118,7 +118,7 @@ kind = "linear"
 
 [training]
 {TRAINING[level]}
-[boundary]                        # what the claim covers
+[coverage]                        # what the claim covers
 participation = {quote_toml(PARTICIPATION[level])}
 rounds_per_release = 40
 adaptive_clip = false

@@ -126,7 +126,9 @@ SECTIONS = {
     **dict.fromkeys(
         ("privacy_unit", "relation", "population", "population_is_public", "sizes_are_public"), "guarantee"
     ),
-    **dict.fromkeys(("kind", "initial", "inputs", "init", "apply", "loss", "score", "filters", "parameters"), "model"),
+    **dict.fromkeys(
+        ("kind", "warm_start", "inputs", "init", "apply", "loss", "score", "filters", "parameters"), "model"
+    ),
     "clients": "scheme",
     "canaries": "audit",
     **dict.fromkeys((field.name for field in fields(LocalTraining)), "training"),
@@ -189,10 +191,10 @@ def make_plan(prepared: PreparedRun, *, audit: Mapping[str, Any] = MappingProxyT
     config = prepared.config
     details = {
         "settings": prepared.settings,
-        "programme": config.identity.model_dump(mode="json"),
+        "identity": config.identity.model_dump(mode="json"),
         **prepared.learning,
         "data": prepared.task.describe(),
-        "boundary": config.boundary.model_dump(mode="json", exclude_none=True),
+        "coverage": config.coverage.model_dump(mode="json", exclude_none=True),
         "reporting": config.reporting.model_dump(mode="json"),
         "references": _hash_files(config, prepared.base),
         **audit,

@@ -18,12 +18,12 @@ from epsilog.training.models import ModelKind, is_custom, parse_model_kind, requ
 from epsilog.verification.audits import METHODS, ONE_RUN, AuditProtocol, Guesses
 
 MIN_CANARIES, MAX_CANARIES = 16, 10**5
-MAX_EPSILON = 1000.0  # of a study; far above every useful guarantee
-LOCAL_SETTINGS = ("local_steps", "nominal_examples")  # settings of [training] that some schemes lack
+MAX_EPSILON = 1000.0  # of [run] comparison_budgets; far above every useful guarantee
+LOCAL_SETTINGS = ("local_steps", "expected_examples")  # settings of [training] that some schemes lack
 
 
 class IdentitySection(ConfigSection):
-    """[programme]: the name, the purpose and the owner of the run."""
+    """[identity]: the name, the purpose and the owner of the run."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
     purpose: Text
@@ -117,7 +117,7 @@ class ModelSection(ConfigSection):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     kind: Text
-    initial: Text | None = None
+    warm_start: Text | None = None
 
     @model_validator(mode="after")
     def _check_options(self) -> ModelSection:
@@ -129,7 +129,7 @@ class ModelSection(ConfigSection):
 
     def to_model_kind(self, base: Path) -> ModelKind:
         """Return the kind of model with its options; a module of the user is read from the folder ``base``."""
-        return parse_model_kind(self.kind, base, self.initial, **(self.model_extra or {}))
+        return parse_model_kind(self.kind, base, self.warm_start, **(self.model_extra or {}))
 
 
 class TrainingSection(ConfigSection):
@@ -137,7 +137,7 @@ class TrainingSection(ConfigSection):
 
     learning_rate: Positive
     local_steps: Count | None = None
-    nominal_examples: Count | None = None
+    expected_examples: Count | None = None
     schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
     example_cap: Count | None = None
     server_optimizer: Literal[OPTIMIZERS] | None = None  # type: ignore[valid-type]
@@ -161,14 +161,14 @@ class TrainingSection(ConfigSection):
         return training.LocalTraining(**stated, server=optimizer)
 
 
-class BoundarySection(ConfigSection):
-    """[boundary]: what the claim covers."""
+class CoverageSection(ConfigSection):
+    """[coverage]: what the claim covers."""
 
     participation: Text
     rounds_per_release: Count
     adaptive_clip: Flag
     post_processing: Text
-    records_per_person: Count | None = None
+    group_size: Count | None = None
 
 
 class AuditSection(ConfigSection):
@@ -204,7 +204,7 @@ class RunSection(ConfigSection):
 
     simulation: Flag
     seed: Annotated[int, Field(ge=0, lt=LARGEST - 1, strict=True)] | None = None
-    study: tuple[Annotated[float, Field(gt=0, le=MAX_EPSILON, strict=True)], ...] = ()
+    comparison_budgets: tuple[Annotated[float, Field(gt=0, le=MAX_EPSILON, strict=True)], ...] = ()
     dropout: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
     checkpoints: Literal["keep", "remove"] = "keep"
 
@@ -216,7 +216,7 @@ class RunSection(ConfigSection):
             return self
         for name, value, reason in (
             ("seed", self.seed, "a real budget refuses fixed seeds"),
-            ("study", list(self.study) or None, "a real budget refuses fixed seeds"),
+            ("comparison_budgets", list(self.comparison_budgets) or None, "a real budget refuses fixed seeds"),
             ("dropout", self.dropout, "the server sees which clients do not reply"),
         ):
             if value is not None:

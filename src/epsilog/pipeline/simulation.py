@@ -31,12 +31,14 @@ def plan_comparison_runs(config: PlanConfig, plan: RegisteredPlan, task: Task) -
     from epsilog.training import require_matching_scheme
 
     found = []
-    for epsilon in config.run.study:
+    for epsilon in config.run.comparison_budgets:
         try:
             other = compute_plan_interval(config, plan.guarantee.population, {}, epsilon=Decimal(str(epsilon)))
             found.append((epsilon, require_matching_scheme(other.scheme, task)))
         except (CalibrationError, ValueError) as error:
-            raise ConfigError(plan.name, [f"run.study: {epsilon:g} cannot be trained at: {error}"]) from error
+            raise ConfigError(
+                plan.name, [f"run.comparison_budgets: {epsilon:g} cannot be trained at: {error}"]
+            ) from error
     return found
 
 

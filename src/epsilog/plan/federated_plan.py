@@ -122,7 +122,7 @@ class FederatedPlan:
         unamplified: the same with known participation.
         releases_per_period: models trained and released in a reporting period on the same population.
         cumulative: the certified interval for all releases of a period together.
-        group: the most units that one person holds.
+        group_size: the most units that one person holds.
         person: the certified interval of one run for such a person; ``epsilon`` where that is one unit.
         fit: the mu of Gaussian DP that one run comes close to, with both errors; None where it was not asked for, or
             none comes close.
@@ -138,7 +138,7 @@ class FederatedPlan:
     unamplified: Interval
     releases_per_period: int
     cumulative: Interval
-    group: int = 1
+    group_size: int = 1
     person: Interval | None = None
     fit: GaussianDPFit | None = None
     sweep: TuningCost | None = None
@@ -192,7 +192,7 @@ class FederatedPlan:
             "verdict": self.verdict.to_json(),
         }
         absent = {name for name in ("person", "fit", "sweep") if document[name] is None} | {"schedule"}
-        absent |= {"group"} if self.person is None else set()
+        absent |= {"group_size"} if self.person is None else set()
         return {name: value for name, value in document.items() if name not in absent}
 
 
@@ -210,7 +210,7 @@ def plan_federated(
     clip_norm: float = 1.0,
     policy: DeltaPolicy | None = None,
     gap: float = GAP,
-    group: int = 1,
+    group_size: int = 1,
     fit: bool = False,
     trials: TrialDistribution | None = None,
 ) -> FederatedPlan:
@@ -229,7 +229,7 @@ def plan_federated(
         clip_norm: the most one unit can move the sum, in L2 norm; costs nothing (C).
         policy: the delta policy; its default caps delta at 1e-6.
         gap: relative width of the interval to aim for.
-        group: the most units that one person holds; adds the cost for that person.
+        group_size: the most units that one person holds; adds the cost for that person.
         fit: whether to look for the mu that comes close, too, which takes a fraction of a second.
         trials: the distribution of the number of runs if only the best is released; adds the cost of tuning.
 
@@ -251,10 +251,10 @@ def plan_federated(
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).choose_delta(delta, population=population)
 
-    def bound_cost(count: int, group: int = 1) -> Interval:
-        return bound_schedule_epsilon(schedule, decision.delta, relation, count=count, gap=gap, group=group)
+    def bound_cost(count: int, group_size: int = 1) -> Interval:
+        return bound_schedule_epsilon(schedule, decision.delta, relation, count=count, gap=gap, group_size=group_size)
 
-    first, group = bound_cost(1), check.integer(1)(group=group)
+    first, group_size = bound_cost(1), check.integer(1)(group_size=group_size)
     return FederatedPlan(
         schedule=schedule,
         delta=decision,
@@ -265,8 +265,8 @@ def plan_federated(
         unamplified=bound_epsilon(schedule.unamplified_release(), delta=decision.delta, relation=relation, gap=gap),
         releases_per_period=releases_per_period,
         cumulative=first if releases_per_period == 1 else bound_cost(releases_per_period),
-        group=group,
-        person=None if group == 1 else bound_cost(1, group),
+        group_size=group_size,
+        person=None if group_size == 1 else bound_cost(1, group_size),
         fit=_fit_gaussian_dp(schedule, relation) if check.boolean()(fit=fit) else None,
         sweep=None
         if trials is None

@@ -47,7 +47,7 @@ def account_algorithm_2(
     examples: int,
     clip_norm: float,
     epochs: int,
-    participations: int,
+    max_participations: int,
     delta: float,
 ) -> PrintedAlgorithmCost:
     """Compute the cost of the printed algorithm for one client, in nats.
@@ -61,23 +61,26 @@ def account_algorithm_2(
         examples: of the client, the printed D.
         clip_norm: C, the L2 norm to which each example's gradient is clipped.
         epochs: E.
-        participations: rounds that the client takes part in.
+        max_participations: largest number of rounds that the client takes part in.
         delta: of the guarantee, in (0, 1).
 
     >>> found = account_algorithm_2(
-    ...     sigma=1.0, batch_probability=0.1, examples=64, clip_norm=1.0, epochs=1, participations=10, delta=1e-5
+    ...     sigma=1.0, batch_probability=0.1, examples=64, clip_norm=1.0, epochs=1, max_participations=10, delta=1e-5
     ... )
     >>> round(found.noise_multiplier, 6), round(found.epochs.upper, 3), round(found.mistaken.upper, 2)
     (6.4, 0.572, 7.05)
     """
     sigma, clip_norm = check.positive()(sigma=sigma), check.positive()(clip_norm=clip_norm)
     p, examples = check.in_unit_interval()(batch_probability=batch_probability), check.integer(1)(examples=examples)
-    epochs, participations = check.integer(1)(epochs=epochs), check.integer(1)(participations=participations)
+    epochs, max_participations = (
+        check.integer(1)(epochs=epochs),
+        check.integer(1)(max_participations=max_participations),
+    )
     delta = check.in_open_interval(0, 1)(delta=delta)
     multiplier = ROUNDED * sigma * p * examples / clip_norm
 
     def compute_cost(noise: float, steps: int) -> Interval:
-        release = Repeated(PoissonSampled(Gaussian(noise), p), steps * participations)
+        release = Repeated(PoissonSampled(Gaussian(noise), p), steps * max_participations)
         return bound_epsilon(release, delta=delta, relation=NeighboringRelation.ZERO_OUT)
 
     passes = max(1, round(epochs / p))

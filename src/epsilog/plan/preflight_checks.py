@@ -171,16 +171,16 @@ def _account_loop(setup: TrainingLoop, delta: float) -> tuple[Release | None, In
         fixed = _each_update(setup, lambda noise: FixedSizeSampled(noise, min(setup.places, pool), pool))
         return _of(fixed, delta, _REPLACE)
     if setup.divisor == "realised":
-        if draws > 1 or setup.largest_batch is not None:
+        if draws > 1 or setup.max_batch_size is not None:
             return _of(unamplified, delta, _ZERO, "sizes shown, without amplification")
         most = _most(setup.pool, setup.rate, _TAIL_SHARE * delta / setup.updates)
         pool = setup.smallest_pool
         release = _each_update(setup, lambda noise: FixedSizeSampled(noise, min(most, pool), pool))
         return _of(release, delta * (1 - _TAIL_SHARE), _REPLACE, "sizes shown, unlikely ones apart", at=delta)
-    if setup.largest_batch is not None:
+    if setup.max_batch_size is not None:
         if draws > 1:
             return _of(unamplified, delta, _ZERO, "several cut samples, unamplified")
-        most = setup.largest_batch
+        most = setup.max_batch_size
         cut = _each_update(setup, lambda noise: TruncatedPoissonSampled(noise, setup.rate, setup.pool, most))
         return _of(cut, delta, _ADD)
     release = _each_update(setup, lambda noise: PoissonSampled(noise, setup.rate))
@@ -320,10 +320,10 @@ def _divisor(setup: TrainingLoop) -> Finding:
 
 
 def _truncation(setup: TrainingLoop, delta: float) -> tuple[Finding, ...]:
-    if setup.largest_batch is None:
+    if setup.max_batch_size is None:
         return ()
     batches = setup.updates * setup.accumulation * setup.workers
-    chance = min(batches * binomial_tail(setup.pool, setup.rate, setup.largest_batch), 1.0)
+    chance = min(batches * binomial_tail(setup.pool, setup.rate, setup.max_batch_size), 1.0)
     if chance <= delta:
         return (_holds("truncation", chance=chance),)
     return (_differs("truncation/frequent", chance=chance),)

@@ -37,7 +37,7 @@ def bound_schedule_epsilon(
     rounds: int | None = None,
     count: int = 1,
     gap: float = GAP,
-    group: int = 1,
+    group_size: int = 1,
 ) -> Interval:
     """Bounds epsilon of a schedule, whole or up to a round; several are parts that run one after another.
 
@@ -50,7 +50,7 @@ def bound_schedule_epsilon(
         rounds: how many of the first rounds to include; None for all.
         count: how often the schedule is run.
         gap: relative width of the interval to aim for.
-        group: units that differ.
+        group_size: units that differ.
 
     Raises:
         UnsupportedMechanismError: no proof covers a part under this relation.
@@ -65,7 +65,7 @@ def bound_schedule_epsilon(
             return Interval(0.0, math.inf, Message("method/no-noise@1"), relation, given=(("delta", delta),))
         left -= taken
         releases += [part.after(taken)] if taken else []
-    return epsilon(Repeated(Composed(releases), count), delta=delta, relation=relation, gap=gap, group=group)
+    return epsilon(Repeated(Composed(releases), count), delta=delta, relation=relation, gap=gap, group_size=group_size)
 
 
 def formula_json(formula: FederatedClosedForm) -> dict[str, Any]:

@@ -168,21 +168,23 @@ class FederatedQuestion(
     FederatedSchedule,
     path="/federated",
     schema="FederatedAsk",
-    work=lambda ask: 0.1 + (0.0 if ask.group == 1 else ask.group**2 / 1000) + (0.0 if ask.trials is None else 0.5),
+    work=lambda ask: (
+        0.1 + (0.0 if ask.group_size == 1 else ask.group_size**2 / 1000) + (0.0 if ask.trials is None else 0.5)
+    ),
 ):
     """A schedule with the boundary of the claim."""
 
     without_replacement: Annotated[bool, parameters.WITHOUT_REPLACEMENT] = True
     rounds_per_release: Annotated[int, parameters.ROUNDS_PER_RELEASE] = 1
     adaptive_clip: Annotated[bool, parameters.ADAPTIVE_CLIP] = False
-    late_replies: Annotated[str, parameters.LATE_REPLY_POLICY] = "zero"
-    group: Annotated[int, parameters.GROUP_SIZE] = 1
+    late_replies: Annotated[str, parameters.LATE_REPLY_POLICY] = "count-as-zero"
+    group_size: Annotated[int, parameters.GROUP_SIZE] = 1
     trials: Annotated[str | None, parameters.TRIALS] = None
 
     def plan(self, *, fit: bool = False) -> FederatedPlan:
         """Return the schedule with its cost."""
         trials = None if self.trials is None else parse_trials(self.trials)
-        return plan.plan_federated(**self.without(), group=self.group, trials=trials, fit=fit)
+        return plan.plan_federated(**self.without(), group_size=self.group_size, trials=trials, fit=fit)
 
     def plan_of_one(self) -> FederatedPlan:
         """The plan of one run of those who hold one unit, and of one release."""
@@ -225,7 +227,7 @@ class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
 
     def answer(self) -> dict[str, Any]:
         """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
-        found, held = self.plan_of_one(), None if self.group == 1 else self.group
+        found, held = self.plan_of_one(), None if self.group_size == 1 else self.group_size
         delta, known = found.delta.delta, found.schedule.unamplified_release()
         reading = plan.compute_risk_metrics(
             found.release, delta=delta, relation=found.relation, known=known, held=held, fit=False

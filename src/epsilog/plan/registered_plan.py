@@ -48,7 +48,7 @@ class RegisteredPlan:
     """One federated run with its cost.
 
     Attributes:
-        name: the programme's name.
+        name: the run config's name.
         guarantee: what is claimed; its epsilon is the certified upper bound of the whole schedule.
         scheme: the arrangement of noise, clipping and sampling.
         epsilon: the certified interval behind the claim, published outcomes of checks included (see
@@ -202,7 +202,7 @@ def build_registered_plan(
 
     Args:
         scheme_for: the scheme as a function of its noise multiplier.
-        name: the programme's name.
+        name: the run config's name.
         noise_multiplier: noise over clip norm; None calibrates the least (to six digits, rounded up) that fits.
         budget_epsilon: the cap on epsilon, in nats.
         delta: the delta of the claim, in (0, 1).

@@ -62,7 +62,7 @@ def _groups(held: int | None) -> tuple[int, ...]:
     """Return the largest group sizes, including the fixed ones."""
     if held is None or held == 1:
         return GROUP_SIZES
-    return (check.integer(1)(records_per_person=held), *(units for units in GROUP_SIZES if units != held))
+    return (check.integer(1)(group_size=held), *(units for units in GROUP_SIZES if units != held))
 
 
 def _mean(release: Release, relation: NeighboringRelation) -> float | str | None:
@@ -99,11 +99,11 @@ def _of_copies(
         if units == 1:  # the claim itself
             found = epsilon(release, delta=delta, relation=relation)
         elif release.one_trial and units > MANY:
-            found = epsilon(known, delta=delta, relation=relation, gap=ROUGH, group=units)
+            found = epsilon(known, delta=delta, relation=relation, gap=ROUGH, group_size=units)
             found = replace(found, lower=min(epsilon(release, delta=delta, relation=relation).lower, found.upper))
         else:
             found = epsilon(
-                release, delta=delta, relation=relation, gap=RISK_GAP if units <= MANY else ROUGH, group=units
+                release, delta=delta, relation=relation, gap=RISK_GAP if units <= MANY else ROUGH, group_size=units
             )
     except (UnsupportedMechanismError, CalibrationError):
         return {"lower": None, "epsilon": None}

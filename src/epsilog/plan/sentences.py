@@ -198,7 +198,11 @@ def write_formula(total: float, certified: Interval) -> Message:
     return Message.of(f"formula/{side}", total=total, upper=certified.upper)
 
 
-_LATE = {"zero": "limits/late-replies", "first": "limits/round-closes-early", "again": "limits/invited-again"}
+_LATE = {
+    "count-as-zero": "limits/late-replies",
+    "close-early": "limits/round-closes-early",
+    "replace": "limits/invited-again",
+}
 
 
 def list_limits(
@@ -208,7 +212,7 @@ def list_limits(
     rounds_per_release: int,
     adaptive_clip: bool,
     privacy_unit: str,
-    late_replies: str = "zero",
+    late_replies: str = "count-as-zero",
 ) -> tuple[Finding, ...]:
     """Return what the cost of a federated plan covers (passed) and what it does not (warned).
 
@@ -218,7 +222,7 @@ def list_limits(
         rounds_per_release: rounds between two models that leave the server.
         adaptive_clip: whether the clip norm is learned from the same data.
         privacy_unit: what one neighbor differs in.
-        late_replies: "zero", "first" or "again": how late or missing replies count.
+        late_replies: "count-as-zero", "close-early" or "replace": how late or missing replies count.
     """
     late = _LATE[check.one_of(tuple(_LATE))(late_replies=late_replies)]
     rounds = check.integer(1)(rounds_per_release=rounds_per_release)
@@ -232,7 +236,7 @@ def list_limits(
         Finding.of(Message("limits/clip-learnt"), Status.WARNED)
         if adaptive_clip
         else Finding.of(Message("limits/clip-fixed")),
-        Finding.of(Message(late), Status.PASSED if late_replies == "zero" else Status.WARNED),
+        Finding.of(Message(late), Status.PASSED if late_replies == "count-as-zero" else Status.WARNED),
         Finding.of(Message("limits/server-trusted")),
     )
 

@@ -69,7 +69,7 @@ class TrainingLoop:
     noise_added: Annotated[str, Field("where noise is added", choices=NOISES)] = "update"
     clipped: Annotated[str, Field("what is clipped to the norm", choices=CLIPS)] = "example"
     divisor: Annotated[str, Field("what sums are divided by", choices=DIVISORS)] = "public"
-    largest_batch: Annotated[
+    max_batch_size: Annotated[
         int | None,
         Field("examples to which a Poisson sample of a worker is cut", ge=1, none_means="none is cut"),
     ] = None
@@ -92,8 +92,8 @@ class TrainingLoop:
     def __post_init__(self) -> None:
         check.check_fields(self)
         check.integer(1, self.examples)(workers=self.workers)
-        if self.largest_batch is not None and self.sampler != "poisson":
-            raise CheckError("largest_batch", "left out where the sampler is not poisson", f"{self.largest_batch}")
+        if self.max_batch_size is not None and self.sampler != "poisson":
+            raise CheckError("max_batch_size", "left out where the sampler is not poisson", f"{self.max_batch_size}")
         self._check_changes()
         if self.rate >= 1 and self.batch_size > self.examples / (self.workers if self.own_shards else 1):
             raise CheckError("batch_size", "at most the examples that a worker draws from", f"{self.batch_size:g}")

@@ -72,7 +72,7 @@ OF_RUNS = (
     *(ReportPart(f"claim/{name}", HERE) for name in ("statement", "supported", "epsilon", "unamplified", "parties")),
     ReportPart("claim/guarantee", OWNER, "the claimed guarantee, its unit and population"),
     ReportPart("claim/delta_rationale", OWNER, "the reason for delta"),
-    ReportPart("claim/boundary", OWNER, "the boundary"),
+    ReportPart("claim/coverage", OWNER, "the coverage"),
     ReportPart("reading", HERE),
     ReportPart("publication/stated", OWNER, "what the publisher says"),
     ReportPart("publication/blank", HERE),

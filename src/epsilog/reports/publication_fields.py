@@ -1,6 +1,6 @@
 """What only the publisher can say of a deployment, who asks for it, and what is still blank.
 
-The programme file's [reporting] section takes these fields, and then the ledger binds them with the plan. A file of
+The run config's [reporting] section takes these fields, and then the ledger binds them with the plan. A file of
 them may come later, for a rendering: it fills blanks, and contradicts nothing that is bound.
 """
 

@@ -42,7 +42,9 @@ def build_registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -
     stated = merge_publication_fields(report, about)
     blank = [name for name in NEEDED if name not in stated]
     if blank:
-        raise RecordError(f"the registry requires {', '.join(blank)}: state them in [reporting], or give --about FILE")
+        raise RecordError(
+            f"the registry requires {', '.join(blank)}: state them in [reporting], or give --publication-fields FILE"
+        )
     record = {
         "url_slug": report["identity"]["name"],
         "status": "Draft",
@@ -54,7 +56,7 @@ def build_registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -
             "privacy_loss": _loss(report, stated),
             "deployment_model": _model(report, stated),
             "accounting": {
-                "post_processing": report["claim"]["boundary"].get("post_processing", "none stated"),
+                "post_processing": report["claim"]["coverage"].get("post_processing", "none stated"),
                 "composition": _composition(report),
             },
             "implementation": _implementation(report, stated),

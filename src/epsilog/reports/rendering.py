@@ -359,7 +359,7 @@ def format_group_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def list_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Mechanism, training, boundary and data, one fact a row; of logs, which rows were left out."""
+    """Mechanism, training, coverage and data, one fact a row; of logs, which rows were left out."""
     mechanism = report["mechanism"]
     scheme = {name: value for name, value in mechanism["scheme"].items() if name != "type"}
     told = {
@@ -368,7 +368,7 @@ def list_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         "noise stddev on each noisy sum": mechanism["noise_stddev"],
         "divisor of noisy sums": mechanism.get("divisor"),
     }
-    parts = (told, mechanism.get("training", {}), report["claim"].get("boundary", {}), mechanism.get("data", {}))
+    parts = (told, mechanism.get("training", {}), report["claim"].get("coverage", {}), mechanism.get("data", {}))
     rows = [(_sentence(name), _flat(value)) for part in parts for name, value in part.items() if value is not None]
     return [*rows, *filters(report), *list_provenance(report)]
 

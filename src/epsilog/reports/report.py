@@ -114,7 +114,7 @@ def get_unamplified_release(claim: Claim) -> Release:
 
 def read_claim(claim: Claim, release: Release, known: Release, version: int = VERSION) -> dict[str, Any]:
     """Read what a release means at the claim's delta; ``known`` is the same for whoever knows who took part."""
-    held = None if claim.plan is None else claim.plan.details.get("boundary", {}).get("records_per_person")
+    held = None if claim.plan is None else claim.plan.details.get("coverage", {}).get("group_size")
     return compute_claim_metrics(
         release,
         version=version,
@@ -134,11 +134,11 @@ def _build_run_sections(published: Verification, epsilon: float, version: int) -
         raise RecordError("owner.json is not here, and a report holds it")
     details, formula, last = plan.details, closed_form(plan), records[-1] if records else None
     return {
-        "identity": dict(details.get("programme", {"name": plan.name}))
+        "identity": dict(details.get("identity", {"name": plan.name}))
         | {"period": details.get("reporting", {}).get("period", "")},
         "claim": {
             "delta_rationale": plan.budget["delta_rationale"],
-            "boundary": details.get("boundary", {}),
+            "coverage": details.get("coverage", {}),
             "parties": list_party_guarantees(
                 plan.scheme,
                 unit=plan.guarantee.privacy_unit,

@@ -102,7 +102,7 @@ class ExampleLevelClientSide(ClientSide):
     kind: ClassVar[str] = "example-level-client-side"
     summary: ClassVar[str] = "Each client runs DP-SGD on its own examples and sends a noisy model."
     unit_is_client: ClassVar[bool] = False
-    local_settings: ClassVar[tuple[str, ...]] = ("nominal_examples",)
+    local_settings: ClassVar[tuple[str, ...]] = ("expected_examples",)
     parties: ClassVar[tuple[Party, ...]] = onlookers("local model", "batches")
 
     @property

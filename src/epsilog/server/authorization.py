@@ -88,7 +88,7 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
             ("GET", "/holder", _READ),
             ("GET", "/ledger", _READ),
             *(("GET", f"/ledger/{name}", _READ) for name in _LEDGER_READS.split()),
-            ("POST", "/ledger/fits", _READ),
+            ("POST", "/ledger/headroom", _READ),
             *(
                 (
                     "POST",

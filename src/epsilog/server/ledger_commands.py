@@ -100,8 +100,8 @@ def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
             given["key"] = resolve_idempotency_key(given["key"], idempotency_key)
         if given.get("scope") is not None:
             caller.require(given["scope"])
-        if "by" in given:
-            given["by"] = identify_actor(given["by"], caller.holder)
+        if "actor" in given:
+            given["actor"] = identify_actor(given["actor"], caller.holder)
         parsed = command.from_json(given)
         done = await service.run(lambda ledger: restrict_ledger(ledger, caller).execute(parsed), costed=reserves)
         return done_to_json(parsed, done)
@@ -150,7 +150,7 @@ class HeadroomRequest(RequestModel):
 
 
 @router.post(
-    "/ledger/fits",
+    "/ledger/headroom",
     summary="What fits a scope",
     response_model=None,
     responses={200: {"model": HeadroomResponse}},
@@ -184,6 +184,6 @@ def restrict_ledger(ledger: Ledger, caller: AuthorizedCaller) -> Ledger:
     return ledger.on_behalf_of(holder.name, covers=holder.covers, owns=holder.owns)
 
 
-def identify_actor(by: str, holder: Holder) -> str:
+def identify_actor(actor: str, holder: Holder) -> str:
     """Return the actor that the request names, with the token that sent it."""
-    return by if holder is LOCAL_HOLDER else f"{by} (token of {holder.name})"
+    return actor if holder is LOCAL_HOLDER else f"{actor} (token of {holder.name})"

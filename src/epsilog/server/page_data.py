@@ -220,7 +220,7 @@ def _read_report(folder: Path) -> dict[str, Any]:
 
 def _summarize(report: dict[str, Any]) -> dict[str, Any]:
     return {
-        "programme": report["identity"].get("name"),
+        "config_name": report["identity"].get("name"),
         "period": report["identity"].get("period"),
         "simulation": report["simulation"],
         "epsilon": report["claim"]["supported"],  # what the records support, and no more

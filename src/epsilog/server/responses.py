@@ -116,7 +116,7 @@ FederatedResponse = _build_model(
     sampling_probability=float,
     noise_stddev=float,
     formula=ClosedFormModel,
-    group=(int, 1),
+    group_size=(int, 1),
     person=(IntervalModel | None, None),
     sweep=(TuningCostModel | None, None),
     verdict=Message,
@@ -164,8 +164,8 @@ class SnippetsResponse(ResponseModel):
 
     python: str
     command: str
-    programme: Annotated[str | None, Field(description="what a programme file promises (TOML); null where none can")]
-    no_programme: Annotated[str | None, Field(description="why a file is absent, or refused as it is")]
+    run_config: Annotated[str | None, Field(description="what a run config promises (TOML); null where none can")]
+    no_run_config: Annotated[str | None, Field(description="why a file is absent, or refused as it is")]
     playground: Annotated[str | None, Field(description="an address; null where its form lacks words for it")]
     charge: Annotated[str, Field(description="an address of the ledger's page, with the release")]
 

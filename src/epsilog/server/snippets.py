@@ -1,4 +1,4 @@
-"""A calculation for other tools: as Python, as a command, as a programme file, in the playground, and as a charge."""
+"""A calculation for other tools: as Python, as a command, as a run config, in the playground, and as a charge."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _MAX_PLAYGROUND_LINES = 12
 
 @routes.add("/federated/elsewhere", SnippetsResponse, summary="A schedule in other tools' words", work=0.1)
 def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
-    """Python, a command, a programme file, an address of the playground and one of the ledger, all with one cost."""
+    """Python, a command, a run config, an address of the playground and one of the ledger, all with one cost."""
     found = ask.plan()
-    programme, reason = _write_config(ask, found)
+    run_config, reason = _write_config(ask, found)
     schedule = found.schedule
     line = f"gaussian:{schedule.noise_multiplier!r}::{schedule.sampling_probability!r}:{schedule.rounds}"
     in_playground = schedule.sampling == "poisson" and ask.relation != "replace-one"
     return {
         "python": _write_python("plan_federated", ask),
         "command": _write_command("plan_federated", ask, {"population", "cohort_size", "rounds", "noise_multiplier"}),
-        "programme": programme,
-        "no_programme": reason,
+        "run_config": run_config,
+        "no_run_config": reason,
         "playground": _link_playground([line], found.delta.delta, ask.relation) if in_playground else None,
         "charge": _link_charge(found.release, found.delta.delta),
     }
@@ -55,8 +55,8 @@ def make_query_snippets_route(ask: QueriesVerdict) -> dict[str, Any]:
     return {
         "python": _write_python("queries", ask),
         "command": _write_command("queries", ask, {"epsilon", "queries"}),
-        "programme": None,
-        "no_programme": "A programme trains a model; queries are booked one by one, or together as below.",
+        "run_config": None,
+        "no_run_config": "A run config trains a model; queries are booked one by one, or together as below.",
         "playground": _link_playground(lines, delta, "add-or-remove-one") if in_playground else None,
         "charge": _link_charge(found.release, delta),
     }
@@ -98,7 +98,12 @@ def _write_config(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str
 
     from epsilog.pipeline import PlanConfig, export_config  # here, because it imports the trainer
 
-    if ask.adaptive_clip or ask.trials is not None or not ask.without_replacement or ask.late_replies != "zero":
+    if (
+        ask.adaptive_clip
+        or ask.trials is not None
+        or not ask.without_replacement
+        or ask.late_replies != "count-as-zero"
+    ):
         return (
             None,
             "What is learnt, chosen, given several times a round or asked of others takes a scheme that says more.",

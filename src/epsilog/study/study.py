@@ -42,7 +42,7 @@ class _Head(_StudySection):
     """[study]: the name, the run configs, the budgets and the seeds."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-    programmes: Annotated[tuple[str, ...], Field(min_length=1)]
+    configs: Annotated[tuple[str, ...], Field(min_length=1)]
     budgets: tuple[float, ...]
     seeds: tuple[int, ...]
 
@@ -106,7 +106,7 @@ class Study:
 
 
 def load_study(path: Path) -> Study:
-    """Read a study's file, and the programmes that it names, relative to it.
+    """Read a study's file, and the run configs that it names, relative to it.
 
     Raises:
         ConfigError: a file is missing or is no TOML, or has unknown, missing or wrong fields.
@@ -122,7 +122,7 @@ def load_study(path: Path) -> Study:
     head = stated.study
     try:
         protocol = _build_protocol(stated)
-        return Study(head.name, tuple(_subject(path.parent / each) for each in head.programmes), protocol)
+        return Study(head.name, tuple(_subject(path.parent / each) for each in head.configs), protocol)
     except CheckError as error:
         raise ConfigError(str(path), [error]) from error
 

@@ -9,7 +9,7 @@
     |   `-- OutcomeUnknownError         a lost reply of a ledger server: the request may have taken effect or not
     |-- ConflictError               the same idempotency key with another body, or a verb out of order
     |-- PermissionDeniedError                 a token that a ledger's server does not know, or that does not allow this
-    |-- ConfigError              a programme file that cannot be run; carries every finding, by field
+    |-- ConfigError              a run config that cannot be run; carries every finding, by field
     `-- RecordError                round records that are missing or unreadable
 
 Bad arguments are ``ValueError``: bugs of the caller, not states of the world. Where one argument is out of its bounds,
@@ -162,7 +162,7 @@ class ConflictError(EpsilogError):
 
 
 class ConfigError(EpsilogError):
-    """A programme that cannot be run.
+    """A run config that cannot be run.
 
     Attributes:
         source: the file, or the part of it.

@@ -28,7 +28,7 @@ LOG_EVIDENCE_KINDS = (
     "divisor",
     "padding",
     "attempts",
-    "enrolment",
+    "enrollment",
 )  # of logs
 _SENTENCE = check.Validator(lambda name, value: legible(check.text()(**{name: value})))  # it may quote foreign text
 _CODE = re.compile(r"[a-z]+(-[a-z]+)*/[a-z]+(-[a-z]+)*")

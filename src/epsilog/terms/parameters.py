@@ -37,9 +37,9 @@ CLIP_NORM = Field("the most one unit can move the sum, in L2 norm; costs nothing
 SAMPLING = Field("what the code really does to pick a cohort", choices=SAMPLERS, default="poisson")
 RELATION = Field("which data sets are neighbors", choices=RELATIONS, default=NeighboringRelation.ADD_OR_REMOVE_ONE)
 LATE_REPLY_POLICIES = {
-    "zero": "left out: each counts as a zero update",
-    "first": "the round closes once enough have replied",
-    "again": "others are invited in their place",
+    "count-as-zero": "left out: each counts as a zero update",
+    "close-early": "the round closes once enough have replied",
+    "replace": "others are invited in their place",
 }
 PRIVACY_UNIT = Field("what one neighbor differs in", default="client", max_length=80)
 DELTA = Field("failure probability", "δ", gt=0, lt=1, default=None, none_means="min(1/N, the cap)", rounding=DOWN)
@@ -57,7 +57,9 @@ TRIALS = Field(
 WITHOUT_REPLACEMENT = Field("one unit gives at most one update a round", default=True)
 ROUNDS_PER_RELEASE = Field("rounds between two models that leave the server", ge=1, default=1)
 ADAPTIVE_CLIP = Field("the clip norm is learnt from the same data", default=False)
-LATE_REPLY_POLICY = Field("what becomes of late or missing replies", choices=LATE_REPLY_POLICIES, default="zero")
+LATE_REPLY_POLICY = Field(
+    "what becomes of late or missing replies", choices=LATE_REPLY_POLICIES, default="count-as-zero"
+)
 EPSILON = Field("the goal, in nats", "ε", gt=0, rounding=DOWN, example=2.0)
 
 MECHANISMS = {"laplace": "Laplace", "gaussian": "Gaussian"}

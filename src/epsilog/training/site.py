@@ -264,7 +264,7 @@ class _FunctionEngine:
                 raise CheckError("noisy_run", "a function, for schemes that protect examples", "None")
             total = _call_function(lambda: noisy_run(model.copy(), upload, training), model)
             if not np.isfinite(total).all():
-                step = training.learning_rate / (upload.batch_probability * training.nominal_examples)
+                step = training.learning_rate / (upload.batch_probability * training.expected_examples)
                 total = -step * upload.noise_stddev * now.noise(0).normals((upload.steps, model.size)).sum(axis=0)
             return ClippedSum(total, None, 0, 0, 0)
         if update is None:

@@ -27,7 +27,7 @@ class LocalTraining:
         batch_size: rows in a local step at the client level. Each round shuffles the rows of a client and takes them in
             turn, and then again from the first one. A client with fewer rows takes all of them. None takes all rows in
             each step.
-        nominal_examples: the public client size n by which example-level steps are scaled: (sum + noise) / (p n). The
+        expected_examples: the public client size n by which example-level steps are scaled: (sum + noise) / (p n). The
             true size is private under add-or-remove-one, since one example more would rescale signal and noise.
         schedule: how the learning rate of clients changes over the rounds: "constant", "cosine" or "step".
         server: how the server applies the noisy step of a round.
@@ -40,7 +40,7 @@ class LocalTraining:
     learning_rate: Annotated[float, check.positive()]
     local_steps: Annotated[int, check.integer(1)] = 1
     batch_size: Annotated[int | None, check.optional(check.integer(1))] = None
-    nominal_examples: Annotated[int, check.integer(1)] = 10
+    expected_examples: Annotated[int, check.integer(1)] = 10
     schedule: Annotated[str, check.one_of(SCHEDULES)] = "constant"
     server: Annotated[ServerOptimizer, check.instance_of(ServerOptimizer)] = field(default_factory=ServerOptimizer)
     example_cap: Annotated[int | None, check.optional(check.integer(1))] = None

@@ -111,7 +111,7 @@ def _check_restores(entries: Iterable[Entry]) -> tuple[Finding, ...]:
     """What a ledger says of having been put back from a backup: whatever came after that is not in it."""
     words = {Verb.LEDGER_RESTORED: "restored", Verb.RESTORE_ACCEPTED: "accepted"}
     told = [
-        f"entry {entry.index} ({words[entry.verb]} by {entry.body['by']}: {entry.body['reason']})"
+        f"entry {entry.index} ({words[entry.verb]} by {entry.body['actor']}: {entry.body['reason']})"
         for entry in entries
         if entry.verb in words
     ]
@@ -122,7 +122,7 @@ def _check_restores(entries: Iterable[Entry]) -> tuple[Finding, ...]:
 def _check_partitions(entries: Iterable[Entry]) -> tuple[Finding, ...]:
     """Which blocks count as disjoint: the owner's word, on which the budgets above them rest."""
     told = [
-        f"{entry.scope} (entry {entry.index}, by {entry.body['by']}: {entry.body['reason']})"
+        f"{entry.scope} (entry {entry.index}, by {entry.body['actor']}: {entry.body['reason']})"
         for entry in entries
         if entry.verb is Verb.PARTITION_DECLARED
     ]

@@ -16,7 +16,7 @@ from epsilog.verification.what_if import WhatIf
 
 ORDER = (Status.FAILED, Status.NOT_CHECKED, Status.WARNED, Status.PASSED)
 EXIT_CODES = {Status.PASSED: 0, Status.FAILED: 4, Status.NOT_CHECKED: 5, Status.WARNED: 5}
-REQUIRED_LOGS = tuple(name for name in LOG_EVIDENCE_KINDS if name not in ("enrolment", "attempts"))
+REQUIRED_LOGS = tuple(name for name in LOG_EVIDENCE_KINDS if name not in ("enrollment", "attempts"))
 PERSONAL = ("log", "population", "clipping", "norms", "divisor", "custody", "participation")  # count or measure people
 CONSTANT = ("clipping/holds", "divisor/holds")  # one number, that was set
 NAMING = ("rounds/not-in-the-log", "rounds/out-of-order")  # rounds in which somebody was, or nobody

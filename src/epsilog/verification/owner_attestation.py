@@ -22,7 +22,7 @@ CONTROL_NOISE_RATIO = 0.7  # the control's share of the planned noise
 
 @dataclass(frozen=True, slots=True)
 class SimulatedUtility:
-    """What a simulation shows beside the run: never measured on private data of a real programme.
+    """What a simulation shows beside the run: never measured on private data of a real run.
 
     Attributes:
         score_name: what the score is, e.g. "R squared on the public test set".

@@ -137,7 +137,7 @@ def check_population(evidence: Evidence) -> Finding:
     assert enrolled is not None
     counted = enrolled.population
     numbers = (("claimed", float(claimed)), ("counted", float(counted)), ("listed", float(len(enrolled.names))))
-    message = f"{counted} of {len(enrolled.names)} on the enrolment list could take part; N = {claimed} is claimed."
+    message = f"{counted} of {len(enrolled.names)} on the enrollment list could take part; N = {claimed} is claimed."
     run = get_run_period(evidence)
     if enrolled.counted_on > (time.time() if run is None else run[1]):
         message = "N is counted on a date after the last time that is logged, or on one that has not come."
@@ -145,7 +145,7 @@ def check_population(evidence: Evidence) -> Finding:
     if counted < claimed:
         return Finding("population/overstated", Status.FAILED, message, numbers)
     if run is not None and (there := enrolled.count_at(run[0])) < claimed:
-        message = f"N = {claimed} is claimed, and {there} on the enrolment list were there at the first logged time."
+        message = f"N = {claimed} is claimed, and {there} on the enrollment list were there at the first logged time."
         return Finding("population/counted-earlier", Status.WARNED, message, numbers)
     if counted > claimed:
         return Finding("population/understated", Status.WARNED, message, numbers)

@@ -80,7 +80,7 @@ def check_columns(evidence: Evidence) -> Iterator[Finding]:
     """Tell what was read of logs, and which rows a log of a run as it went would not have."""
     logs = evidence.logs
     assert logs is not None
-    parts = {"rounds": logs.rounds, "participation": logs.lists, "enrolment": logs.enrolled}
+    parts = {"rounds": logs.rounds, "participation": logs.lists, "enrollment": logs.enrolled}
     copies = {name: part.copies for name, part in parts.items() if part is not None and part.copies}
     numbers = tuple((f"{one.name}_{what}", float(getattr(one, what))) for one in logs.summaries for what in COUNTED)
 

@@ -59,7 +59,7 @@ NORMS = of_logs("participation.largest_norm", "norms", "No log has norms of cont
 SIZES = of_logs("cohort_sizes", "cohorts", "No log says how many took part in a round.")
 ATTEMPTS = of_logs("rounds.attempts", "attempts", "No log says how often a round was begun.")
 DIVISOR = of_logs("rounds.divisor", "divisor", "No log says what noisy sums were divided by.")
-ENROLLMENT = of_logs("logs.enrolled", "enrolment", "No enrolment list was given: N is taken as claimed.")
+ENROLLMENT = of_logs("logs.enrolled", "enrollment", "No enrollment list was given: N is taken as claimed.")
 
 
 @dataclass(frozen=True, slots=True)

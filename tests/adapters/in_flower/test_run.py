@@ -32,12 +32,12 @@ def _identity(monkeypatch):
         monkeypatch.setattr(TaskIdentity, f"_{name}", 1, raising=False)
 
 
-@pytest.fixture(name="programme")
-def _programme(tmp_path):
+@pytest.fixture(name="config")
+def _config(tmp_path):
     """An example, with fewer rounds and without its comparisons."""
     text = (ROOT / "examples/central.toml").read_text(encoding="utf-8")
     text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", rf"\1 = {ROUNDS}", text)
-    text = re.sub(r"(?m)^study = .*\n", "", text)
+    text = re.sub(r"(?m)^comparison_budgets = .*\n", "", text)
     for name in ("examples", "docs"):
         (tmp_path / name).mkdir()
     (tmp_path / "docs" / "playbook.md").write_text("how", encoding="utf-8")
@@ -46,8 +46,8 @@ def _programme(tmp_path):
     return file
 
 
-def command(programme, runs, *arguments):
-    return [sys.executable, "-m", "epsilog", "run", str(programme), "--runs", str(runs), "--json", *arguments]
+def command(config, runs, *arguments):
+    return [sys.executable, "-m", "epsilog", "run", str(config), "--runs", str(runs), "--json", *arguments]
 
 
 def run(*given):
@@ -83,9 +83,9 @@ def booked(runs, folder):
 
 
 @pytest.mark.slow
-def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(programme, tmp_path):
+def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(config, tmp_path):
     apart = tmp_path / "apart"
-    first = subprocess.Popen(command(programme, apart, "--engine", "flower"), stdout=subprocess.DEVNULL)
+    first = subprocess.Popen(command(config, apart, "--engine", "flower"), stdout=subprocess.DEVNULL)
     family = set()
     try:
         wait_for(lambda: any(lines(folder, "rounds.jsonl") for folder in apart.glob("*")))
@@ -99,8 +99,8 @@ def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(programm
     with FlowerProcesses(tmp_path / "flower") as theirs:  # somebody's own, which is only asked
         theirs.superlink()
         theirs.supernode(0)
-        folder, report = run(programme, apart, "--engine", "flower", "--superlink", theirs.address, "--nodes", "1")
-    here, other = run(programme, tmp_path / "here")
+        folder, report = run(config, apart, "--engine", "flower", "--superlink", theirs.address, "--nodes", "1")
+    here, other = run(config, tmp_path / "here")
 
     ours, theirs = (np.load(where / "model.npz") for where in (folder, here))
     assert list(ours) == list(theirs)
@@ -129,10 +129,10 @@ def supernodes(family):
 
 
 @pytest.mark.slow
-def test_a_supernode_that_is_killed_is_told_of_and_ends_no_run(programme, tmp_path):
+def test_a_supernode_that_is_killed_is_told_of_and_ends_no_run(config, tmp_path):
     """Its clients are computed again, so that the model is that of one process."""
     apart = tmp_path / "apart"
-    words = [word for word in command(programme, apart, "--engine", "flower") if word != "--json"]
+    words = [word for word in command(config, apart, "--engine", "flower") if word != "--json"]
     with (tmp_path / "told").open("w") as told:
         first = subprocess.Popen(words, stdout=told, stderr=subprocess.STDOUT)
     try:
@@ -147,16 +147,16 @@ def test_a_supernode_that_is_killed_is_told_of_and_ends_no_run(programme, tmp_pa
         first.wait()
     assert re.search(r"supernode-\d ended with exit code -9; it is started again", (tmp_path / "told").read_text())
     (folder,) = [each.parent for each in apart.glob("*/model.npz")]
-    here, _ = run(programme, tmp_path / "here")
+    here, _ = run(config, tmp_path / "here")
     ours, theirs = (np.load(where / "model.npz") for where in (folder, here))
     for name in ours:
         assert ours[name] == pytest.approx(theirs[name], abs=1e-12)
 
 
 @pytest.mark.slow
-def test_what_flower_cannot_run_is_refused_before_anything_starts(programme, tmp_path):
-    real = programme.read_text(encoding="utf-8").replace("simulation = true", "simulation = false")
-    programme.write_text(re.sub(r"(?m)^seed = .*\n", "", real), encoding="utf-8")
+def test_what_flower_cannot_run_is_refused_before_anything_starts(config, tmp_path):
+    real = config.read_text(encoding="utf-8").replace("simulation = true", "simulation = false")
+    config.write_text(re.sub(r"(?m)^seed = .*\n", "", real), encoding="utf-8")
     for arguments, says in (
         (("--engine", "flower"), "run.simulation must be true for --engine flower"),
         (("--engine", "grpc"), "engine must be one of"),
@@ -164,7 +164,7 @@ def test_what_flower_cannot_run_is_refused_before_anything_starts(programme, tmp
         (("--engine", "flower", "--superlink", "localhost"), "superlink must be HOST:PORT"),
     ):
         done = subprocess.run(
-            command(programme, tmp_path / "runs", *arguments),
+            command(config, tmp_path / "runs", *arguments),
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -175,7 +175,7 @@ def test_what_flower_cannot_run_is_refused_before_anything_starts(programme, tmp
         assert says in " ".join((done.stdout + done.stderr).split())
     assert not (tmp_path / "runs").exists()
     with pytest.raises(ConfigError, match=r"run\.simulation must be true"):
-        flower._require_simulation(programme)  # nor does a node compute anything for it
+        flower._require_simulation(config)  # nor does a node compute anything for it
 
 
 class Node:

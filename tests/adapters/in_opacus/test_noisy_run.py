@@ -21,7 +21,7 @@ from epsilog.training.models import from_torch
 from epsilog.training.noise import Randomness
 from epsilog.training.site import Site, make_function_site_engine
 
-TRAINING = LocalTraining(0.3, nominal_examples=10)
+TRAINING = LocalTraining(0.3, expected_examples=10)
 ROWS = 12
 
 
@@ -77,7 +77,7 @@ def test_no_row_moves_the_change_further_than_the_bound():
     features[0] *= 1e12
     features[1] = np.nan
     runs = LocalDPSGD(1, 1.0, 0.5, 0.0)
-    rate = TRAINING.learning_rate / TRAINING.nominal_examples
+    rate = TRAINING.learning_rate / TRAINING.expected_examples
     alone = run_dp_sgd(net, each_loss, features[:1], targets[:1])(start(net), runs, TRAINING)
     assert 0 < np.linalg.norm(alone) <= rate * 0.5
     whole = run_dp_sgd(net, each_loss, features, targets)(start(net), runs, TRAINING)

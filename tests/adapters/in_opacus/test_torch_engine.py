@@ -104,7 +104,7 @@ def task_of(model, width, dtype="float64", **training):
         "client",
         True,
         model,
-        LocalTraining(0.2, **{"local_steps": 3, "nominal_examples": 4} | training),
+        LocalTraining(0.2, **{"local_steps": 3, "expected_examples": 4} | training),
         Federation(rows[:count], goals[:count], sizes),
         rows[count:],
         goals[count:],
@@ -200,14 +200,14 @@ def test_nobody_moves_a_sum_further_than_the_bound(scale, clip_norm, dtype):
     )
     assert one.count == 1
     assert one.largest_norm <= clip_norm
-    rate = engine.task.training.learning_rate / engine.task.training.nominal_examples
+    rate = engine.task.training.learning_rate / engine.task.training.expected_examples
     assert np.linalg.norm(one.total) <= rate * clip_norm * (1 + 1e-6)  # the step in dtype's precision
 
 
 def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same():
     rows, goals = np.array([[1e99, 0.0, 0.0, 0.0]]), np.array([1e-98])
     task = dataclasses.replace(
-        task_of(MODELS["linear"][1](), 4, nominal_examples=1), clients=Federation(rows, goals, np.array([1]))
+        task_of(MODELS["linear"][1](), 4, expected_examples=1), clients=Federation(rows, goals, np.array([1]))
     )
     runs, at = LocalDPSGD(1, 1.0, 0.01, 0.0), now(TorchEngine(task), np.array([0]))
     one = TorchEngine(task).sum_uploads(dataclasses.replace(at, model=np.zeros(5), learning_rate_factor=1.0), runs)

@@ -1,4 +1,4 @@
-"""A team's ledger in PostgreSQL, through the commands that people type: verbs, a whole programme, and its verdict."""
+"""A team's ledger in PostgreSQL, through the commands that people type: verbs, a whole run, and its verdict."""
 
 import json
 from importlib.util import find_spec
@@ -50,7 +50,7 @@ def test_the_verbs_of_a_ledger(url, tmp_path):
     for what, end in ((url, (0, "passed")), (tmp_path / "b.bundle", (5, "not checked"))):  # nobody signed it
         code, text = said("verify", what, "--json")
         assert (code, json.loads(text)["verdict"]) == end
-    code, text = said("verify", url, "--head", "ab" * 32, "--json")
+    code, text = said("verify", url, "--head-hash", "ab" * 32, "--json")
     assert (code, json.loads(text)["verdict"]) == (4, "failed")
 
 
@@ -58,7 +58,7 @@ def test_the_verbs_of_a_ledger(url, tmp_path):
 def test_a_mistyped_address_makes_no_file_and_tells_no_password(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     create = ("ledger", "create", "acme", "--kind", "pure", "--epsilon", "1")
-    restore = ("ledger", "restore", "b.db", "--by", "dora", "--reason", "lost")
+    restore = ("ledger", "restore", "b.db", "--actor", "dora", "--reason", "lost")
     for url in ("postgresql+psycopg://anna:hunter2@h/d", "Postgresql://anna:hunter2@h/d", "postgres:/anna:hunter2@h/d"):
         for command in (create, ("ledger", "show"), ("doctor",), restore, ("verify", "--logs", "x")):
             code, text = said(*command, "--ledger", url)
@@ -74,20 +74,20 @@ def test_a_mistyped_address_makes_no_file_and_tells_no_password(tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_a_programme_is_booked_and_verified(url, tmp_path):
+def test_a_run_is_charged_and_verified(url, tmp_path):
     text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))
     for line, other in (
         ("rounds = 60", "rounds = 4"),
         ("rounds_per_release = 60", "rounds_per_release = 4"),
         ("local_steps = 8", "local_steps = 1"),
-        ("study = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", ""),
+        ("comparison_budgets = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", ""),
     ):
         assert line in text
         text = text.replace(line, other)
-    programme = tmp_path / "p.toml"
-    programme.write_text(text)
+    config = tmp_path / "p.toml"
+    config.write_text(text)
     for _ in range(2):  # the second finds all of it done
-        code, told = said("run", programme, "--runs", tmp_path / "runs", "--ledger", url, "--json")
+        code, told = said("run", config, "--runs", tmp_path / "runs", "--ledger", url, "--json")
         assert code == 0, told
     assert not (tmp_path / "runs" / "ledger.db").exists()
     folder = json.loads(told)["folder"] if isinstance(json.loads(told), dict) else json.loads(told)[0]["folder"]

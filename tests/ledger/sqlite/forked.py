@@ -158,7 +158,7 @@ def inside(folder: Path, journal: str) -> None:
         before = ledger.head()[0]
         expected = (StorageError, "forked") if ending is None else (ValueError, "out of the block")
         with _raising_in_child(*expected), ledger._store.writing() as session:
-            body = {"by": "a", "reason": "b"}
+            body = {"actor": "a", "reason": "b"}
             place = before + 1, session.head()[1], "2026-01-01T00:00:00+00:00"
             entry = Entry(*place, Verb.SCOPE_RETIRED, "acme", None, body=body)
             session.append(StoredRow.of(entry))

@@ -10,7 +10,7 @@ from epsilog.ledger.sqlite import SqliteStore, backups, version
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, StorageError
 
-ACT = {"by": "dora", "reason": "the disk is gone"}
+ACT = {"actor": "dora", "reason": "the disk is gone"}
 HASH = "ab" * 32
 
 
@@ -150,7 +150,7 @@ def test_a_restored_ledger_says_so_and_takes_nothing_until_its_owner_accepts(res
             with pytest.raises(ConflictError, match="restored from a backup"):
                 act()
         assert books.head() == head
-        books.accept_restored(by="dora", reason="nothing was charged that day: log of the server")
+        books.accept_restored(actor="dora", reason="nothing was charged that day: log of the server")
         (entry,) = books.page(limit=1)
         assert (entry.verb, entry.scope, entry.body["restored"]) == (Verb.RESTORE_ACCEPTED, "", head[0])
         with pytest.raises(ConflictError, match="no restore of this ledger waits"):
@@ -255,7 +255,7 @@ def test_what_is_restored_is_a_backup_that_holds(lost, ledger, tmp_path):
     assert not (tmp_path / "again.db").exists()
 
 
-@pytest.mark.parametrize("given", [{"by": ""}, {"reason": " "}])
+@pytest.mark.parametrize("given", [{"actor": ""}, {"reason": " "}])
 def test_who_restores_says_who_and_why(lost, tmp_path, given):
     with pytest.raises(CheckError, match="must be"):
         restore_backup(lost, tmp_path / "again.db", **ACT | given)

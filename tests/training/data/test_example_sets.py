@@ -31,8 +31,8 @@ def test_every_example_is_tried():
 def require_trained(task, folder):
     """Two private rounds, planned and charged."""
     settings = {"sampling_probability": 0.1, "rounds": 2, "clip_norm": 1.0}
-    programme = PlanConfig.for_simulation(task, "client-level-central", epsilon=8, delta="1e-3", **settings)
-    model, _ = train_only(programme, task, runs=folder)
+    config = PlanConfig.for_simulation(task, "client-level-central", epsilon=8, delta="1e-3", **settings)
+    model, _ = train_only(config, task, runs=folder)
     assert np.isfinite(model.vector).all()
     assert not np.array_equal(model.vector, task.model.start)
 

@@ -113,12 +113,12 @@ client = "client"
 norm = "norm"
 time = { column = "at", unit = "iso" }
 
-[enrolment]
-file = "enrolment.csv"
+[enrollment]
+file = "enrollment.csv"
 format = "csv"
 counted_on = "2026-01-01"
 active_within_days = 30
-[enrolment.columns]
+[enrollment.columns]
 client = "client"
 joined = { column = "joined", unit = "iso" }
 left = { column = "left", unit = "iso" }
@@ -143,7 +143,7 @@ def save(run, folder, *, rounds=None, clients=None, padding=None, mapping=MAPPIN
     if padding is not None:
         write(folder / "padding.csv", padding(rows_of_padding(run)))
     enrolled = [dict(zip(("client", "joined", "left", "active"), row, strict=True)) for row in run.enrolled]
-    write(folder / "enrolment.csv", enrolled)
+    write(folder / "enrollment.csv", enrolled)
     path = folder / "mapping.toml"
     path.write_text(head + claim_text(run.claim) + mapping)
     return path

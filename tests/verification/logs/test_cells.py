@@ -24,15 +24,15 @@ MATTERS = {
     "a stranger": ("clients.csv", 100, "client", "c999"),
     "a long contribution": ("clients.csv", 100, "norm", "0.9"),
     "a late contribution": ("clients.csv", 100, "at", "2026-02-01T19:00:00"),
-    "a client who left early": ("enrolment.csv", 5, "left", "2026-01-15"),
-    "a client who was away": ("enrolment.csv", 5, "seen", "2025-06-01"),
-    "a client who came late": ("enrolment.csv", 5, "joined", "2026-02-03"),
+    "a client who left early": ("enrollment.csv", 5, "left", "2026-01-15"),
+    "a client who was away": ("enrollment.csv", 5, "seen", "2025-06-01"),
+    "a client who came late": ("enrollment.csv", 5, "joined", "2026-02-03"),
 }
 COSTS_NOBODY = {
     "a shorter contribution": ("clients.csv", 100, "norm", "0.01"),
     "one value of noise is another": ("padding.csv", 300, "noise", "0.5"),  # one of 960: no test can tell
     "one value of noise is loud": ("padding.csv", 300, "noise", "20.0"),
-    "longer ago": ("enrolment.csv", 5, "joined", "2024-01-01"),
+    "longer ago": ("enrollment.csv", 5, "joined", "2024-01-01"),
 }
 
 

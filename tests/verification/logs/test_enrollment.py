@@ -43,7 +43,7 @@ STATED = {
 }
 
 
-def enrolment(unit="iso", on="2026-01-01"):
+def enrollment(unit="iso", on="2026-01-01"):
     times = {name: {"column": name, "unit": unit} for name in ("joined", "left")}
     return {"file": "e.csv", "format": "csv", "counted_on": on, "columns": {"client": "client"} | times}
 
@@ -94,20 +94,20 @@ def test_n_is_not_counted_on_a_day_to_come(ahead, code):
 )
 def test_a_time_in_another_unit_is_refused(tmp_path, unit, joined):
     write(tmp_path, f"a,{joined},\n")
-    with pytest.raises(CheckError, match=r"enrolment\.joined.*2000 to 2099"):
-        read(tmp_path, rounds=ROUNDS, enrolment=enrolment(unit))
+    with pytest.raises(CheckError, match=r"enrollment\.joined.*2000 to 2099"):
+        read(tmp_path, rounds=ROUNDS, enrollment=enrollment(unit))
 
 
 @pytest.mark.parametrize("on", ["2999-01-01", "1970-01-01"])
 def test_a_date_in_another_century_is_refused(tmp_path, on):
     write(tmp_path, "a,2025-01-01,\n")
-    with pytest.raises(CheckError, match=r"enrolment\.counted_on.*2000 to 2099"):
-        read(tmp_path, rounds=ROUNDS, enrolment=enrolment(on=on))
+    with pytest.raises(CheckError, match=r"enrollment\.counted_on.*2000 to 2099"):
+        read(tmp_path, rounds=ROUNDS, enrollment=enrollment(on=on))
 
 
 def test_who_left_before_or_joined_after_does_not_count(tmp_path):
     write(tmp_path, "a,2025-01-01,\nb,2025-01-01,2025-12-01\nc,2026-01-02,\n")
-    assert read(tmp_path, rounds=ROUNDS, enrolment=enrolment()).enrolled.counted.tolist() == [True, False, False]
+    assert read(tmp_path, rounds=ROUNDS, enrollment=enrollment()).enrolled.counted.tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_who_left_before_or_joined_after_does_not_count(tmp_path):
 )
 def test_nobody_takes_part_before_joining_or_after_leaving(tmp_path, at, withdrawn):
     write(tmp_path, "a,2026-01-01,2026-01-02\n", f"1,a,{at}\n")
-    assert read(tmp_path, participation=PARTS, enrolment=enrolment()).lists.withdrawn == withdrawn
+    assert read(tmp_path, participation=PARTS, enrollment=enrollment()).lists.withdrawn == withdrawn
 
 
 LINES = {

@@ -277,7 +277,7 @@ def test_names_have_places(tmp_path):
     plain = logs_of(save(run, tmp_path)).lists
     from_one = lambda rows: [row | {"client": str(int(row["client"]) + 1)} for row in rows]  # noqa: E731
     path = save(run, tmp_path, clients=from_one)
-    path.write_text(path.read_text().partition("[enrolment]")[0])
+    path.write_text(path.read_text().partition("[enrollment]")[0])
     sizes = [cohort.drawn.size for cohort in logs_of(path).lists.iterate_cohorts(60)]
     assert sizes == [ids.size for ids in run.took_part]
     assert plain.clients == logs_of(path).lists.clients
@@ -305,7 +305,7 @@ def test_names_have_places(tmp_path):
         ("sampling_probability = 0.05", "cohort_size = 20", "claim.sampling_probability must be given"),
         ('relation = "add-or-remove-one"', 'relation = "replace-one"', "claim.relation must be add-or-remove-one or"),
         ("active_within_days = 30", "", "active_within_days must be given together"),
-        ('counted_on = "2026-01-01"', 'counted_on = "soon"', "enrolment.counted_on must be a date"),
+        ('counted_on = "2026-01-01"', 'counted_on = "soon"', "enrollment.counted_on must be a date"),
         ('file = "rounds.csv"', 'file = "round.csv"', "rounds.file must be a file that is there"),
     ],
 )

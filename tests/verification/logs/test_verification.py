@@ -160,7 +160,7 @@ SAMPLINGS = {
 def test_each_sampling_is_told_from_the_others(tmp_path, sampling):
     relation, needs, there = SAMPLINGS[sampling]
     words = lambda rows: [row | {"client": f"device-{row['client']}"} for row in rows]  # noqa: E731
-    named = {"clients": words, "mapping": MAPPING.partition("[enrolment]")[0]}
+    named = {"clients": words, "mapping": MAPPING.partition("[enrollment]")[0]}
     for changes in ({}, named):
         run = of_sampling(who(honest(), there), sampling, relation, **needs)
         assert found(tmp_path, run, **changes)[1] <= {"population/not-checked"}
@@ -174,7 +174,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "logs"
 ENDS = {
     "flower": (Status.PASSED, ("cohorts", "settings")),
     "opacus": (Status.PASSED, ("cohorts", "settings", "divisor")),
-    "nvflare": (Status.PASSED, ("cohorts", "clients", "norms", "enrolment")),
+    "nvflare": (Status.PASSED, ("cohorts", "clients", "norms", "enrollment")),
     "jax-privacy": (Status.PASSED, ("cohorts", "settings", "divisor", "padding")),
     "generic": (Status.PASSED, LOG_EVIDENCE_KINDS),
 }

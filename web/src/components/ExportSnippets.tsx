@@ -24,7 +24,7 @@ function SnippetList({ name, ask }: { name: string; ask: object }) {
   const holder = useQuery("holder", (path, signal) => get<{ acts: string[] }>(path, signal), { delay: 0 });
   if (found.problem) return <ErrorNotice problem={found.problem} retry={found.retry} />;
   if (!found.answer) return <p class="empty">Loading…</p>;
-  const { python, command, programme, no_programme, playground, charge } = found.answer;
+  const { python, command, run_config, no_run_config, playground, charge } = found.answer;
   return (
     <div class="elsewhere" aria-busy={found.busy}>
       <p>
@@ -37,18 +37,18 @@ function SnippetList({ name, ask }: { name: string; ask: object }) {
       </p>
       <pre tabIndex={0}>{command}</pre>
       <Copy label="Copy the command line" text={() => command} />
-      {programme === null ? (
-        <p class="method">{no_programme}</p>
+      {run_config === null ? (
+        <p class="method">{no_run_config}</p>
       ) : (
         <>
           <p>
             <b>As a run config</b>: <code>epsilog run --check calculated.toml</code> checks it and computes its cost. Add data and a model to run it.
           </p>
-          {no_programme !== null && <Notice grade="weak">{typeset(no_programme)}</Notice>}
-          <pre tabIndex={0}>{programme}</pre>
+          {no_run_config !== null && <Notice grade="weak">{typeset(no_run_config)}</Notice>}
+          <pre tabIndex={0}>{run_config}</pre>
           <div class="buttons">
-            <Copy label="Copy run config" text={() => programme} />
-            <button type="button" onClick={() => download("calculated.toml", "application/toml", programme)}>
+            <Copy label="Copy run config" text={() => run_config} />
+            <button type="button" onClick={() => download("calculated.toml", "application/toml", run_config)}>
               Save calculated.toml
             </button>
           </div>

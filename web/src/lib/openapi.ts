@@ -10,7 +10,7 @@ export type AbandonAsk = {
   /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -18,7 +18,7 @@ export type AbandonAsk = {
 /** Accept a restored ledger, and what may be missing. */
 export type AcceptRestoredAsk = {
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -61,7 +61,7 @@ export type ChangeCapAsk = {
   /** exact decimals by quantity */
   caps: Record<string, unknown>;
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -212,7 +212,7 @@ export type DeclarePartitionAsk = {
   /** exact decimals by quantity */
   caps: Record<string, unknown>;
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -224,7 +224,7 @@ export type DecommissionAsk = {
   /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -291,9 +291,9 @@ export type FederatedAsk = {
   /** the clip norm is learnt from the same data */
   adaptive_clip: boolean;
   /** what becomes of late or missing replies */
-  late_replies: "zero" | "first" | "again";
+  late_replies: "count-as-zero" | "close-early" | "replace";
   /** the most units that one person holds; adds the cost for that person */
-  group: number;
+  group_size: number;
   /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
   trials: string | null;
 };
@@ -360,9 +360,9 @@ export type FederatedRecordAsk = {
   /** the clip norm is learnt from the same data */
   adaptive_clip: boolean;
   /** what becomes of late or missing replies */
-  late_replies: "zero" | "first" | "again";
+  late_replies: "count-as-zero" | "close-early" | "replace";
   /** the most units that one person holds; adds the cost for that person */
-  group: number;
+  group_size: number;
   /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
   trials: string | null;
 };
@@ -385,7 +385,7 @@ export type FederatedResponse = {
   sampling_probability: number;
   noise_stddev: number;
   formula: ClosedFormModel;
-  group?: number;
+  group_size?: number;
   person?: IntervalModel | null;
   sweep?: TuningCostModel | null;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
@@ -452,9 +452,9 @@ export type FederatedVerdictAsk = {
   /** the clip norm is learnt from the same data */
   adaptive_clip: boolean;
   /** what becomes of late or missing replies */
-  late_replies: "zero" | "first" | "again";
+  late_replies: "count-as-zero" | "close-early" | "replace";
   /** the most units that one person holds; adds the cost for that person */
-  group: number;
+  group_size: number;
   /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
   trials: string | null;
   /** the policy's cap on epsilon */
@@ -566,7 +566,7 @@ export type IntervalModel = {
 /** Record that a ledger was restored from a backup. */
 export type MarkRestoredAsk = {
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -887,7 +887,7 @@ export type RetireAsk = {
   /** names joined by '/' */
   scope: string;
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -899,7 +899,7 @@ export type RevokeAsk = {
   /** the charge's scope; null: the only one that has the key, of those one may see */
   scope: string | null;
   /** who decides; kept for ever */
-  by: string;
+  actor: string;
   /** why; kept for ever */
   reason: string;
 };
@@ -949,10 +949,10 @@ export type SensitivityAsk = {
 export type SnippetsResponse = {
   python: string;
   command: string;
-  /** what a programme file promises (TOML); null where none can */
-  programme: string | null;
+  /** what a run config promises (TOML); null where none can */
+  run_config: string | null;
   /** why a file is absent, or refused as it is */
-  no_programme: string | null;
+  no_run_config: string | null;
   /** an address; null where its form lacks words for it */
   playground: string | null;
   /** an address of the ledger's page, with the release */
@@ -1026,8 +1026,8 @@ export const PARAMETERS = {
     without_replacement: { name: "without_replacement", kind: "flag", help: "one unit gives at most one update a round", initial: "yes" },
     rounds_per_release: { name: "rounds_per_release", kind: "integer", help: "rounds between two models that leave the server", initial: "1", min: 1 },
     adaptive_clip: { name: "adaptive_clip", kind: "flag", help: "the clip norm is learnt from the same data", initial: "no" },
-    late_replies: { name: "late_replies", kind: "choice", help: "what becomes of late or missing replies", initial: "zero", choices: [["zero", "left out: each counts as a zero update"], ["first", "the round closes once enough have replied"], ["again", "others are invited in their place"]] },
-    group: { name: "group", kind: "integer", help: "the most units that one person holds; adds the cost for that person", initial: "1", min: 1, max: 64, symbol: "k" },
+    late_replies: { name: "late_replies", kind: "choice", help: "what becomes of late or missing replies", initial: "count-as-zero", choices: [["count-as-zero", "left out: each counts as a zero update"], ["close-early", "the round closes once enough have replied"], ["replace", "others are invited in their place"]] },
+    group_size: { name: "group_size", kind: "integer", help: "the most units that one person holds; adds the cost for that person", initial: "1", min: 1, max: 64, symbol: "k" },
     trials: { name: "trials", kind: "text", help: "the distribution of the number of runs if only the best is released; adds the cost of tuning", initial: "", optional: true, noneMeans: "one run; else such as binomial:8,0.5 or geometric:0.1", max: 80 },
   },
   FederatedGoal: {
@@ -1094,8 +1094,8 @@ export const readFederatedAsk = (values: RawValues): FederatedAsk => ({
   without_replacement: flag(values, "without_replacement", true),
   rounds_per_release: number(values, "rounds_per_release", 1),
   adaptive_clip: flag(values, "adaptive_clip", false),
-  late_replies: choice(values, "late_replies", ["zero", "first", "again"] as const, "zero"),
-  group: number(values, "group", 1),
+  late_replies: choice(values, "late_replies", ["count-as-zero", "close-early", "replace"] as const, "count-as-zero"),
+  group_size: number(values, "group_size", 1),
   trials: textOrNull(values, "trials"),
 });
 

@@ -47,7 +47,7 @@ export const FEDERATED: readonly FieldSpec[] = [
     rounds_per_release: { helpPage: "glossary.html#term-release" },
     adaptive_clip: { helpPage: "learn/clipping.html" },
     late_replies: { label: "Late or missing replies", helpPage: "learn/who-takes-part.html" },
-    group: { label: "Records per person", helpPage: "how-to/protect-a-person.html" },
+    group_size: { label: "Records per person", helpPage: "how-to/protect-a-person.html" },
     trials: { label: "Best of several runs", suggestions: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"], helpPage: "how-to/tune.html" },
   }),
   makeField(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true, helpPage: "learn/epsilon-and-delta.html" }),
@@ -56,7 +56,7 @@ export const FEDERATED: readonly FieldSpec[] = [
 
 const SCHEDULE = ["population", "cohort_size", "rounds", "noise_multiplier"];
 const CLAIM = ["delta", "delta_cap", "epsilon"];
-const PLACED = [...SCHEDULE, "clip_norm", "releases_per_period", ...CLAIM, "sampling", "relation", "privacy_unit", "group", "trials", PINS.name];
+const PLACED = [...SCHEDULE, "clip_norm", "releases_per_period", ...CLAIM, "sampling", "relation", "privacy_unit", "group_size", "trials", PINS.name];
 const CONDITIONS = FEDERATED.map((spec) => spec.name).filter((name) => !PLACED.includes(name));
 
 const EXAMPLES = ["1.2", "0.7"].map((noise) => ({ ...Object.fromEntries(FEDERATED.map((spec) => [spec.name, spec.initial])), noise_multiplier: noise }));
@@ -98,7 +98,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
       </fieldset>
       <fieldset>
         <legend>Group privacy and tuning</legend>
-        <Fields form={form} names={["group", "trials"]} when={!compact && engine.name === "server"} />
+        <Fields form={form} names={["group_size", "trials"]} when={!compact && engine.name === "server"} />
       </fieldset>
       <fieldset>
         <legend>Conditions</legend>
@@ -248,7 +248,7 @@ function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: stri
     <Card title="Group privacy and tuning">
       <dl class="stats">
         {person && (
-          <Stat label={`A person with up to ${showInteger(answer.group ?? 1)} records (${unit})`} note={`${sides(person)}; one record: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
+          <Stat label={`A person with up to ${showInteger(answer.group_size ?? 1)} records (${unit})`} note={`${sides(person)}; one record: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
             ε ≤ {show(person.upper, 4, "up")}
           </Stat>
         )}

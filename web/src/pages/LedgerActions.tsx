@@ -53,7 +53,7 @@ interface Charge extends Named {
   state: string;
   amounts: Record<string, Amounts>;
   rounds: number | null;
-  by?: string;
+  actor?: string;
 }
 
 interface Context {
@@ -305,7 +305,7 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
     return { look: ask, write: { ...ask, key: values!.key, simulation, ...(cost && { amount: cost }) } };
   };
   const fits = async (): Promise<ComponentChildren> => {
-    const found = await post<{ available: Amounts; charges: number | null }>("ledger/fits", ask().look);
+    const found = await post<{ available: Amounts; charges: number | null }>("ledger/headroom", ask().look);
     const many = found.charges === null ? "This release costs nothing" : found.charges === 0 ? "This release does not fit" : `This release fits ${found.charges === 1 ? "once" : `${showInteger(found.charges)} times`}`;
     return `${many}. Available at this scope: ${formatAmounts(found.available)}.`;
   };
@@ -401,14 +401,14 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
   const { busy, act, outcome, form } = useAction(typed);
   const still = form.raw.key?.trim() === asked.key && (form.raw.at?.trim() ?? "") === asked.scope;
   const found = still ? looked.answer?.charge : null;
-  const theirs = found?.by !== undefined && found.by !== who.name;
+  const theirs = found?.actor !== undefined && found.actor !== who.name;
   const may = found && budgets.length > 0 ? (NEXT[found.state] ?? []).filter(([, , , needs]) => who.acts.includes(needs) && (!theirs || who.acts.includes("own"))) : [];
   const step = (verb: string, says: string) => async (): Promise<ComponentChildren> => {
     const reason = form.raw.reason?.trim() ?? "";
     if (says && !reason) {
       throw new Problem("A reason is required", "It is stored with the charge.", [{ field: "reason", message: "needs a value" }], 422);
     }
-    const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key: found!.key, scope: found!.scope, ...(says && { reason }), ...(says === "act" && { by: who.name }) });
+    const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key: found!.key, scope: found!.scope, ...(says && { reason }), ...(says === "act" && { actor: who.name }) });
     done();
     looked.retry();
     return `The charge is now ${charge.state}.`;
@@ -438,7 +438,7 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
           <p>
             State: <b>{found.state}</b>, scope <code>{found.scope}</code>
             {Object.keys(found.amounts).length > 0 && `, cost ${formatCosts(found.amounts)}`}
-            {found.by !== undefined && `, by ${found.by}`}
+            {found.actor !== undefined && `, by ${found.actor}`}
             {found.rounds !== null && `, at most ${showInteger(found.rounds)} rounds`}.
           </p>
           <div class="buttons">
@@ -448,7 +448,7 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
               </button>
             ))}
           </div>
-          {theirs && may.length === 0 && <p class="method">Only {found.by} or an owner can continue it.</p>}
+          {theirs && may.length === 0 && <p class="method">Only {found.actor} or an owner can continue it.</p>}
         </>
       )}
       {outcome}
@@ -462,7 +462,7 @@ function AllowOverride(context: Context) {
   const { busy, act, outcome, form } = useAction(release);
   const allow = async (): Promise<ComponentChildren> => {
     const { ask, simulation } = releaseOf(values!, context, {});
-    await post("ledger/override", { ...ask, key: values!.key, amount: readCost(values!, quantities), reason: values!.reason, simulation });
+    await post("ledger/override-cost", { ...ask, key: values!.key, amount: readCost(values!, quantities), reason: values!.reason, simulation });
     context.done();
     return (
       <>
@@ -533,7 +533,7 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
   const specs = useMemo(
     () => [
       ...quantities.map((each): FieldSpec => ({ name: each, label: budget.promise ? "Target guarantee" : "Cap", kind: "amount", symbol: symbolOf(each), initial: limits[each]! })),
-      text("by", "Decided by", { initial: isLoopback(who) ? "" : who.name, hint: "stored permanently" }),
+      text("actor", "Decided by", { initial: isLoopback(who) ? "" : who.name, hint: "stored permanently" }),
       text("reason", "Reason", { max: 2000, hint: "stored permanently" }),
     ],
     [],
@@ -542,7 +542,7 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
   const set = async (): Promise<ComponentChildren> => {
     const values = form.values as Record<string, string>;
     const caps = Object.fromEntries(quantities.map((each) => [each, values[each]!]));
-    const made = await post<{ budget: { caps: Amounts } }>("ledger/cap", { scope: budget.scope, caps, by: values.by, reason: values.reason });
+    const made = await post<{ budget: { caps: Amounts } }>("ledger/set-cap", { scope: budget.scope, caps, actor: values.actor, reason: values.reason });
     done();
     return `The cap of ${budget.scope} is now ${formatAmounts(made.budget.caps)}.`;
   };

@@ -12,7 +12,7 @@ import { show, showInteger } from "../lib/numbers";
 
 interface Line {
   name: string;
-  programme: string;
+  config_name: string;
   period: string;
   simulation: boolean;
   epsilon: number;
@@ -75,7 +75,7 @@ function List() {
         caption="Finished runs"
         columns={[{ title: "run" }, { title: "period" }, { title: "kind" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "verdict" }]}
         rows={list.answer.runs.map((run) => [
-          <a href={`/runs/${run.name}`}>{run.programme}</a>,
+          <a href={`/runs/${run.name}`}>{run.config_name}</a>,
           run.period,
           run.simulation ? <span class="simulated">simulation</span> : "real data",
           showInteger(run.rounds),

@@ -37,14 +37,14 @@ class Caller(NamedTuple):
     """Who gives a command.
 
     Attributes:
-        by: the caller's name, if known; recorded with the budgets, plans, costs and reservations that they make.
+        actor: the caller's name, if known; recorded with the budgets, plans, costs and reservations that they make.
         covers: returns whether the caller may see the charges of a scope; all others are hidden.
         owns: returns whether the caller owns a scope, or for None the whole ledger.
         admit_free: called before a known caller opens a charge without cost, which no budget limits. It raises the
             refusal.
     """
 
-    by: str | None = None
+    actor: str | None = None
     covers: Callable[[str], bool] = lambda _: True
     owns: Callable[[str | None], bool] = lambda _: True
     admit_free: Callable[[str], None] = lambda _: None
@@ -276,8 +276,8 @@ class Command(ABC):
     def build_entry(self, at: At, amounts: Mapping[str, Amounts], body: dict[str, Any]) -> Entry:
         """The entry with these amounts and this body."""
         verb = self.verb_at(at)
-        if at.caller.by is not None and "by" in WRITERS[verb].may_store:
-            body["by"] = at.caller.by
+        if at.caller.actor is not None and "actor" in WRITERS[verb].may_store:
+            body["actor"] = at.caller.actor
         time = at.reserved_at() if TRANSITIONS[verb].untimed else at.now
         count, head = at.head
         return Entry(count + 1, head, time, verb, self.scope_at(at), self.key_of_charge(), amounts, body)
@@ -395,11 +395,11 @@ def require_own(command: Command, at: At) -> None:
     Starting another caller's charge would release nothing for it, and continuing it might release twice for one cost.
     """
     caller = at.caller
-    if not command.own_charge or caller.by is None or (charge := at.charge) is None:
+    if not command.own_charge or caller.actor is None or (charge := at.charge) is None:
         return
-    if charge.by not in (None, caller.by) and not caller.owns(charge.scope):
+    if charge.actor not in (None, caller.actor) and not caller.owns(charge.scope):
         raise PermissionDeniedError(
-            f"charge {charge.key!r} is that of {charge.by!r}: they go on with it, or an owner of {charge.scope!r}"
+            f"charge {charge.key!r} is that of {charge.actor!r}: they go on with it, or an owner of {charge.scope!r}"
         )
 
 

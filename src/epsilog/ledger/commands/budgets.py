@@ -74,7 +74,7 @@ class CreateBudget(
     role=OWN,
     variants={Verb.QUOTA_CREATED: {}},
     stored=_BUDGET_BODY,
-    may_store=_PROMISE | {"by": By},
+    may_store=_PROMISE | {"actor": By},
 ):
     """Create a budget, before any charge at or under its scope.
 
@@ -118,12 +118,12 @@ class CreateBudget(
 
 class DeclarePartition(
     OfScope,
-    name="partition",
+    name="declare-partition",
     verb="partition-declared",
     role=OWN,
     spends=True,
     unproven=True,
-    stored=_BUDGET_BODY | {"by": By, "reason": Reason},
+    stored=_BUDGET_BODY | {"actor": By, "reason": Reason},
     may_store=_PROMISE,
 ):
     """Declare the scopes under a scope disjoint blocks.
@@ -132,11 +132,11 @@ class DeclarePartition(
 
     The caps are the most that one block may cost; each is then a budget directly below.
 
-    Example: epsilog ledger partition acme/claims/quarters --epsilon 1 --by dora --reason "a person's quarter is one"
+    Example: epsilog ledger declare-partition acme/claims/quarters --epsilon 1 --actor dora --reason "dates are public"
     """
 
     caps: Caps
-    by: By
+    actor: By
     reason: Reason
 
     def at_once(self) -> bool:  # noqa: D102
@@ -162,7 +162,7 @@ class DeclarePartition(
             "relation": nearest.relation.value,
             "privacy_unit": nearest.privacy_unit,
             "simulation": nearest.simulation,
-            "by": self.by,
+            "actor": self.actor,
             "reason": self.reason,
         }
 
@@ -179,12 +179,12 @@ class DeclarePartition(
 
 class ChangeCap(
     OfScope,
-    name="cap",
+    name="set-cap",
     verb="cap-changed",
     role=OWN,
     repeatable=False,
     variants={Verb.PARTITION_RAISED: {"spends": True, "unproven": True}},
-    stored={"caps": _StoredCaps, "by": By, "reason": Reason},
+    stored={"caps": _StoredCaps, "actor": By, "reason": Reason},
     may_store=_PROMISE,
 ):
     """Set another cap, higher or lower.
@@ -193,11 +193,11 @@ class ChangeCap(
 
     A client sends it once: later it could undo what another has set.
 
-    Example: epsilog ledger cap acme/claims --epsilon 4 --delta 1e-5 --by dora --reason "board, 3 May"
+    Example: epsilog ledger set-cap acme/claims --epsilon 4 --delta 1e-5 --actor dora --reason "board, 3 May"
     """
 
     caps: Caps
-    by: By
+    actor: By
     reason: Reason
 
     def at_once(self) -> bool:  # noqa: D102
@@ -214,7 +214,7 @@ class ChangeCap(
         return Verb.CAP_CHANGED if self.budget(at).partition is None else Verb.PARTITION_RAISED
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
-        return {**at.prepared, "by": self.by, "reason": self.reason}
+        return {**at.prepared, "actor": self.actor, "reason": self.reason}
 
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
         budget = self.budget(at)
@@ -238,10 +238,10 @@ class Retire(OfScope, name="retire", verb="scope-retired", role=OWN):
 
     This includes scopes under it. Charges that have started may finish.
 
-    Example: epsilog ledger retire acme/claims/2026-Q4 --by dora --reason "the quarter is over"
+    Example: epsilog ledger retire acme/claims/2026-Q4 --actor dora --reason "the quarter is over"
     """
 
-    by: By
+    actor: By
     reason: Reason
 
     def was_done(self, at: At) -> bool:  # noqa: D102

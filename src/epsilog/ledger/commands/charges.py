@@ -42,10 +42,10 @@ _Methods = Annotated[Mapping[str, str], Arg("how the cost was found, by kind of 
 
 class RegisterPlan(
     OfScope,
-    name="register",
+    name="register-plan",
     verb="plan-registered",
     subject=CHARGE,
-    may_store={"by": By},
+    may_store={"actor": By},
     from_states=(None,),
     to_state=REGISTERED,
 ):
@@ -53,7 +53,7 @@ class RegisterPlan(
 
     Its key in this scope is then reserved for this plan.
 
-    Example: epsilog ledger register acme/claims $(sha256sum plan.json | cut -c-64) --key run-17
+    Example: epsilog ledger register-plan acme/claims $(sha256sum plan.json | cut -c-64) --key run-17
     """
 
     key: fields.Key
@@ -100,12 +100,12 @@ class OfRelease(OfScope):
 
 class OverrideCost(
     OfRelease,
-    name="override",
+    name="override-cost",
     verb="price-overridden",
     role=OWN,
     subject=CHARGE,
     stored={"request": _Request, "reason": Reason},
-    may_store={"by": By},
+    may_store={"actor": By},
     from_states=(None, REGISTERED),
     to_state=ALLOWED,
     unproven=True,
@@ -114,7 +114,7 @@ class OverrideCost(
 
     The command of the budget's owner.
 
-    Example: epsilog ledger override acme/claims --key v-1 --release r.json --amount epsilon=0.5 --reason "proof 12"
+    Example: epsilog ledger override-cost acme/claims --key v-1 --release r.json --amount epsilon=1 --reason "proof 12"
     """
 
     amount: fields.StatedAmount
@@ -215,7 +215,7 @@ class Reserve(
     verb="reserved",
     subject=RESERVATION,
     stored={"request": _Request, "methods": _Methods},
-    may_store={"by": By},
+    may_store={"actor": By},
     from_states=(None, REGISTERED, ALLOWED),
     to_state=RESERVED,
 ):
@@ -389,10 +389,10 @@ class Cancel(ChargeCommand, name="cancel", verb="cancelled", from_states=(RESERV
 class Revoke(ChargeCommand, name="revoke", verb="revoked", role=OWN, from_states=(RESERVED,), to_state=CANCELLED):
     """Revoke a reservation of others that has not started.
 
-    Example: epsilog ledger revoke run-17 --by dora --reason "the run was never scheduled"
+    Example: epsilog ledger revoke run-17 --actor dora --reason "the run was never scheduled"
     """
 
-    by: By
+    actor: By
     reason: Reason
 
 
@@ -420,10 +420,10 @@ class Abandon(
 
     A charge that is only reserved counts as spent.
 
-    Example: epsilog ledger abandon run-18 --by dora --reason "its machine burned down"
+    Example: epsilog ledger abandon run-18 --actor dora --reason "its machine burned down"
     """
 
-    by: By
+    actor: By
     reason: Reason
 
     def verb_at(self, at: At) -> Verb:  # noqa: D102
@@ -443,10 +443,10 @@ class Decommission(
 ):
     """Record that a release is out of use; it stays spent.
 
-    Example: epsilog ledger decommission run-18 --by dora --reason "replaced by run-19"
+    Example: epsilog ledger decommission run-18 --actor dora --reason "replaced by run-19"
     """
 
-    by: By
+    actor: By
     reason: Reason
 
 

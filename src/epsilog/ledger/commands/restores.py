@@ -14,31 +14,31 @@ class MarkRestored(LedgerWideCommand, name="mark-restored", verb="ledger-restore
 
     It accepts no command until its owner accepts the restore.
 
-    Example: epsilog ledger mark-restored --by dora --reason "the disk is as it was on Monday"
+    Example: epsilog ledger mark-restored --actor dora --reason "the disk is as it was on Monday"
     """
 
-    by: By
+    actor: By
     reason: Reason
 
 
 class AcceptRestored(
     LedgerWideCommand,
-    name="accept",
+    name="accept-restore",
     verb="restore-accepted",
     role=OWN,
-    stored={"by": By, "reason": Reason, "restored": Annotated[int, Arg("the entry that is accepted", ge=1)]},
+    stored={"actor": By, "reason": Reason, "restored": Annotated[int, Arg("the entry that is accepted", ge=1)]},
 ):
     """Accept a restored ledger, and what may be missing.
 
     Then charge again the missing charges that are known.
 
-    Example: epsilog ledger accept --by dora --reason "two answers of that day, a-7 and a-8"
+    Example: epsilog ledger accept-restore --actor dora --reason "two answers of that day, a-7 and a-8"
     """
 
-    by: By
+    actor: By
     reason: Reason
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
         if at.restore_state.accepted:
             raise ConflictError("no restore of this ledger waits to be accepted")
-        return {"by": self.by, "reason": self.reason, "restored": at.restore_state.restored}
+        return {"actor": self.actor, "reason": self.reason, "restored": at.restore_state.restored}

@@ -197,7 +197,7 @@ class RemoteStore(Served):
         scopes.list_ancestors(scope)
         asked = {} if request is None else request.to_json()
         ask = {"scope": scope} | {name: asked[name] for name in ("release", "delta", "relation") if name in asked}
-        found, _ = self._connection.post("/fits", ask)
+        found, _ = self._connection.post("/headroom", ask)
         return Headroom(Amounts.parse(found["available"]), found["charges"], found["repetitions"])
 
     def verify(

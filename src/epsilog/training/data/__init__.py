@@ -64,7 +64,7 @@ def load_task(
     model: str | ModelKind,
     learning_rate: float,
     local_steps: int = 1,
-    nominal_examples: int = 10,
+    expected_examples: int = 10,
     cache: Path | None = None,
 ) -> Task:
     """Return a training task on a built-in data set.
@@ -75,13 +75,13 @@ def load_task(
         model: a kind of model by name, or with options (``models.parse_model_kind``).
         learning_rate: learning rate of each local step.
         local_steps: local steps of a client per round, at the client level.
-        nominal_examples: the public client size by which steps are scaled, at the example level.
+        expected_examples: the public client size by which steps are scaled, at the example level.
         cache: as in ``load_dataset``.
 
     Raises:
         CheckError: the name, the unit or the model is unknown.
         ConfigError: the data are not installed, or their hash is wrong.
     """
-    training = LocalTraining(learning_rate, local_steps=local_steps, nominal_examples=nominal_examples)
+    training = LocalTraining(learning_rate, local_steps=local_steps, expected_examples=expected_examples)
     kind = parse_model_kind(model) if isinstance(model, str) else model
     return load_dataset(name, unit=unit, cache=cache).task(kind, training)

@@ -251,7 +251,7 @@ def parse_feature(given: Any, missing: Any = None) -> Feature:
     if series and given and all(isinstance(each, str) for each in given):
         if len(given) == 2 and all(_DATE.match(each) for each in given):
             bound = (
-                "a range of two dates without quotes ([2024-01-01, 2025-12-31] in a programme file, two datetime.date "
+                "a range of two dates without quotes ([2024-01-01, 2025-12-31] in a run config, two datetime.date "
                 'in Python), or { categories = ["...", "..."] } where two categories look like dates'
             )
             raise CheckError("feature", bound, repr(list(given)))

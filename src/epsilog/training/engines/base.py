@@ -121,7 +121,7 @@ class Engine(ABC):
         - ``NoisyUpdate``: the same, with noise of each client. A client takes d normals from ``noise``, and one more
           for the padding.
         - ``LocalDPSGD``: model differences after DP-SGD. A step is (sum of clipped gradients + noise) /
-          (p * nominal_examples), times the learning rate. In each step a client takes one coin per usable row from
+          (p * expected_examples), times the learning rate. In each step a client takes one coin per usable row from
           ``batches``, and d normals and one more for the padding from ``noise``.
 
         Args:

@@ -93,7 +93,7 @@ class CompiledEngine(RowEngine):
     def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """Return the sum of DP-SGD, as ``RowEngine`` specifies."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
-        nominal = p * training.nominal_examples
+        nominal = p * training.expected_examples
         taken = math.ceil(
             nominal + 2 * math.sqrt(nominal * (1 - p))
         )  # upper limit for most steps of a client of the nominal size
@@ -107,7 +107,7 @@ class CompiledEngine(RowEngine):
             vector=now.model,
             clip_norm=np.float64(runs.clip_norm),
             noise_stddev=np.float64(runs.noise_stddev),
-            step_size=np.asarray(now.learning_rate(self.task) / (p * training.nominal_examples), self._precision),
+            step_size=np.asarray(now.learning_rate(self.task) / (p * training.expected_examples), self._precision),
         )
         parts, padding = [], [np.zeros(0)]
         with use_full_precision():

@@ -62,7 +62,7 @@ class ReferenceEngine(Engine):
         model = now.model
         total, seen, padding = np.zeros_like(model), [_clip_and_sum([], runs.clip_norm, model)], []
         training = self.task.training
-        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.nominal_examples)
+        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.expected_examples)
         for client in now.cohort:
             rows, stream, here = self._usable(client), now.noise(int(client)), model
             joins = now.batches(int(client)).coins((runs.steps, len(rows)), runs.batch_probability)

@@ -32,7 +32,7 @@ __all__ = [
     "require_visible_uploads",
 ]
 
-LOCAL = ("learning_rate", "local_steps", "batch_size", "nominal_examples", "example_cap")
+LOCAL = ("learning_rate", "local_steps", "batch_size", "expected_examples", "example_cap")
 """Settings of local training; the others apply at the server."""
 TAIL = 12.0  # standard deviations by which the norm of an answer may exceed its expectation before it is dropped
 

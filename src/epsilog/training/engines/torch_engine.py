@@ -107,7 +107,7 @@ class TorchEngine(RowEngine):
         shape = (runs.steps, len(features))
         joins = sampling.draw_poisson_batches(now.batches(client), shape=shape, probability=runs.batch_probability)
         drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, now.model.size + 1))
-        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.nominal_examples)
+        step_size = now.learning_rate(self.task) / (runs.batch_probability * training.expected_examples)
         here, seen = (start := self._tensor(now.model)), []
         for joined, noise in zip(joins, drawn, strict=True):
             clipped = self._clipped_gradients(here, features[joined], targets[joined], runs.clip_norm)

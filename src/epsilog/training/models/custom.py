@@ -148,18 +148,18 @@ class WarmStart:
     vector: NDArray[np.float64] = field(repr=False, compare=False)
 
     @classmethod
-    def read(cls, kind: Any, initial: Any, folder: Path) -> WarmStart:
+    def read(cls, kind: Any, warm_start: Any, folder: Path) -> WarmStart:
         """Return a warm start from an array, an .npy file or the .npz file of a released model, never from a pickle.
 
         Raises:
             CheckError: the file cannot be read, or holds anything but a vector of finite real numbers.
         """
-        found = _load_array(folder / initial) if isinstance(initial, str | Path) else np.asarray(initial)
+        found = _load_array(folder / warm_start) if isinstance(warm_start, str | Path) else np.asarray(warm_start)
         if found.dtype.kind != "f" or found.ndim != 1:
-            raise CheckError("initial", "finite real numbers of shape (d,)", f"{found.dtype} {found.shape}")
+            raise CheckError("warm_start", "finite real numbers of shape (d,)", f"{found.dtype} {found.shape}")
         if not np.isfinite(found).all():
             first = int(np.flatnonzero(~np.isfinite(found))[0])
-            raise CheckError("initial", "finite real numbers of shape (d,)", f"{found[first]} at place {first}")
+            raise CheckError("warm_start", "finite real numbers of shape (d,)", f"{found[first]} at place {first}")
         vector = found.astype("<f8")
         return cls(kind, hashlib.sha256(vector.tobytes()).hexdigest(), vector)
 
@@ -171,10 +171,10 @@ class WarmStart:
         """
         model: Model = self.kind.build(inputs=inputs, classes=classes)
         if self.vector.size != model.size:
-            raise CheckError("initial", f"the model's {model.size} parameters", f"{self.vector.size}", verb="hold")
+            raise CheckError("warm_start", f"the model's {model.size} parameters", f"{self.vector.size}", verb="hold")
         fact = {"sha256": self.sha256, "data": DECLARED}
         return dataclasses.replace(
-            model, init=lambda: model.unflatten(self.vector), facts={**model.facts, "initial": fact}
+            model, init=lambda: model.unflatten(self.vector), facts={**model.facts, "warm_start": fact}
         )
 
 
@@ -187,4 +187,4 @@ def _load_array(file: Path) -> NDArray[Any]:
         return np.asarray(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise CheckError("initial", wanted, f"{file.name}: {reason}") from error
+        raise CheckError("warm_start", wanted, f"{file.name}: {reason}") from error

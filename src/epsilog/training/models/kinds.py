@@ -196,20 +196,20 @@ KINDS: dict[str, Callable[..., ModelKind]] = {
 }
 
 
-def parse_model_kind(kind: str, /, folder: Path = Path(), initial: Any = None, **options: Any) -> ModelKind:
+def parse_model_kind(kind: str, /, folder: Path = Path(), warm_start: Any = None, **options: Any) -> ModelKind:
     """Return a kind of model with checked options.
 
     Args:
         kind: one of ``KINDS``, or module:factory.
-        folder: the folder of the file of that module, and of ``initial``.
-        initial: public starting parameters, an array (d,) or the path of an .npy file; None for the default ones.
+        folder: the folder of the file of that module, and of ``warm_start``.
+        warm_start: public starting parameters, an array (d,) or the path of an .npy file; None for the default ones.
         **options: options of the kind.
 
     Raises:
         CheckError: a kind or option is unknown, or an option is out of its bounds.
     """
-    if initial is not None:
-        return WarmStart.read(parse_model_kind(kind, folder, **options), initial, folder)
+    if warm_start is not None:
+        return WarmStart.read(parse_model_kind(kind, folder, **options), warm_start, folder)
     if is_custom(kind):
         return CustomModel.read(kind, folder, options)
     made = KINDS[check.one_of(tuple(KINDS))(kind=kind)]

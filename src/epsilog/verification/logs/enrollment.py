@@ -28,26 +28,26 @@ def read_enrollment(log: EnrollmentLog, base: Path, summaries: list[ReadSummary]
     """Reads the list of everybody who could take part; what was read is added to ``summaries``."""
     columns = log.columns
     fields = [
-        tables.make_text_column("enrolment.client", columns.client),
-        *make_time_field("enrolment.joined", columns.joined),
-        *make_time_field("enrolment.left", columns.left, blank=True),
-        *make_time_field("enrolment.last_active", columns.last_active, blank=True),
+        tables.make_text_column("enrollment.client", columns.client),
+        *make_time_field("enrollment.joined", columns.joined),
+        *make_time_field("enrollment.left", columns.left, blank=True),
+        *make_time_field("enrollment.last_active", columns.last_active, blank=True),
     ]
-    rows = tables.open_log_file(log, base, "enrolment", fields)
+    rows = tables.open_log_file(log, base, "enrollment", fields)
     summaries.append(rows.summary)
     every = rows.collect()
-    frame = every.unique().sort("enrolment.client")
-    names = frame["enrolment.client"].to_list()
+    frame = every.unique().sort("enrollment.client")
+    names = frame["enrollment.client"].to_list()
     twice = next((one for one, other in itertools.pairwise(names) if one == other), None)
     if twice is not None:
         bound = "in one row, or in rows that say the same"
-        raise CheckError(f"enrolment.client ({log.file}, column {columns.client})", bound, f"{twice!r} in several")
+        raise CheckError(f"enrollment.client ({log.file}, column {columns.client})", bound, f"{twice!r} in several")
     at = _date(log.counted_on)
-    joined = frame["enrolment.joined"].to_numpy()
-    left = _or(frame, "enrolment.left", math.inf)
+    joined = frame["enrollment.joined"].to_numpy()
+    left = _or(frame, "enrollment.left", math.inf)
     counted = (joined <= at) & (left > at)
     if log.active_within_days is not None:
-        active = _or(frame, "enrolment.last_active", -math.inf)  # nobody knows of any activity
+        active = _or(frame, "enrollment.last_active", -math.inf)  # nobody knows of any activity
         counted &= active >= at - log.active_within_days * DAY
     return Enrollment(names, joined, left, counted, every.height - frame.height, at)
 
@@ -62,7 +62,7 @@ def _date(written: str) -> float:
     try:
         found = datetime.fromisoformat(written)
     except ValueError:
-        raise CheckError("enrolment.counted_on", "a date such as 2026-01-31", repr(written)) from None
+        raise CheckError("enrollment.counted_on", "a date such as 2026-01-31", repr(written)) from None
     if not EARLIEST_YEAR <= found.year <= LATEST_YEAR:
-        raise CheckError("enrolment.counted_on", f"in the years {tables.YEARS}", repr(written))
+        raise CheckError("enrollment.counted_on", f"in the years {tables.YEARS}", repr(written))
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

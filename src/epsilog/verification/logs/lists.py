@@ -171,7 +171,7 @@ class _Reader:
 def _places(names: list[str], population: int, enrolled: Enrollment | None) -> tuple[Ids, int]:
     """Each client's place among N, and how many are on no list of those who could take part.
 
-    Whole numbers from 0 or from 1 are places, and so is the order of an enrolment list; otherwise places are drawn
+    Whole numbers from 0 or from 1 are places, and so is the order of an enrollment list; otherwise places are drawn
     under a public seed: who never took part has no name, and tests by place must not take the others for all.
     """
     if enrolled is not None:

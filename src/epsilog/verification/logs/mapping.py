@@ -116,7 +116,7 @@ class PaddingLog(RoundLogFile):
 
 
 class EnrollmentColumns(ConfigSection):
-    """[enrolment.columns]: when a client joined, left, and was last active."""
+    """[enrollment.columns]: when a client joined, left, and was last active."""
 
     client: Text
     joined: TimeColumn
@@ -125,7 +125,7 @@ class EnrollmentColumns(ConfigSection):
 
 
 class EnrollmentLog(LogFile):
-    """[enrolment]: one row for each client; N are those who had joined and not left at a date, and were active."""
+    """[enrollment]: one row for each client; N are those who had joined and not left at a date, and were active."""
 
     columns: EnrollmentColumns
     counted_on: Text
@@ -171,7 +171,7 @@ Claim = Annotated[Annotated[PlannedClaim, Tag("planned")] | Annotated[StatedClai
 
 
 class IdentityFields(ConfigSection):
-    """[programme]: what the run was for, as a report of its logs says it."""
+    """[identity]: what the run was for, as a report of its logs says it."""
 
     name: Text = "Logs of a run"
     purpose: Text | None = None
@@ -183,7 +183,7 @@ class LogMapping(ConfigSection):
 
     Attributes:
         claim: what was claimed.
-        programme: what the run was for.
+        identity: what the run was for.
         reporting: the period, and what else the publisher says of it: fields of ``epsilog.reports.FIELDS``.
         public: whether whoever sees a report of these logs may see them too; else it tells no size of a cohort.
         salt: random text of 32 characters or more; with it a report binds logs that are not public by keyed hashes.
@@ -191,13 +191,13 @@ class LogMapping(ConfigSection):
         rounds: one row a round.
         participation: one row for each client in each round.
         padding: one row for each value of noise whose true sum is 0.
-        enrolment: who could take part, and when.
+        enrollment: who could take part, and when.
         false_alarm: how often a sound run may be rejected by each statistical check; whoever could make it as small as
             he liked would pass them all.
     """
 
     claim: Claim
-    programme: IdentityFields = IdentityFields()
+    identity: IdentityFields = IdentityFields()
     reporting: dict[str, Any] = Field(default_factory=dict)
     public: Annotated[bool, Field(strict=True)] = False
     salt: Annotated[Text, Field(min_length=32)] | None = None
@@ -205,7 +205,7 @@ class LogMapping(ConfigSection):
     rounds: RoundsLog | None = None
     participation: ParticipationLog | None = None
     padding: PaddingLog | None = None
-    enrolment: EnrollmentLog | None = None
+    enrollment: EnrollmentLog | None = None
     false_alarm: Annotated[float, Field(ge=1e-9, le=0.1, allow_inf_nan=False, strict=True)] = 1e-6
 
     @property
@@ -218,7 +218,7 @@ class LogMapping(ConfigSection):
     @property
     def logs(self) -> tuple[str, ...]:
         """Those of them that hold rows of the run."""
-        sources = (self.rounds, self.participation, self.padding, self.enrolment)
+        sources = (self.rounds, self.participation, self.padding, self.enrollment)
         return tuple(dict.fromkeys(source.file for source in sources if source is not None))
 
     @model_validator(mode="after")

@@ -38,7 +38,7 @@ def verify_logs(path: Path, *, required: Collection[str] = REQUIRED_LOGS) -> Ver
     )
     files = {path.name: path} | {name: path.parent / name for name in mapping.files}
     source = LogSource(
-        mapping.programme.model_dump(exclude_none=True),
+        mapping.identity.model_dump(exclude_none=True),
         mapping.reporting,
         {name: _hash_file(at) for name, at in files.items()},
         mapping.logs,
@@ -72,8 +72,8 @@ def read_logs(mapping: LogMapping, base: Path, units: LogUnits) -> LogData:
     summaries: list[ReadSummary] = []
     enrolled = rounds = padding = lists = None
     digits, copies = 17, 0
-    if mapping.enrolment is not None:
-        enrolled = read_enrollment(mapping.enrolment, base, summaries)
+    if mapping.enrollment is not None:
+        enrolled = read_enrollment(mapping.enrollment, base, summaries)
     if mapping.rounds is not None:
         rounds, padding, digits = read_rounds(mapping.rounds, base, units, summaries)
     if mapping.padding is not None:

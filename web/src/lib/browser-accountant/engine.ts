@@ -75,11 +75,11 @@ function planSchedule(ask: FederatedAsk): FederatedAnswer {
 /** List stated parameters that the bound does not cover; an embedded calculator has no field for them. */
 function listCoverageGaps(ask: FederatedAsk): Finding[] {
   const stated = [
-    ...(ask.group > 1 ? [`${ask.group} records per person`] : []),
+    ...(ask.group_size > 1 ? [`${ask.group_size} records per person`] : []),
     ...(ask.trials === null ? [] : [`the best of several runs (${ask.trials})`]),
     ...(ask.without_replacement ? [] : ["several updates of one unit in a round"]),
     ...(ask.adaptive_clip ? ["a clip norm learned from the data"] : []),
-    ...(ask.late_replies === "zero" ? [] : ["late replies that are not counted as zero"]),
+    ...(ask.late_replies === "count-as-zero" ? [] : ["late replies that are not counted as zero"]),
   ];
   return stated.map((what) => finding("limits/not-priced", "warned", `This number does NOT cover ${what}.`));
 }
