@@ -74,7 +74,7 @@ class MixtureOfGaussians(Release):
             raise CheckError("sampling_probabilities", "1", f"{float(total)!r}", verb="add up to")
 
     is_amplified: ClassVar[bool] = True
-    proofs: ClassVar[tuple[str, ...]] = ("accounting/mixtures",)
+    proofs: ClassVar[tuple[str, ...]] = ("accounting/groups",)
     assumes: ClassVar[tuple[str, ...]] = ("assumes/drawn-contributions", "assumes/whole-samples")
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:

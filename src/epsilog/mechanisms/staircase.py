@@ -61,7 +61,7 @@ class Staircase(Release):
         return sensitivity_factor(relation) * Fraction(self.epsilon)
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
-        """Noise moved by whole steps (docs/accounting/staircase.md)."""
+        """Noise moved by whole steps (docs/accounting/certified-bounds.md, 1.14)."""
         return numerics.noise.build_staircase_pairs(self.epsilon, self.first_step, sensitivity_factor(relation))
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:

@@ -1,4 +1,4 @@
-"""Pairs of mixtures of Gaussians: docs/accounting/mixtures.md, and of groups: docs/accounting/groups.md.
+"""Pairs of mixtures of Gaussians: docs/accounting/groups.md.
 
 The pair is (sum_j w_j N(c_j, 1), N(0, 1)) with distances c_j >= 0. A unit contributes a random amount, or a group a
 random number of units: added, removed or zeroed out, on a Poisson sample or one of a fixed size. No unit and no group

@@ -1,6 +1,6 @@
 """Noise that is added: Laplace, staircase, and on the integers, moved by the whole sensitivity.
 
-docs/accounting/certified-bounds.md, 1.1, 1.2 and 1.7; docs/accounting/staircase.md.
+docs/accounting/certified-bounds.md, 1.1, 1.2, 1.7 and 1.14.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def build_laplace_pair(epsilon: float) -> tuple[BasePair, BasePair]:
 
 
 def build_staircase_pairs(epsilon: float, share: float, steps: int) -> tuple[BasePair, BasePair]:
-    """Staircase noise moved by whole steps (docs: accounting/staircase), or what stands for it out of reach."""
+    """Return pairs of staircase noise moved by whole steps (docs: accounting/certified-bounds, 1.14)."""
     largest = steps * epsilon
     stated = (largest, largest)
     if largest < NEAREST:
@@ -121,9 +121,9 @@ __all__ = ["build_staircase_pairs"]
 def build_staircase_pair(epsilon: float, share: float, steps: int) -> DiscretePair:
     """Return the pair of staircase noise with and without this shift in steps: a few atoms, one step apart.
 
-    No shorter shift loses more anywhere (docs/accounting/staircase.md). Each of the k steps between the two centers has
-    three parts. The outer ones are as wide as the narrower part of a step; there the nearer center's stair is one
-    higher.
+    No shorter shift loses more anywhere (docs/accounting/certified-bounds.md, 1.14). Each of the k steps between the
+    two centers has three parts. The outer ones are as wide as the narrower part of a step; there the nearer center's
+    stair is one higher.
 
     Args:
         epsilon: of one step, with ``steps`` times it within reach of an exponential.

@@ -112,7 +112,7 @@ def laplace_rdp(reach: float, orders: Array) -> Array:
 
 
 def mean_rdp(reaches: list[float], chances: list[float], orders: Array) -> Array:
-    """Bound Gaussians at a random public distance by a mean of power sums (docs/accounting/mixtures.md)."""
+    """Bound Gaussians at a random public distance by a mean of power sums (docs/accounting/groups.md)."""
     from scipy.special import logsumexp
 
     far, log_chances = np.array(reaches), np.log(np.array(chances))

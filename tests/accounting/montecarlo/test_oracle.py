@@ -8,7 +8,7 @@ from epsilog.accounting import gaussian_delta
 from epsilog.accounting.montecarlo import oracle
 from epsilog.terms import CalibrationError
 
-KNOWN = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 digits (docs/montecarlo/oracle.md)
+KNOWN = [  # 45-digit Laplace inversions, two quadratures agreeing to 20 digits (docs/accounting/balls-in-bins.md, 9)
     (16, 1.0, 0.5, "remove", 1.23158183785586557e-2, 1e-9),
     (16, 1.0, 2.0, "remove", 3.30405199324208e-6, 1e-9),
     (100, 1.0, 1.0, "remove", 3.01577448140393e-7, 1e-9),

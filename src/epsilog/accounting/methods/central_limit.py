@@ -4,7 +4,8 @@ Let S be the tilted sum of losses. Then delta(e) = e^(K(theta) - theta e) E k(S 
 e^-y) for y > 0. k rises to its peak and falls again. So replacing S by a normal variable moves the mean by at most
 twice the peak times the largest distance of the two distribution functions. K, mean, variance and third moments of a
 round are sums over cells, each between its values at the ends. They are of second order in a small loss before any
-rounding: no number of rounds and no sampling probability is too extreme. docs/accounting/many-rounds.md has the proof.
+rounding: no number of rounds and no sampling probability is too extreme. docs/accounting/spectral.md, section 8, has
+the proof.
 """
 
 from __future__ import annotations

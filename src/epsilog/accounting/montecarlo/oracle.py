@@ -9,8 +9,8 @@ Lambda = S / b, S = Y_1 + ... + Y_b. The Y_i = exp(t X_i - t^2 / 2) are independ
 Both are inverse Laplace integrals of phi(z)^b e^(zK) / z^2, phi(z) = E e^(-zY), along a line to the right of 0 (add).
 For remove the line is pushed over the pole at 0. Its residue K - b is exactly the difference of the two payoffs, so
 nothing cancels. The rest is the jump of phi across its cut on (-x, 0) and an arc that starts at -x. Derivation and
-error budget: ``docs/montecarlo/oracle.md``. Errors are estimated (two resolutions, round-off), not proven; every value
-is checked against proven brackets and refused outside them.
+error budget: docs/accounting/balls-in-bins.md, 9. Errors are estimated (two resolutions, round-off), not proven; every
+value is checked against proven brackets and refused outside them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def compute_balls_in_bins_delta(
         CalibrationError: the value left its proven brackets; nothing is returned then.
 
     Source:
-        Pair: Choquette-Choo et al., ICLR 2025, Lemma 3.2 (arXiv:2410.06266); integral: ``docs/montecarlo/oracle.md``.
+        Pair: Choquette-Choo et al., ICLR 2025, Lemma 3.2 (arXiv:2410.06266); integral:
+        docs/accounting/balls-in-bins.md, section 9.
 
     >>> value = compute_balls_in_bins_delta(bins=16, noise_stddev=1.0, epsilon=1.0)
     >>> f"{value.value:.10e}"

@@ -4,7 +4,7 @@ Remove: draw lambda + 1 modes, each after the first with probability proportiona
 before, and center the noise at their sum. With S_j the mean likelihood ratio at step j, V = payoff(L) e^(-lambda L)
 prod_j S_j is unbiased for E_P[payoff(L)]; Hoelder bounds it. Where the noise is independent all modes are drawn at once
 (``partitions``), and the product is a constant: the Renyi moment. Add: shift the noise against the mean mode; the
-weight is bounded by Jensen. Proofs: ``docs/montecarlo/importance.md``.
+weight is bounded by Jensen. Proofs: ``docs/montecarlo/bounds.md``.
 A coin of chance V / M makes every draw a Bernoulli trial of chance delta / M: all that follows is exact binomial.
 """
 
