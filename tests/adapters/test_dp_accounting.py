@@ -99,6 +99,7 @@ def test_discrete_laplace_parameter_is_one_over_scale():
         dp_accounting.ZCDpEvent(0.1, xi=0.1),
         dp_accounting.SelfComposedDpEvent(dp_accounting.UnsupportedDpEvent(), 3),
         dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, 8),
+        dp_accounting.SampledWithReplacementDpEvent(100, 10, dp_accounting.GaussianDpEvent(1.0)),
     ],
     ids=repr,
 )

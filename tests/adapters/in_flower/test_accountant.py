@@ -195,19 +195,6 @@ def test_a_state_it_cannot_read_changes_nothing(change):
     assert accountant.num_releases == 1
 
 
-def test_would_exceed_asks_and_changes_nothing():
-    accountant = CertifiedAccountant(config(max_epsilon=1.0))
-    one = ep.epsilon(ep.Gaussian(2.0), delta=DELTA).upper
-    assert accountant.would_exceed(event())
-    assert not accountant.would_exceed(event(), max_epsilon=one)
-    assert accountant.would_exceed(event(), max_epsilon=one * (1 - 1e-6))
-    assert accountant.would_exceed(event(), max_epsilon=one, count=2)
-    assert not accountant.would_exceed(event(50.0))
-    assert accountant.num_releases == 0
-    with pytest.raises(ValueError, match="max_epsilon must be given"):
-        CertifiedAccountant(config()).would_exceed(event())
-
-
 @pytest.mark.parametrize("bad", [0.0, 1.0, -1.0, math.nan, math.inf])
 def test_bad_numbers_are_errors(bad):
     accountant = CertifiedAccountant(config())

@@ -1,7 +1,5 @@
 """Our accountant as Opacus uses it: registered by name, stepped by its optimizers, saved and restored."""
 
-import math
-
 import opacus
 import pytest
 import torch
@@ -147,28 +145,6 @@ def test_state_is_a_copy_and_fills_what_is_given():
     assert state["history"] == [(1.0, 0.1, 1)]
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        None,
-        {},
-        {"history": []},
-        {"mechanism": "epsilog"},
-        {"history": [(1.0, 0.1, 1)], "mechanism": "prv"},
-        {"history": [(1.0, 0.1, 1), (math.nan, 0.1, 1)], "mechanism": "epsilog"},
-        {"history": [(1.0, 2.0, 1)], "mechanism": "epsilog"},
-        {"history": [(1.0, 0.1, 0)], "mechanism": "epsilog"},
-    ],
-    ids=str,
-)
-def test_a_state_that_cannot_be_priced_is_refused_and_changes_nothing(state):
-    accountant = CertifiedAccountant()
-    accountant.step(noise_multiplier=1.0, sample_rate=0.1)
-    with pytest.raises(ValueError, match="must"):
-        accountant.load_state_dict(state)
-    assert accountant.history == [(1.0, 0.1, 1)]
-
-
 def test_the_history_of_another_accountant_can_be_adopted():
     theirs = PRVAccountant()
     for _ in range(5):
@@ -177,20 +153,6 @@ def test_the_history_of_another_accountant_can_be_adopted():
     accountant.load_state_dict(theirs.state_dict() | {"mechanism": "epsilog"})
     assert accountant.history == theirs.history
     assert to_history(ep.Repeated(ep.PoissonSampled(ep.Gaussian(1.0), 0.1), 5)) == theirs.history
-
-
-@pytest.mark.parametrize(("noise", "rate"), [(-1.0, 0.1), (math.nan, 0.1), (1.0, 1.1), (1.0, math.nan)])
-def test_a_step_that_cannot_be_described_is_refused_and_adds_nothing(noise, rate):
-    accountant = CertifiedAccountant()
-    with pytest.raises(ValueError, match="must be"):
-        accountant.step(noise_multiplier=noise, sample_rate=rate)
-    assert accountant.history == []
-
-
-def test_no_noise_is_no_privacy():
-    accountant = CertifiedAccountant()
-    accountant.step(noise_multiplier=0.0, sample_rate=0.1)
-    assert accountant.get_epsilon(DELTA) == math.inf
 
 
 ADAPTS = {"target_unclipped_quantile": 0.5, "clipbound_learning_rate": 0.2, "max_clipbound": 8.0, "min_clipbound": 0.1}
@@ -218,10 +180,7 @@ def test_a_step_whose_noise_is_scaled_by_a_smaller_norm_is_not_taken():
     assert len(engine.accountant) == 2
 
 
-def test_numbers_of_a_step_are_checked():
+def test_numbers_of_a_step_may_be_tensors():
     accountant = CertifiedAccountant()
-    for noise, rate in (("1.0", 0.1), (1.0, "0.1"), (True, 0.1), (math.nan, 0.1), (1.0, 2.0)):
-        with pytest.raises(CheckError, match="must be"):
-            accountant.step(noise_multiplier=noise, sample_rate=rate)
     accountant.step(noise_multiplier=torch.tensor(0.5), sample_rate=torch.tensor(0.25))
     assert accountant.history == [(0.5, 0.25, 1)]
