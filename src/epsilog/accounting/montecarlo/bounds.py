@@ -31,14 +31,14 @@ _STEP = 8  # roundings of a step of the recursion, and of a chord: up to four, a
 
 
 def _test(samples: int, hits: int, fallback_delta: float, bound: float) -> tuple[int, int, float, float]:
-    """The numbers of a test, checked."""
+    """Return the numbers of a test, checked."""
     samples, bound = check.integer(1)(samples=samples), check.positive()(bound=bound)
     hits = check.integer(0, samples)(hits=hits)
     return samples, hits, check.in_closed_interval(0, min(1.0, bound))(fallback_delta=fallback_delta), bound
 
 
 def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.0) -> float:
-    """Computes the chance that a candidate with this true delta passes: Pr[Bin(samples, delta / bound) <= hits].
+    """Compute the chance that a candidate with this true delta passes: Pr[Bin(samples, delta / bound) <= hits].
 
     >>> round(pass_probability(delta=0.0, samples=10, hits=0), 3)
     1.0
@@ -49,7 +49,7 @@ def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.
 
 
 def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float | None = None) -> float:
-    """Bounds the released delta for any estimator with values in [0, 1] that passes if its mean is <= ``base_delta``.
+    """Bound the released delta for any estimator with values in [0, 1] that passes if its mean is <= ``base_delta``.
 
     Args:
         samples: independent draws per candidate.
@@ -89,7 +89,7 @@ def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float |
 
 
 def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0) -> float:
-    """Bounds the released delta when candidates pass with at most ``hits`` hits among ``samples`` Bernoulli draws.
+    """Bound the released delta when candidates pass with at most ``hits`` hits among ``samples`` Bernoulli draws.
 
     Returns:
         d_f + M E[(k + 1 - Y)^+] / (N + 1), Y ~ Bin(N + 1, d_f / M), rounded up; with a fallback that reveals nothing
@@ -202,12 +202,12 @@ def _grid(tests: Sequence[tuple[int, int, float]], fallback: float, cells: int) 
 
 
 def find_transition(hits: int, samples: int, deviations: float) -> float:
-    """Where the chance of passing is next to 1 (deviations below 0) or next to 0 (above)."""
+    """Return where the chance of passing is close to 1 (deviations below 0) or close to 0 (above)."""
     return min(1.0, max(0.0, (hits + 1 + deviations * math.sqrt(hits + 1) + max(deviations, 0) * 3) / (samples + 1)))
 
 
 def maximize_hits(*, samples: int, target_delta: float, fallback_delta: float = 0.0, bound: float = 1.0) -> int:
-    """Finds the most hits that may pass while ``binomial_delta`` stays at most ``target_delta``.
+    """Return the most hits that may pass while ``binomial_delta`` stays at most ``target_delta``.
 
     Raises:
         CalibrationError: even no hits at all would promise more than the target.

@@ -61,7 +61,7 @@ class CertificatePlan(Plan):
             raise CheckError("trials", "of one release at one epsilon", "two")
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return {
             "v": 0,
             "kind": "montecarlo-certificate",
@@ -71,7 +71,7 @@ class CertificatePlan(Plan):
 
 
 def certificate_plan_from_json(data: dict[str, Any]) -> CertificatePlan:
-    """Reads what ``CertificatePlan.to_json`` made."""
+    """Return the value of a document from ``CertificatePlan.to_json``."""
     trials = tuple(trial_from_json(entry) for entry in data["trials"])
     return CertificatePlan(trials, float(data["failure"]), origin=origin_from_json(data))
 
@@ -121,7 +121,7 @@ class Certificate(SimulationResult[CertificatePlan]):
         return self.interval._repr_html_() + drawn
 
     def to_json(self) -> dict[str, Any]:
-        """A document from which a third party can recompute every shard."""
+        """Return a document from which a third party can recompute every shard."""
         return self._evidence_json() | {"interval": codec.encode(self.interval)}
 
 
@@ -135,7 +135,7 @@ def plan_certificate(
     gap: float = 0.1,
     payoffs: tuple[ProfilePayoff, ProfilePayoff] | None = None,
 ) -> CertificatePlan:
-    """Settles a certificate from pilot draws, which the verification does not use.
+    """Plan a certificate from pilot draws, which the verification does not use.
 
     ``seed`` is that of the pilot's streams, a part of the plan; all else is as in ``certify_delta``.
     """
@@ -158,7 +158,7 @@ def run_certificate(
     journal: Path | None = None,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Draws what was planned, and bounds delta.
+    """Draw the planned trials and return bounds on delta.
 
     ``nonce`` is public, and unknown when the plan's ``commitment`` was published; other arguments as in
     ``certify_delta``.
@@ -190,7 +190,7 @@ def certify_delta(
     journal: Path | None = None,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Simulates delta(epsilon) of a release, in both directions, and bounds it.
+    """Simulate delta(epsilon) of a release in both directions, and return bounds on it.
 
     Args:
         release: a matrix mechanism with its participation, balls-in-bins, or Poisson-sampled Gaussian rounds.
@@ -223,7 +223,7 @@ def certify_delta(
 def _make_trials(
     release: Release, payoffs: tuple[Payoff, Payoff], seed: int, *, samples: int | None, gap: float, failure: float
 ) -> tuple[BernoulliTrial, BernoulliTrial]:
-    """One trial per direction, each with enough draws to know delta to within ``gap`` of the worse direction's."""
+    """Return one trial per direction, with enough draws to know delta to within ``gap`` of the worse direction's."""
     pair = build_simulated_pair(release)
     tilt = [tilts.choose_tilt(pair, p, d) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
     log_m = [tilts.bound_log_value(pair, t, p) for t, p in zip(tilt, payoffs, strict=True)]
@@ -237,7 +237,7 @@ def _make_trials(
 
 
 def _draws(delta: float, bound: float, upper: float, failure: float) -> int:
-    """Draws N after which an interval around delta should end below ``upper``: for planning only.
+    """Return the number of draws after which an interval around delta should end below ``upper``, for planning only.
 
     Bernstein's shape: delta + sqrt(2 delta w) + w <= upper at w = bound ln(2 / failure) / N.
     """
@@ -286,7 +286,7 @@ def _interval(evidence: tuple[TrialEvidence, ...], failure: float, origin: Rando
 
 
 def _looks(part: TrialEvidence, failure: float, *, factor: float = 1.08) -> list[tuple[float, float, float]]:
-    """Draws and the interval after them, where they lie a factor apart; half of the failure for each direction."""
+    """Return numbers of draws a factor apart and the interval after each; half of the failure for each direction."""
     looks: list[tuple[float, float, float]] = []
     draws = hits = 0
     for found in part.hits:
@@ -297,6 +297,6 @@ def _looks(part: TrialEvidence, failure: float, *, factor: float = 1.08) -> list
 
 
 def compute_running_interval(trial: BernoulliTrial, draws: int, hits: int, failure: float) -> tuple[float, float]:
-    """The interval for a trial's delta after some of its draws, valid however often one looks; for displays."""
+    """Return the interval for a trial's delta after some of its draws, valid for any number of looks; for displays."""
     low, high = anytime_interval(hits=hits, samples=draws, failure=failure)
     return low * trial.bound, min(1.0, high * trial.bound)

@@ -26,7 +26,7 @@ ASSUMPTIONS = (
 
 
 def origin_json(origin: SoftwareVersions) -> dict[str, Any]:
-    """The part of a plan that says which code made it."""
+    """Return the part of a plan that states the versions of its code."""
     return {
         "pilot": str(origin.pilot),
         "stream": STREAM,
@@ -36,7 +36,7 @@ def origin_json(origin: SoftwareVersions) -> dict[str, Any]:
 
 
 def origin_from_json(data: dict[str, Any]) -> SoftwareVersions:
-    """Reads what ``origin_json`` made.
+    """Return the value of a document from ``origin_json``.
 
     Raises:
         ValueError: a plan of another stream format.
@@ -78,7 +78,7 @@ class TrialEvidence:
 
 
 def payoff_json(payoff: Payoff) -> dict[str, Any]:
-    """A payoff as plain JSON values."""
+    """Return a payoff as plain JSON values."""
     if isinstance(payoff, HockeyStick):
         return {"kind": "hockey-stick", "epsilon": payoff.epsilon}
     return {
@@ -90,7 +90,7 @@ def payoff_json(payoff: Payoff) -> dict[str, Any]:
 
 
 def payoff_from_json(data: dict[str, Any]) -> Payoff:
-    """Reads what ``payoff_json`` made."""
+    """Return the value of a document from ``payoff_json``."""
     if data["kind"] == "hockey-stick":
         return HockeyStick(float(data["epsilon"]))
     if data["kind"] == "beside-profile":
@@ -101,7 +101,7 @@ def payoff_from_json(data: dict[str, Any]) -> Payoff:
 
 
 def trial_json(trial: BernoulliTrial) -> dict[str, Any]:
-    """A trial as plain JSON values."""
+    """Return a trial as plain JSON values."""
     return {
         "candidate": trial.candidate,
         "release": codec.encode(trial.release),
@@ -114,7 +114,7 @@ def trial_json(trial: BernoulliTrial) -> dict[str, Any]:
 
 
 def trial_from_json(data: dict[str, Any]) -> BernoulliTrial:
-    """Reads what ``trial_json`` made."""
+    """Return the value of a document from ``trial_json``."""
     return BernoulliTrial(
         release=codec.decode(data["release"]),
         payoff=payoff_from_json(data["payoff"]),
@@ -126,7 +126,7 @@ def trial_from_json(data: dict[str, Any]) -> BernoulliTrial:
 
 
 def source_from_json(data: dict[str, Any]) -> RandomnessSource:
-    """Reads the source of a document."""
+    """Read the source of a document."""
     return RandomnessSource(data["provenance"], data["value"])
 
 
@@ -148,7 +148,7 @@ class Plan(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
 
 
 P = TypeVar("P", bound=Plan)
@@ -173,7 +173,7 @@ class SimulationResult(ABC, Generic[P]):
         return self.source.simulation
 
     def _evidence_json(self) -> dict[str, Any]:
-        """The part of the document that says what was settled, where the seed came from, and what was drawn."""
+        """Return the part of the document with the plan, the source of the seed, and the draws."""
         plan = self.plan.to_json()
         return {
             "v": 0,
@@ -188,13 +188,13 @@ class SimulationResult(ABC, Generic[P]):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """A document from which a third party can recompute every shard."""
+        """Return a document from which a third party can recompute every shard."""
 
 
 def open_simulation(
     plan: Plan, source: RandomnessSource, *, workers: int | None, journal: Path | None, progress: Progress | None
 ) -> Draw:
-    """Begins a run of a plan: its journal is there, and what is returned draws the plan's trials, once."""
+    """Open the journal of a plan, and return a simulation that draws its trials once."""
     plan.origin.require_here()
     log = Journal.begin(journal, plan.commitment, source) if journal else None
     seed = source.seed(plan.commitment)

@@ -24,12 +24,12 @@ LEAST_FAILURE = 1e-250  # of a failure probability; parts of it must stay clear 
 
 
 def binomial_error(hits: int) -> float:
-    """The relative error of a binomial probability: more than it was computed with (``docs/montecarlo/bounds.md``)."""
+    """Return a bound on the relative error of a computed binomial probability (``docs/montecarlo/bounds.md``)."""
     return 2e-10 + 1e-14 * math.sqrt(hits)
 
 
 def binomial_cdf(probability: Array, samples: int, hits: int) -> Array:
-    """The chance of at most ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
+    """Return the chance of at most ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
     if hits >= samples:
         return np.ones_like(probability)
     if hits < FEW:
@@ -38,7 +38,7 @@ def binomial_cdf(probability: Array, samples: int, hits: int) -> Array:
 
 
 def binomial_sf(probability: Array, samples: int, hits: int) -> Array:
-    """The chance of more than ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
+    """Return the chance of more than ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
     if hits >= samples:
         return np.zeros_like(probability)
     if hits < FEW:
@@ -76,7 +76,7 @@ def _counts(hits: int, samples: int, failure: float) -> tuple[int, int, float]:
 
 
 def clopper_pearson_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
-    """Computes the exact two-sided interval for the chance of a hit, half of ``failure`` on either side.
+    """Compute the exact two-sided interval for the chance of a hit, half of ``failure`` on either side.
 
     Source:
         Clopper & Pearson 1934.
@@ -90,7 +90,7 @@ def clopper_pearson_interval(*, hits: int, samples: int, failure: float) -> tupl
 
 
 def upper_confidence_bound(hits: int, samples: int, failure: float) -> float:
-    """The chance at which ``hits`` or fewer have probability ``failure``, rounded up."""
+    """Return the chance at which ``hits`` or fewer have probability ``failure``, rounded up."""
     hits, samples, failure = _counts(hits, samples, failure)
     if hits == samples:
         return 1.0
@@ -101,7 +101,7 @@ def upper_confidence_bound(hits: int, samples: int, failure: float) -> float:
 
 
 def lower_confidence_bound(hits: int, samples: int, failure: float) -> float:
-    """The chance at which ``hits`` or more have probability ``failure``, rounded down."""
+    """Return the chance at which ``hits`` or more have probability ``failure``, rounded down."""
     hits, samples, failure = _counts(hits, samples, failure)
     if hits == 0:
         return 0.0
@@ -112,7 +112,7 @@ def lower_confidence_bound(hits: int, samples: int, failure: float) -> float:
 
 
 def anytime_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
-    """Computes an interval that holds at all sample sizes at once, so that one may look and stop at will.
+    """Compute an interval that holds at all sample sizes at once, so that looking and stopping are free.
 
     The likelihood of the counts under a Beta(1/2, 1/2) prior, over that at p, is a martingale of mean 1 under p. It
     ever reaches 1 / failure with probability at most ``failure`` (Ville).

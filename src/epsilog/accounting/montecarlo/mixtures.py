@@ -34,7 +34,7 @@ LARGEST_ORDER = 30  # 6,842 partitions of 31
 
 
 def list_partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write ``total`` as a falling sum of parts, each at most ``largest``.
+    """Return all partitions of ``total`` into decreasing parts of at most ``largest``.
 
     >>> list(list_partitions(4, 4))
     [(4,), (3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1)]
@@ -89,7 +89,7 @@ def log_moment(order: int, bins: int, joint: Array) -> float:
 
 
 def draw_counts(order: int, bins: int, joint: Array, uniform: Array) -> Counts:
-    """How often each of the first modes is drawn, for uniform numbers in [0, 1); shapes (n,) to (n, at most order + 1).
+    """Return how often each first mode is drawn, from uniforms in [0, 1); shapes (n,) to (n, at most order + 1).
 
     Modes are exchangeable, so which ones are hit does not matter: the most frequent comes first.
     """
@@ -123,7 +123,7 @@ def _log_mean_exp(noise: Array, *, sign: int, floor: float, scale: float = 1.0, 
 
 
 def require_representable_noise(energies: Array) -> None:
-    """Refuses modes so far apart, over the noise, that losses would be lost in round-off or overflow."""
+    """Refuse modes so far apart, over the noise, that losses would be lost in round-off or overflow."""
     if not (np.abs(energies) < LARGEST_ENERGY).all():  # nor is NaN
         raise UnsupportedMechanismError("energy", method=METHOD, reason="the noise is too small to be simulated")
 
@@ -139,18 +139,18 @@ class SimulatedPair(ABC):
     def draw(
         self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
-        """Draws ``count`` privacy losses; those known to be at most ``floor`` may come back as ``-inf``.
+        """Draw ``count`` privacy losses; those known to be at most ``floor`` may come back as ``-inf``.
 
         With ``shift`` c > 0 (add only) the noise is centered at -c times the mean of m_S. The second array is then the
         log of the likelihood ratio of the unshifted to the shifted distribution, otherwise 0. Shapes (count,).
         """
 
     def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:  # noqa: ARG002
-        """Draws losses under a Renyi tilt, and the logs of their weights; up to order ``largest_tilt``."""
+        """Draw losses under a Renyi tilt, and the logs of their weights; up to order ``largest_tilt``."""
         raise AssertionError(f"no tilt of order {order} can be drawn")
 
     def log_moment(self, order: int) -> float:
-        """The log of a bound on the weights times e^(order loss); E_Q[(P / Q)^(order + 1)] where that can be drawn."""
+        """Return the log of a bound on weights times e^(order loss): E_Q[(P / Q)^(order + 1)] if it can be drawn."""
         raise AssertionError(f"no weight of order {order} is bounded")
 
     @abstractmethod
@@ -181,7 +181,7 @@ class BallsInBinsPair(SimulatedPair):
         self.mean_field_energy = float(self.gram.mean())
 
     def noise(self, rng: np.random.Generator, count: int) -> Array:
-        """Draws from N(0, H); shape (count, b)."""
+        """Draw from N(0, H); shape (count, b)."""
         drawn = draw_normals(rng, count, self.bins)
         if self.diagonal:
             drawn *= self.root
@@ -191,7 +191,7 @@ class BallsInBinsPair(SimulatedPair):
     def draw(
         self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
-        """Draws block by block; see ``SimulatedPair``."""
+        """Draw block by block; see ``SimulatedPair``."""
         index = rng.integers(self.bins, size=count) if direction == AdjacencyType.REMOVE else None
         loss, log_weight = np.empty(count), np.zeros(count)
         step = max(1, _CHUNK // self.bins)
@@ -203,13 +203,13 @@ class BallsInBinsPair(SimulatedPair):
         return loss, log_weight
 
     def log_moment(self, order: int) -> float:
-        """The Renyi moment of equal bins; by Hoelder, step by step, for all others; see ``SimulatedPair``."""
+        """Return the Renyi moment of equal bins; by Hoelder, step by step, for all others; see ``SimulatedPair``."""
         if self.exact:
             return log_moment(order, self.bins, gaussian_joint(order, float(self.gram[0, 0])))
         return sum(float(log_mean_exp(step * self.gram).max()) for step in range(1, order + 1))
 
     def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
-        """Draws all modes at once where bins are equal, else one after the other; see ``SimulatedPair``."""
+        """Draw all modes at once where bins are equal, else one after the other; see ``SimulatedPair``."""
         if not self.exact:
             return self._mode_by_mode(rng, order, count)
         t = float(self.root[0])
@@ -220,7 +220,7 @@ class BallsInBinsPair(SimulatedPair):
         return loss, self.log_moment(order) - order * loss
 
     def _mode_by_mode(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
-        """Modes one after the other; each is found in two steps, its group of about sqrt(b) and its place there."""
+        """Draw modes one by one, each in two steps: its group of about sqrt(b), and its position there."""
         width = math.isqrt(self.bins - 1) + 1
         groups = -(-self.bins // width)
         tops = self.gram.max(axis=1)
@@ -283,7 +283,7 @@ class BallsInBinsPair(SimulatedPair):
         return _log_mean_exp(fields, sign=-1, floor=floor), log_weight
 
     def brackets(self, epsilon: float, direction: AdjacencyType) -> tuple[float, float]:
-        """The cube bound for independent noise (else 0) and the Gaussian of the largest mode."""
+        """Return the cube bound for independent noise (else 0) and the Gaussian of the largest mode."""
         stddevs = 1 / np.sqrt(np.maximum(2 * self.half, 1e-300))
         low = 0.0
         if self.exact and self.bins > 1:
@@ -292,13 +292,13 @@ class BallsInBinsPair(SimulatedPair):
 
 
 def _first_above(sums: Array, aim: Array) -> NDArray[np.int64]:
-    """The first place in each row of running sums that is above the aim, which round-off may have put out of range."""
+    """Return the first position in each row of running sums above the aim, which rounding may put out of range."""
     inside = np.clip(aim, 0, np.nextafter(sums[:, -1], 0))
     return np.asarray((sums > inside[:, None]).argmax(axis=1))
 
 
 def _made_definite(gram: Array) -> Array:
-    """The Gram matrix, with just enough added to its diagonal to have a Cholesky factor.
+    """Return the Gram matrix with just enough added to its diagonal for a Cholesky factor.
 
     What is added is one more private coordinate per mode, hence a pair that dominates: the error is on the safe side.
     """

@@ -110,7 +110,7 @@ class NoiseSearchPlan(Plan):
         return max(_bound_release(side, self.fallback_delta) for side in sides)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return {
             "v": 0,
             "kind": "montecarlo-sweep",
@@ -135,7 +135,7 @@ def _bound_release(checks: Sequence[CandidateTest], fallback_delta: float) -> fl
 
 
 def envelope_delta(checks: Sequence[CandidateTest], *, fallback_delta: float = 0.0) -> float:
-    """Bounds the released delta when candidates are tested differently: d_f + Int_{d_f}^1 max_i F_i(y) dy.
+    """Bound the released delta when candidates are tested differently: d_f + Int_{d_f}^1 max_i F_i(y) dy.
 
     It holds in whatever order they stand, and for a fixed list even if draws are shared. F_i falls, so that sums over
     cells of its value at the lower end are upper bounds.
@@ -161,7 +161,7 @@ def envelope_delta(checks: Sequence[CandidateTest], *, fallback_delta: float = 0
 
 
 def noise_search_plan_from_json(data: dict[str, Any]) -> NoiseSearchPlan:
-    """Reads what ``NoiseSearchPlan.to_json`` made."""
+    """Return the value of a document from ``NoiseSearchPlan.to_json``."""
     return NoiseSearchPlan(
         epsilon=float(data["epsilon"]),
         target_delta=float(data["target_delta"]),
@@ -190,7 +190,7 @@ def plan_noise_search(
     step: float = 0.01,
     fallback_delta: float = 0.0,
 ) -> NoiseSearchPlan:
-    """Settles a sweep from pilot draws, which the verification does not use.
+    """Plan a sweep from pilot draws, which the verification does not use.
 
     Args:
         release: what is to be run; its own noise only says where the search starts.
@@ -247,7 +247,7 @@ def plan_noise_search(
 def _most_that_may_pass(
     build_plan: Callable[[float], NoiseSearchPlan], target_delta: float
 ) -> tuple[NoiseSearchPlan, float]:
-    """The plan with about the largest passing counts that keep the claim, and the share of the target they stand for.
+    """Return the plan with about the largest passing counts within the claim, and their share of the target.
 
     Raises:
         CalibrationError: no passing counts keep it.
@@ -280,7 +280,7 @@ def _passing(trial: BernoulliTrial, target_delta: float, share: float, fallback_
 
 
 def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int) -> float:
-    """Estimates the least noise that meets (epsilon, delta), for planning: not a bound, nothing to claim.
+    """Estimate the least noise that meets (epsilon, delta), for planning: not a bound, nothing to claim.
 
     Bisects the log of the noise on pilot estimates of the worse direction, over common random numbers.
     """
@@ -343,7 +343,7 @@ class NoiseSearchResult(SimulationResult[NoiseSearchPlan]):
         return self.plan.claim
 
     def to_json(self) -> dict[str, Any]:
-        """A document from which a third party can recompute the choice and the claim, shard by shard."""
+        """Return a document from which a third party can recompute the choice and the claim, shard by shard."""
         return self._evidence_json() | {
             "chosen": self.chosen,
             "noise": self.noise,
@@ -379,7 +379,7 @@ def run_noise_search(
     journal: Path | None = None,
     progress: Progress | None = None,
 ) -> NoiseSearchResult:
-    """Verifies the candidates in order, with fresh draws each, until one fails; chooses the last that passed.
+    """Verify the candidates in order, with new draws each, until one fails, and choose the last that passed.
 
     ``plan`` was fixed without private data and without the draws of this run. ``nonce`` is public, and unknown when the
     plan's ``commitment`` was published; other arguments as in ``search_noise``.
@@ -418,7 +418,7 @@ def search_noise(
     journal: Path | None = None,
     progress: Progress | None = None,
 ) -> NoiseSearchResult:
-    """Chooses the noise of a release so that verifying and running it is (epsilon, delta)-DP.
+    """Choose the noise of a release so that verifying and running it is (epsilon, delta)-DP.
 
     Args:
         release: what is to be run; its own noise is replaced.

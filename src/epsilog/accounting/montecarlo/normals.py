@@ -28,7 +28,7 @@ _inside: list[Any] = []  # an entry for each call on its way; the first one hold
 
 
 def draw_normals(rng: np.random.Generator, count: int, width: int) -> Array:
-    """Draws independent standard normals, row by row; shape (count, width)."""
+    """Draw independent standard normals, row by row; shape (count, width)."""
     result = np.empty((count, width))
     _asked["normals"] += result.size
     fill = compile_fill_loop() if _asked["normals"] > PATIENCE else None
@@ -41,7 +41,7 @@ def draw_normals(rng: np.random.Generator, count: int, width: int) -> Array:
 
 @cache
 def compile_fill_loop() -> Callable[[np.random.Generator, Array], None] | None:
-    """The loop that fills a flat array, or ``None`` without numba."""
+    """Return the loop that fills a flat array, or ``None`` without numba."""
     if find_spec("numba") is None:
         return None
     import numba

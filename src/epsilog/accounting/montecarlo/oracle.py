@@ -57,7 +57,7 @@ class OracleDelta:
 def compute_balls_in_bins_delta(
     *, bins: int, noise_stddev: float, epsilon: float, direction: AdjacencyType = AdjacencyType.REMOVE, epochs: int = 1
 ) -> OracleDelta:
-    """Computes delta(epsilon) of balls-in-bins over independent Gaussian noise, in one direction.
+    """Compute delta(epsilon) of balls-in-bins over independent Gaussian noise, in one direction.
 
     Args:
         bins: rounds in an epoch.
@@ -106,7 +106,7 @@ def compute_balls_in_bins_delta(
 
 
 def _evaluate_method(method: Any, bins: int, t: float, epsilon: float) -> tuple[float, float]:
-    """One method's value and estimated error: two resolutions and round-off; ``inf`` where it breaks down."""
+    """Return the value of a method and its estimated error from two resolutions and rounding; ``inf`` if it fails."""
     try:
         with np.errstate(all="ignore"):
             coarse, _ = method(bins, t, epsilon, 16)
@@ -118,7 +118,7 @@ def _evaluate_method(method: Any, bins: int, t: float, epsilon: float) -> tuple[
 
 
 def cube_lower_bound(*, bins: int, noise_stddev: float, epsilon: float, direction: AdjacencyType) -> float:
-    """Bounds delta from below by the events "some coordinate exceeds c" (remove) and "none does" (add).
+    """Bound delta from below by the events "some coordinate exceeds c" (remove) and "none does" (add).
 
     Source:
         Chua et al., AISTATS 2025, lower bound of section 4 (arXiv:2412.16802): P(max <= c) = Phi((c - 1) / s)
@@ -210,7 +210,7 @@ def _arc(bins: int, t: float, strike: float, order: int, *, start: float, scale:
 
 
 def _scale(exponent: Any, point: float) -> float:
-    """The width of the saddle at ``point``: 1 / sqrt of the second derivative, or the distance to 0."""
+    """Return the width of the saddle at ``point``: 1 / sqrt of the second derivative, or the distance to 0."""
     step = point * 1e-2
     low, mid, high = (float(v) for v in exponent(np.array([point - step, point, point + step])))
     curvature = abs(low - 2 * mid + high) / step**2

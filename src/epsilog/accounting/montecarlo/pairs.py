@@ -39,7 +39,7 @@ _NOISES = (1e-100, 1e100)  # beyond, its square leaves the range of numbers
 
 
 def compute_bin_gram(release: MatrixMechanism, bins: int) -> Array:
-    """The Gram matrix of the bins' modes m_i = sum_j C[:, i + j b], not yet over s^2; shape (b, b)."""
+    """Return the Gram matrix of the bins' modes m_i = sum_j C[:, i + j b], not yet over s^2; shape (b, b)."""
     rounds = release.rounds
     modes = np.zeros((rounds, bins))
     if isinstance(release.strategy, ToeplitzStrategy):
@@ -57,7 +57,7 @@ def compute_bin_gram(release: MatrixMechanism, bins: int) -> Array:
 
 @lru_cache(maxsize=8)
 def build_simulated_pair(release: Release) -> SimulatedPair:
-    """Builds the dominating pair of a release.
+    """Build the dominating pair of a release.
 
     Raises:
         UnsupportedMechanismError: there is no proven pair, or no noise, or it takes too much memory.

@@ -38,7 +38,7 @@ class _Banded(SimulatedPair):
         self.mean_energy = self.mean_field_energy = 0.0
 
     def _set_mean(self, chance: Array) -> None:
-        """Records the mean of m_S when round t is taken with probability ``chance[t]``; shape (rounds,)."""
+        """Record the mean of m_S when round t is taken with probability ``chance[t]``; shape (rounds,)."""
         self.field = np.convolve(chance, self.column)[: self.rounds] / self.stddev
         self.mean_energy = float(chance @ self.energy)
         self.mean_field_energy = float(self.field @ self.field)
@@ -57,11 +57,11 @@ class _Banded(SimulatedPair):
 
     @abstractmethod
     def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
-        """Draws who takes part when; shape (rounds, count)."""
+        """Draw who takes part when; shape (rounds, count)."""
 
     @abstractmethod
     def _largest_energy(self) -> float:
-        """The squared norm over the noise of the fullest participation."""
+        """Return the squared norm over the noise of the fullest participation."""
 
     def brackets(self, epsilon: float, direction: AdjacencyType) -> tuple[float, float]:
         """0 and the Gaussian of the fullest participation."""
@@ -71,7 +71,7 @@ class _Banded(SimulatedPair):
     def draw(
         self, rng: np.random.Generator, count: int, direction: AdjacencyType, *, floor: float, shift: float
     ) -> tuple[Array, Array]:
-        """Draws losses; see ``SimulatedPair``."""
+        """Draw losses; see ``SimulatedPair``."""
         del floor
         taken = self.sample_participation(rng, count) if direction == AdjacencyType.REMOVE else None
         x = draw_normals(rng, count, self.rounds).T.copy()
@@ -121,7 +121,7 @@ class MinSepPair(_Banded):
         return float(best[0])
 
     def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
-        """Draws the participation process; see ``_Banded``."""
+        """Draw the participation process; see ``_Banded``."""
         b, p = self.kind.min_separation, self.kind.probability
         at = rng.choice(len(self.start), p=self.start, size=count) + rng.geometric(p, size=count) - 1
         taken = np.zeros((self.rounds, count), dtype=bool)
@@ -132,7 +132,7 @@ class MinSepPair(_Banded):
         return taken
 
     def loss(self, ratio: Array) -> Array:
-        """The backward recursion; see ``_Banded``."""
+        """Return the loss by the backward recursion; see ``_Banded``."""
         b, p = self.kind.min_separation, self.kind.probability
         stay = math.log1p(-p) if p < 1 else -math.inf
         future = np.zeros((b + 1, ratio.shape[1]))  # f_t at row t modulo b + 1
@@ -170,11 +170,11 @@ class CyclicPoissonPair(_Banded):
         return np.asarray(self.rounds // self.kind.cycle_length * logsumexp(self._coins(order), axis=1))
 
     def log_moment(self, order: int) -> float:
-        """The Renyi moment, for independent noise and whole cycles; see ``SimulatedPair``."""
+        """Return the Renyi moment, for independent noise and whole cycles; see ``SimulatedPair``."""
         return log_moment(order, self.kind.cycle_length, self._joint(order))
 
     def draw_tilted(self, rng: np.random.Generator, order: int, count: int) -> tuple[Array, Array]:
-        """Draws slots jointly, then per round how many of a slot's paths take part; see ``SimulatedPair``."""
+        """Draw slots jointly, then per round how many of a slot's paths take part; see ``SimulatedPair``."""
         b = self.kind.cycle_length
         counts = draw_counts(order, b, self._joint(order), rng.random(count))
         coins = self._coins(order)
@@ -193,13 +193,13 @@ class CyclicPoissonPair(_Banded):
         return max(float(self.energy[slot::b].sum()) for slot in range(min(b, self.rounds)))
 
     def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
-        """Draws slots and coins; see ``_Banded``."""
+        """Draw slots and coins; see ``_Banded``."""
         slot = rng.integers(self.kind.cycle_length, size=count)
         coins = rng.random((count, self.rounds)).T < self.kind.probability  # noqa: SIM300 (not a constant)
         return np.asarray(coins & (np.arange(self.rounds)[:, None] % self.kind.cycle_length == slot))
 
     def loss(self, ratio: Array) -> Array:
-        """The mean over slots; see ``_Banded``."""
+        """Return the mean over slots; see ``_Banded``."""
         b, p = self.kind.cycle_length, self.kind.probability
         single = ratio
         if p < 1:  # ln(1 - p + p e^ratio)
@@ -230,12 +230,12 @@ class RandomAllocationPair(_Banded):
         return float(np.sort(self.energy)[-self.participations :].sum())
 
     def sample_participation(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
-        """Draws the rounds of each unit; see ``_Banded``."""
+        """Draw the rounds of each unit; see ``_Banded``."""
         order = np.argsort(rng.random((count, self.rounds)), axis=1)
         return np.asarray((order < self.participations).T)
 
     def loss(self, ratio: Array) -> Array:
-        """The recursion over rounds; see ``_Banded``."""
+        """Return the loss by a recursion over rounds; see ``_Banded``."""
         k = self.participations
         sums = np.full((k + 1, ratio.shape[1]), -np.inf)
         sums[0] = 0.0

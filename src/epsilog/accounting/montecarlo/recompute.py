@@ -27,7 +27,7 @@ _PLANS: dict[Any, Callable[[dict[str, Any]], CertificatePlan | NoiseSearchPlan]]
 
 
 def plan_from_json(data: dict[str, Any]) -> CertificatePlan | NoiseSearchPlan:
-    """Reads what a plan's ``to_json`` made.
+    """Return the plan of a document from its ``to_json``.
 
     Raises:
         ValueError: not a plan of ours, or of another version or stream format, or not as we would write it.
@@ -48,7 +48,7 @@ def plan_from_json(data: dict[str, Any]) -> CertificatePlan | NoiseSearchPlan:
 def recompute_document(
     document: dict[str, Any], *, shards: int | None = None, commitment: str | None = None, nonce: str | None = None
 ) -> tuple[str, ...]:
-    """Builds a certificate or sweep again from its plan and its draws; lists what does not agree.
+    """Build a certificate or sweep again from its plan and its draws, and return the differences.
 
     Args:
         document: what ``to_json`` made, after a round trip through JSON.
@@ -82,7 +82,7 @@ def recompute_document(
 
 
 def describe_seed_provenance(document: dict[str, Any]) -> str:
-    """Where the seed of a checked document came from, and what that leaves to be believed."""
+    """Return the origin of the seed of a checked document, and what it leaves unproven."""
     source = source_from_json(document["source"])
     return f"{source.assumption} ({source.provenance} {source.value!r}, plan {document['commitment']})"
 
@@ -96,7 +96,7 @@ def _trials(plan: CertificatePlan | NoiseSearchPlan) -> tuple[BernoulliTrial, ..
 def _result(
     plan: CertificatePlan | NoiseSearchPlan, source: RandomnessSource, evidence: tuple[TrialEvidence, ...]
 ) -> Certificate | NoiseSearchResult | str:
-    """The certificate or sweep that the draws make, or why they make none."""
+    """Return the certificate or sweep of the draws, or the reason why there is none."""
     try:
         if isinstance(plan, CertificatePlan):
             return Certificate(plan, source, evidence)
@@ -106,7 +106,7 @@ def _result(
 
 
 def _differences(stated: Any, again: Any, path: str) -> Iterator[str]:
-    """Where a document is not what it should be, and what it should be; numbers of any kind compare as numbers."""
+    """Return where a document differs from the expected one, and what is expected; all numbers compare as numbers."""
     if isinstance(again, dict) and isinstance(stated, dict):
         for name in sorted({*stated, *again}, key=str):
             if name not in stated:

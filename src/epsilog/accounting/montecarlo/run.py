@@ -72,7 +72,7 @@ class RandomnessSource:
         return _SEES[self.provenance]
 
     def seed(self, plan: str) -> int:
-        """Derives the seed of all verification streams, 128 bits, from the plan's fingerprint and the value."""
+        """Derive the seed of all verification streams, 128 bits, from the plan's fingerprint and the value."""
         return int(codec.hash_canonical({"plan": plan, self.provenance: self.value})[:32], 16)
 
 
@@ -94,7 +94,7 @@ def draw_entropy() -> int:
 
 
 def resolve_source(seed: int | None, journal: Path | None, *, nonce: str | None = None) -> RandomnessSource:
-    """What was asked for: a nonce, a chosen seed, or else what the journal was created with, or else fresh entropy.
+    """Return the requested source: a nonce, a chosen seed, the source of the journal, or new entropy.
 
     Raises:
         RecordError: the journal was created with something else, or is unreadable.
@@ -131,7 +131,7 @@ class SoftwareVersions:
         check.check_fields(self)
 
     def require_here(self) -> None:
-        """Refuses to draw for a plan of other libraries: only the same ones are sure to draw the same."""
+        """Refuse to draw for a plan of other libraries: only the same ones are sure to draw the same."""
         if SoftwareVersions(self.pilot) != self:
             raise CheckError("plan", f"of the versions installed here, {SoftwareVersions(self.pilot)}", f"{self}")
 
@@ -164,7 +164,7 @@ class Journal:
 
     @classmethod
     def begin(cls, path: Path, run: str, source: RandomnessSource) -> Journal:
-        """Makes the file if it is missing; two processes cannot both do so.
+        """Create the file if it is missing; only one process can.
 
         Raises:
             RecordError: the file belongs to another run, or another process made it just now.
@@ -185,7 +185,7 @@ class Journal:
         return created
 
     def read(self) -> dict[Key, int]:
-        """The counts written so far; a torn last line is dropped from the file."""
+        """Return the counts written so far; a torn last line is dropped from the file."""
         born, run, counts = _read(self.path)
         if (born, run) != (self.source, self.run):
             raise RecordError(
@@ -195,13 +195,13 @@ class Journal:
         return counts
 
     def write(self, key: Key, hits: int) -> None:
-        """Appends one count, durably."""
+        """Append one count, durably."""
         line = json.dumps([*key, hits, _tag(self.source, self.run, key, hits)])
         durable_io.append_durably(self.path, line.encode() + b"\n")
 
 
 def _tag(source: RandomnessSource, run: str, key: Key, hits: int) -> str:
-    """What binds one count to its run and its shard: HMAC-SHA256 under a key that only this run's head gives."""
+    """Return the HMAC-SHA256 that binds a count to its run and its shard, by a key from the head of this run."""
     head = codec.encode_canonical(
         {"journal": VERSION, "provenance": source.provenance, "value": source.value, "run": run}
     )
@@ -240,7 +240,7 @@ def run_trials(
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """Counts the hits of the shards of every trial; the same integers however they are scheduled.
+    """Count the hits of the shards of every trial; the same integers however they are scheduled.
 
     Args:
         trials: what to count.
@@ -294,7 +294,7 @@ def _wave(
     done: dict[Key, int],
     journal: Journal | None,
 ) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yields the hits of each labeled shard, from the journal or from a worker, as they come."""
+    """Yield the hits of each labeled shard, from the journal or from a worker, as they come."""
     keys = {(i, shard): (trials[i].candidate, trials[i].tilt.direction, shard) for i, shard in labels}
     yield from ((label, done[keys[label]]) for label in labels if keys[label] in done)
     tasks = [(label, trials[label[0]], seed, label[1]) for label in labels if keys[label] not in done]
@@ -316,7 +316,7 @@ def _label_count(label: tuple[int, int], trial: BernoulliTrial, seed: int, shard
 
 @contextmanager
 def use_dask_cluster(scheduler: str | None = None, *, workers: int = 1) -> Iterator[None]:
-    """Has every ``workers=None`` inside draw its shards on a Dask cluster.
+    """Make each ``workers=None`` inside the context draw its shards on a Dask cluster.
 
     Args:
         scheduler: of a running cluster, ``HOST:PORT``; by default a cluster is started on this machine, and ended.

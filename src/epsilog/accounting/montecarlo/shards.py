@@ -68,7 +68,7 @@ class BernoulliTrial:
 def open_block_stream(
     seed: int, direction: AdjacencyType, candidate: int, shard: int, index: int
 ) -> np.random.Generator:
-    """Opens the stream of one block.
+    """Open the stream of one block.
 
     Source:
         Philox 4x64, 10 rounds: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
@@ -81,7 +81,7 @@ def open_block_stream(
 
 
 def open_pilot_stream(seed: int, direction: AdjacencyType) -> np.random.Generator:
-    """Opens the stream of a direction's pilot, which no certificate uses."""
+    """Open the stream of a direction's pilot, which no certificate uses."""
     return _philox(seed, (len(DIRECTIONS) + DIRECTIONS.index(direction),), 0)
 
 
@@ -101,7 +101,7 @@ def estimate_pilot_delta(
 
 @limit_to_one_thread()
 def draw_losses(release: Release, *, samples: int, seed: int, direction: AdjacencyType = AdjacencyType.REMOVE) -> Array:
-    """Draws privacy losses of a release: to look at, or for estimates of your own; no certificate uses these draws.
+    """Draw privacy losses of a release: to look at, or for estimates of your own; no certificate uses these draws.
 
     Args:
         release: what is simulated.
@@ -135,14 +135,14 @@ def _philox(seed: int, parts: tuple[int, ...], index: int) -> np.random.Generato
 
 
 def is_proven(trial: BernoulliTrial) -> bool:
-    """Whether M is at least the proven bound on the trial's values (to within half of what that was rounded up by)."""
+    """Return whether M is at least the proven bound on the values of the trial, within half of its allowance."""
     proven = tilts.bound_log_value(build_simulated_pair(trial.release), trial.tilt, trial.payoff)
     return trial.log_bound >= proven - tilts.ROUND_OFF / 2
 
 
 @limit_to_one_thread()
 def count_hits(trial: BernoulliTrial, seed: int, shard: int) -> int:
-    """Counts the hits of one shard of a trial.
+    """Count the hits of one shard of a trial.
 
     Raises:
         ValueError: the trial has no such shard, or its M is not proven.

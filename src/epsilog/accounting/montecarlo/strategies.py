@@ -31,13 +31,13 @@ Array = NDArray[np.float64]
 
 
 def normalize_column(column: Sequence[float] | Array) -> ToeplitzStrategy:
-    """The strategy with this first column, scaled to norm 1."""
+    """Return the strategy with this first column, scaled to norm 1."""
     values: Array = arrays.doubles("column", column)
     return ToeplitzStrategy(tuple(float(v) for v in values / np.linalg.norm(values)))
 
 
 def build_square_root_column(bands: int) -> ToeplitzStrategy:
-    """The first coefficients of (1 - x)^(-1/2), scaled to norm 1: near optimal for a single pass, with no tuning.
+    """Return the first coefficients of (1 - x)^(-1/2), scaled to norm 1: near optimal for one pass, without tuning.
 
     Source:
         Fichtenberger, Henzinger & Upadhyay 2023 (arXiv:2202.11205).
@@ -51,7 +51,7 @@ def build_square_root_column(bands: int) -> ToeplitzStrategy:
 
 
 def build_buffered_column(rounds: int, *, weights: Sequence[float], decays: Sequence[float]) -> ToeplitzStrategy:
-    """The column 1, sum w_i, sum w_i d_i, sum w_i d_i^2, ... of a buffered linear Toeplitz strategy, scaled to norm 1.
+    """Return the column 1, sum w_i, sum w_i d_i, ... of a buffered linear Toeplitz strategy, scaled to norm 1.
 
     Source:
         Dvijotham et al. 2024 (arXiv:2404.16706).
@@ -97,7 +97,7 @@ def optimize_buffered_column(
 
 
 def invert_power_series(column: Array, rounds: int) -> Array:
-    """Coefficients of 1 / c(x) up to x^(rounds - 1), by Newton's iteration; shape (rounds,)."""
+    """Return coefficients of 1 / c(x) up to x^(rounds - 1), by Newton's iteration; shape (rounds,)."""
     result = np.array([1 / column[0]])
     while len(result) < rounds:
         size = min(2 * len(result), rounds)
@@ -121,7 +121,7 @@ def compute_prefix_error(strategy: ToeplitzStrategy, rounds: int) -> float:
 def compute_column_sensitivity(
     strategy: ToeplitzStrategy, *, rounds: int, separation: int, participations: int
 ) -> float:
-    """The norm of C u for the worst unit with at most ``participations`` rounds, at least ``separation`` apart.
+    """Return the norm of C u for the worst unit with at most ``participations`` rounds, ``separation`` apart or more.
 
     Exact for at most ``separation`` bands (the columns are then orthogonal) and for a falling column.
 
@@ -148,7 +148,7 @@ def compute_column_sensitivity(
 
 
 def optimize_banded_column(bands: int, rounds: int) -> ToeplitzStrategy:
-    """Finds the column of at most ``bands`` entries with the least ``compute_prefix_error`` at norm 1.
+    """Return the column of at most ``bands`` entries with the least ``compute_prefix_error`` at norm 1.
 
     Optimal for one participation, and for several if they are at least ``bands`` apart; without amplification.
 
@@ -190,7 +190,7 @@ def _error(column: Array, rounds: int) -> tuple[float, Array]:
 
 
 def _product(first: Array, second: Array, size: int) -> Array:
-    """The first ``size`` coefficients of a product of series."""
+    """Return the first ``size`` coefficients of a product of series."""
     result = np.zeros(size)
     product = np.convolve(first[:size], second[:size])[:size]
     result[: len(product)] = product

@@ -53,7 +53,7 @@ class Tilt:
 def draw_weighted_losses(
     pair: SimulatedPair, tilt: Tilt, rng: np.random.Generator, count: int, *, floor: float
 ) -> tuple[Array, Array]:
-    """Draws losses and the logs of their weights; losses at most ``floor`` may be ``-inf``; shapes (count,)."""
+    """Draw losses and the logs of their weights; losses at most ``floor`` may be ``-inf``; shapes (count,)."""
     if tilt.direction == AdjacencyType.ADD:
         return pair.draw(rng, count, AdjacencyType.ADD, floor=floor, shift=tilt.strength)
     if tilt.strength == 0:
@@ -89,7 +89,7 @@ def bound_log_value(pair: SimulatedPair, tilt: Tilt, payoff: Payoff) -> float:
 def draw_log_values(
     pair: SimulatedPair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
 ) -> Array:
-    """Draws logs of V; shape (count,). Their exponentials average to delta.
+    """Draw logs of V; shape (count,). Their exponentials average to delta.
 
     Raises:
         ArithmeticError: a loss or weight that is not a number, or a value above M = e^log_m.
@@ -104,14 +104,14 @@ def draw_log_values(
 def draw_hits(
     pair: SimulatedPair, tilt: Tilt, payoff: Payoff, rng: np.random.Generator, count: int, *, log_m: float
 ) -> NDArray[np.bool_]:
-    """Draws Bernoulli trials of chance delta / M, M = e^log_m at least the bound of the values; shape (count,)."""
+    """Draw Bernoulli trials of chance delta / M, M = e^log_m at least the bound of the values; shape (count,)."""
     coin = rng.standard_exponential(count)
     return np.asarray(draw_log_values(pair, tilt, payoff, rng, count, log_m=log_m) - log_m > -coin)
 
 
 @limit_to_one_thread()
 def choose_tilt(pair: SimulatedPair, payoff: Payoff, direction: AdjacencyType) -> Tilt:
-    """Finds the tilt with the smallest bound M: no draws are needed, and a Bernoulli trial's cost is M / delta.
+    """Return the tilt with the smallest bound M: no draws are needed, and a Bernoulli trial's cost is M / delta.
 
     The smallest M is itself a proven upper bound on delta (a Renyi bound).
     """

@@ -29,7 +29,7 @@ _DIGITS = 50
 
 
 def require_samples(samples: object) -> int:
-    """Requires a whole number of samples, at least 1, of any size."""
+    """Require a whole number of samples, at least 1, of any size."""
     count = check.parse_integer("samples", samples)
     if count < 1:
         raise CheckError("samples", "a whole number, at least 1", check.format_value(samples))
@@ -37,7 +37,7 @@ def require_samples(samples: object) -> int:
 
 
 def overall_delta(*, samples: int, base_delta: float) -> float:
-    """Bounds the delta of what a sweep releases, by the reference's two-point argument, from above.
+    """Bound the delta of what a sweep releases, by the reference's two-point argument, from above.
 
     Args:
         samples: independent draws per candidate.
@@ -98,7 +98,7 @@ def base_delta(*, samples: int, target_delta: float) -> float:
 
 
 def minimum_samples(*, base_delta: float, target_delta: float) -> int:
-    """Finds the least number of samples for which ``overall_delta`` is at most ``target_delta``; one fewer fails.
+    """Return the least number of samples for which ``overall_delta`` is at most ``target_delta``; one fewer fails.
 
     Args:
         base_delta: the threshold of a candidate's estimate; in (0, 1), below ``target_delta``.
@@ -135,7 +135,7 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
 
 
 def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Estimates delta(epsilon) from privacy losses drawn under the first of the two distributions.
+    """Estimate delta(epsilon) from privacy losses drawn under the first of the two distributions.
 
     Args:
         epsilon: in nats, at least 0.
@@ -193,7 +193,7 @@ def scaled_kl_divergence(samples: float, base: float, share: float) -> float:
 
 
 def bisect_transition(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The point, of either sign (``roots.bracket`` knows one), from which on a test holds; no bound rests on it."""
+    """Return the point, of any sign (unlike ``roots.bracket``), above which a test holds; no bound uses it."""
     for _ in range(70):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -205,7 +205,7 @@ def _logistic(s: float) -> float:
 
 
 def _minimizer(samples: float, base: float) -> float:
-    """The share u that minimizes y + q(y) (1 - y): where samples KL = log(1 + samples (y - b) / y), a unique root."""
+    """Return the share u that minimizes y + q(y) (1 - y), the root of samples KL = log(1 + samples (y - b) / y)."""
 
     def slope(s: float) -> float:
         share = _logistic(s)
@@ -216,7 +216,7 @@ def _minimizer(samples: float, base: float) -> float:
 
 
 def _cheapest(base: float, target: float) -> float:
-    """The w at which y = b + (t - b) w minimizes log((1 - y) / (t - y)) / KL(b || y), a quasi-convex ratio."""
+    """Return the w at which y = b + (t - b) w minimizes the quasi-convex log((1 - y) / (t - y)) / KL(b || y)."""
     margin = target - base
 
     def slope(s: float) -> float:
