@@ -37,7 +37,7 @@ KINDS = ("report.html", "report.json", "ledger.bundle", "friday.txt", "monday.tx
 def commands(page, heading):
     """The commands of ours in a section, in order."""
     part = (DOCS / page).read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^    (epsilog .*)$", part, flags=re.MULTILINE)
+    return re.findall(r"^(epsilog .*)$", "\n".join(re.findall(r"```sh\n(.*?)```", part, re.DOTALL)), re.MULTILINE)
 
 
 def typed(command, folder):
