@@ -1,0 +1,429 @@
+"""The checkers' functions hold Arb's values, bounds hold exact sums under any hints, and other texts are refused."""
+
+import json
+import math
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import flint
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epsilog.accounting import epsilon
+from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
+
+ROOT = Path(__file__).parents[2]
+CHECKER = ROOT / "checker/dp_certificate.py"
+sys.path.insert(0, str(CHECKER.parent))
+import dp_certificate as dp  # noqa: E402  (a file that others copy: no package)
+
+sys.path.pop(0)
+
+SGD = (  # q .01, z 1, T 1000; epsilon(1e-5) is 1.82823667
+    '{"format":"dp-certificate/1","claim":{"epsilon":"1.83189314","delta":"1e-5","relation":"add-or-remove-one","group":1,'
+    '"releases":[{"mechanisms":[{"type":"gaussian","noise_multiplier":"1"}],"poisson":"0.01","count":1000}]},"proof":'
+    '{"bits":152,"lines":[[[[10,-8425,512,13,320,2,256,1,224,1,192,1,160,1,128,2,112,2,96,2,80,5,64,10,56,39,64,19,80,38,'
+    "96,7,112,4,128,3,160,1]],5994233874,2137372445,351787,89],[[[10,-7401,128,14,160,5,192,2,224,1,256,2,320,1,384,1,"
+    "256,1,224,1,192,1,160,2,128,1,112,2,96,2,80,6,64,16,80,7,96,3,112,2,128,3,160,1,192,1,224,1,256,1,320,1,512,15]],"
+    "17782182363,12052982608,112074,4]]}}"
+)
+BITS = st.sampled_from([64, 96, 152, 333, 1024])
+
+
+def set_bits(bits):
+    dp.B, dp.ONE, dp.work = bits, 1 << bits, 0
+
+
+def arb(x, bits):
+    """x / 2^bits, with more digits than the checker has."""
+    flint.ctx.prec = 2 * bits + 1500
+    return flint.arb(flint.fmpq(x, 1 << bits))
+
+
+def holds(interval, value, bits, width):
+    """The interval encloses the value, and is hardly wider than its last place."""
+    low, high = (arb(end, bits) for end in interval)
+    return bool(low <= value) and bool(value <= high) and interval[1] - interval[0] <= width
+
+
+NODE = """
+import { judge } from "CHECKER";
+import { createInterface } from "node:readline";
+for await (const line of createInterface({ input: process.stdin })) console.log(judge(Buffer.from(line, "hex"))[1]);
+"""
+
+
+def judge_in_javascript(texts):
+    """What the other checker says of each text."""
+    program = NODE.replace("CHECKER", (CHECKER.with_suffix(".mjs")).as_uri())
+    lines = "".join(text.encode().hex() + "\n" for text in texts)
+    command = ["node", "--input-type=module", "--eval", program]
+    found = subprocess.run(command, input=lines, capture_output=True, check=True, text=True)
+    return found.stdout.splitlines()
+
+
+def judge(text):
+    """What this checker says of a text."""
+    return dp.judge(text.encode())[1]
+
+
+def cut_reasons(said):
+    """Verdicts and bounds: the languages may refuse one text for two reasons."""
+    return [one if "millionths" in one else one.split(":")[0] for one in said]
+
+
+def run(text):
+    found = subprocess.run(
+        [sys.executable, CHECKER, "/dev/stdin"], input=text.encode(), capture_output=True, check=False
+    )
+    assert not found.stderr
+    return found.returncode, found.stdout.decode()
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+
+@given(BITS, st.floats(-30, 30), st.integers(0, 2**64))
+def test_exp_log_and_phi_hold_arbs_values(bits, x, noise):
+    set_bits(bits)
+    x = int(Fraction(x) * dp.ONE) ^ noise >> max(0, 64 - bits // 2)
+    truth = arb(x, bits).exp()
+    assert holds(dp.exp(x), truth, bits, 4 + (dp.exp(max(x, 0))[0] >> bits - 6))
+    density = arb(dp.DENSITY, 1024)
+    assert bool(density <= 1 / (2 * flint.arb.pi()).sqrt())
+    assert bool(1 / (2 * flint.arb.pi()).sqrt() <= arb(dp.DENSITY + 1, 1024))
+    normal = (1 + (arb(x, bits) / flint.arb(2).sqrt()).erf()) / 2
+    assert holds(dp.phi(x), normal, bits, 64 + bits)
+    if x > 0:
+        above = arb(dp.log(x), bits) - arb(x, bits).log()
+        assert bool(above >= -(flint.arb(2) ** (-2 * bits)))
+        assert bool(above <= flint.arb(2) ** (12 - bits) * (1 + 1 / arb(x, bits)))
+
+
+@given(BITS, st.integers(-(2**80), 2**80), st.integers(0, 40), st.integers(1, 10**9))
+def test_turns_and_powers_are_within_their_errors(bits, angle, more, count):
+    set_bits(bits)
+    flint.ctx.prec = 2 * bits + 400
+    found = dp.turn(angle, bits + more) if abs(angle) < 1 << bits + more + 30 else (dp.ONE, 0)
+    truth = flint.acb(0, arb(angle, bits + more)).exp() if found != (dp.ONE, 0) else flint.acb(1)
+    assert all(
+        bool(abs(arb(one, bits) - part) * dp.ONE <= 2)
+        for one, part in zip(found, (truth.real, truth.imag), strict=True)
+    )
+    off = 1 << bits // 4
+    power = dp.power((*found, off), count)
+    error = max(
+        abs(arb(one, bits) - part)
+        for one, part in zip(power[:2], ((truth**count).real, (truth**count).imag), strict=True)
+    )
+    assert bool(error * dp.ONE <= power[2])
+
+
+def test_pi_is_rounded_down():
+    flint.ctx.prec = 400
+    assert bool(flint.arb(dp.PI_BELOW[0]) / dp.PI_BELOW[1] < flint.arb.pi())
+
+
+# ---- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def exact_delta(pairs, count, at):
+    """The hockey-stick divergence of a composition of discrete pairs, by listing its outcomes; e^epsilon from below."""
+    outcomes = {(Fraction(1), Fraction(1)): 1}
+    for _ in range(count):
+        found = {}
+        for (p, q), times in outcomes.items():
+            for a, b in pairs:
+                found[p * a, q * b] = found.get((p * a, q * b), 0) + times
+        outcomes = found
+    flint.ctx.prec = 300
+    mid = (flint.arb(flint.fmpq(at.numerator, at.denominator))).exp().mid()
+    man, exponent = mid.man_exp()
+    factor = Fraction(int(man)) * Fraction(2) ** int(exponent) * (1 + Fraction(1, 2**280))
+    return sum(times * max(0, p - factor * q) for (p, q), times in outcomes.items())
+
+
+def claim(
+    mechanisms, *, epsilon, delta="1e-3", relation="add-or-remove-one", group=1, poisson="1", count=1, lines, bits=128
+):
+    release = {"mechanisms": mechanisms, "poisson": poisson, "count": count}
+    stated = {"epsilon": epsilon, "delta": delta, "relation": relation, "group": group, "releases": [release]}
+    return {"format": "dp-certificate/1", "claim": stated, "proof": {"bits": bits, "lines": lines}}
+
+
+HINTS = st.tuples(st.integers(1, 2**36), st.integers(2**20, 2**36), st.integers(1, 2**30), st.integers(1, 60))
+
+
+@given(HINTS, st.integers(1, 6), st.fractions(0, 4, max_denominator=100), st.sampled_from(["1", "0.25"]))
+def test_no_hint_makes_a_bound_fall_below_an_exact_sum(hints, count, at, poisson):
+    text = f"{float(at):.2f}"
+    if poisson == "1":
+        mechanism, relation = {"type": "randomized-response", "flip_probability": "0.5", "categories": 3}, "replace-one"
+        pairs, grid = [(Fraction(2, 3), Fraction(1, 6)), (Fraction(1, 6), Fraction(2, 3)), (Fraction(1, 6),) * 2], []
+        ways = [pairs]
+    else:
+        mechanism, relation, grid = {"type": "approximate", "epsilon": "0", "delta": "0.25"}, "add-or-remove-one", []
+        whole = [(Fraction(3, 4), Fraction(3, 4)), (Fraction(1, 4), Fraction(0)), (Fraction(0), Fraction(1, 4))]
+        mixed = [(Fraction(3, 4) * q + p / 4, q) for p, q in whole]
+        ways = [mixed, [(q, p) for p, q in mixed]]
+    made = claim(
+        [mechanism], epsilon=text, relation=relation, poisson=poisson, count=count, lines=[[[grid], *hints]] * len(ways)
+    )
+    try:
+        bound = Fraction(dp.check(made), dp.ONE) * Fraction("1e-3")
+    except dp.Refused:
+        return
+    assert bound >= max(exact_delta(pairs, count, Fraction(text)) for pairs in ways)
+    if count == 1:
+        assert bound <= max(exact_delta(pairs, 1, Fraction(text)) for pairs in ways) + Fraction(1, 10**30)
+
+
+def test_dp_sgd_is_proven_and_a_smaller_claim_never():
+    status, said = run(SGD)
+    assert (status, said.split(":")[0]) == (0, "PROVEN")
+    numbers = random.Random(7)  # noqa: S311
+    below = json.loads(SGD)
+    below["claim"]["epsilon"] = "1.809954"  # 1% below the certified lower bound
+    assert run(json.dumps(below, separators=(",", ":")))[1].startswith("REFUSED: at epsilon")
+    for _ in range(40):
+        lines = json.loads(SGD)["proof"]["lines"]
+        for line in lines:
+            for place in range(1, 5):
+                line[place] = max(
+                    1, min(20000 if place == 4 else 2**52, int(line[place] * numbers.choice([0.5, 0.9, 1, 1.1, 2])))
+                )
+        below["proof"]["lines"] = lines
+        try:
+            assert dp.check(below) > dp.ONE
+        except dp.Refused:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "grid", "mu", "relation", "group"),
+    [
+        ({"type": "gaussian", "noise_multiplier": "2"}, [20, -(12 << 20), 1 << 14, 1700], 0.5, "add-or-remove-one", 1),
+        ({"type": "gaussian", "noise_multiplier": "2"}, [20, -(12 << 20), 1 << 14, 1700], 1.0, "replace-one", 1),
+        ({"type": "gaussian", "noise_multiplier": "6"}, [20, -(12 << 20), 1 << 14, 1700], 0.5, "zero-out", 3),
+        ({"type": "gdp", "mu": "0.5"}, [20, -(12 << 20), 1 << 14, 1700], 0.5, "replace-one", 1),
+    ],
+)
+def test_a_gaussian_is_its_closed_form(mechanism, grid, mu, relation, group):
+    """Balle & Wang 2018: delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)."""
+    made = claim([mechanism], epsilon="1", relation=relation, group=group, lines=[[[grid]]])
+    bound = Fraction(dp.check(made), dp.ONE) * Fraction("1e-3")
+    truth = math.erfc(-(mu / 2 - 1 / mu) / math.sqrt(2)) / 2 - math.e * math.erfc((mu / 2 + 1 / mu) / math.sqrt(2)) / 2
+    assert truth * (1 - 1e-9) <= float(bound) <= truth * 1.001
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+ALTERED = [
+    ('"group":1', '"group":1,"sensitivity":"9"'),
+    ('"count":1000', '"count":1000,"count":10'),
+    ('"group":1,', ""),
+    ('"format"', ' "format"'),
+    ('"1e-5"', '"1e-\u09ea"'),
+    ('"1e-5"', '"\\u0031e-5"'),
+    ('"1e-5"', "1e-5"),
+    ('"1e-5"', '"1/0"'),
+    ('"1e-5"', '"0"'),
+    ('"1e-5"', '"-1"'),
+    ('"1e-5"', '"1"'),
+    ('"1e-5"', '"NaN"'),
+    ('"1e-5"', '"1e9999"'),
+    ('"1e-5"', '""'),
+    ("1000", "1e3"),
+    ("1000", "1000.0"),
+    ("1000", "true"),
+    ("1000", "null"),
+    ("1000", "-1000"),
+    ("1000", "1000000001"),
+    ("1000", "1000.00000000000000000000001"),
+    ('"group":1', '"group":0'),
+    ('"group":1', '"group":10000'),
+    ('"0.01"', '"1.01"'),
+    ('"0.01"', '"0"'),
+    ('"0.01"', "null"),
+    ("gaussian", "gauss"),
+    ('"gaussian"', '["gaussian"]'),
+    ("/1", "/2"),
+    ("add-or", "replace-or"),
+    ("152", "63"),
+    ("152", "1025"),
+    ("[10,", "[41,"),
+    ("-8425,512,13", "-8425,512"),
+    ("512,13", "0,13"),
+    ("512,13", "512,0"),
+    ("512,13", "-512,13"),
+    ("512,13", "512,20000"),
+    ("512,13", "512.5,13"),
+    (",5994233874", ""),
+    ("5994233874", "0"),
+    ("5994233874", "9007199254740993"),
+    (",89]", ",20001]"),
+    (",89]", ",0]"),
+    (",4]]", ",4],[]]"),
+    ("}}", "}}}"),
+    ("}}", "}"),
+    ('{"format"', '[{"format"'),
+    ("[[[[10", "[" * 5000 + "[[[[10"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), ALTERED)
+def test_another_text_is_refused_with_a_reason(old, new):
+    assert old in SGD
+    status, said = run(SGD.replace(old, new, 1))
+    assert status == 1
+    assert said.startswith("REFUSED: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "{}", "1", '"x"', " " * 70000, '{"format":"dp-certificate/1"}', "\x00", "NaN"]
+)
+def test_what_is_no_certificate_is_refused(text):
+    status, said = run(text)
+    assert (status, said[:9]) == (1, "REFUSED: ")
+
+
+HEAVY = [
+    claim([{"type": "gaussian", "noise_multiplier": "1e-300"}], epsilon="1", lines=[[[[10, -8425, 512, 40]]]]),
+    claim([{"type": "gaussian", "noise_multiplier": "0.001"}], epsilon="1", lines=[[[[10, -8425, 512, 40]]]]),
+    claim([{"type": "laplace", "noise_multiplier": "1e-8"}], epsilon="1", lines=[[[[20000]]]]),
+    claim(
+        [{"type": "laplace", "noise_multiplier": "1"}],
+        epsilon="1",
+        count=10**9,
+        bits=1024,
+        lines=[[[[20000]], 1 << 30, 1 << 30, 1, 20000]],
+    ),
+    claim(
+        [{"type": "gaussian", "noise_multiplier": "1"}],
+        poisson="0.5",
+        epsilon="1",
+        bits=1024,
+        count=10**9,
+        lines=[[[[40, 0, 1, 19999]], 1 << 52, 1 << 52, 1 << 52, 20000]] * 2,
+    ),
+    claim(
+        [{"type": "discrete-gaussian", "noise_scale": "100000", "sensitivity": 1}],
+        epsilon="1",
+        bits=1024,
+        lines=[[[[20000]]]],
+    ),
+    claim(
+        [{"type": "discrete-laplace", "noise_scale": "1e-300", "sensitivity": 19999}], epsilon="1", lines=[[[[20000]]]]
+    ),
+    claim([{"type": "laplace", "noise_multiplier": "1"}] * 16, poisson="0.5", epsilon="1", lines=[[[[1000]] * 16]] * 2),
+    claim(
+        [{"type": "gaussian", "noise_multiplier": "1"}],
+        poisson="0.5",
+        group=1000,
+        epsilon="1",
+        lines=[[[[10, 0, 1, 15000]]]] * 2,
+    ),
+]
+
+
+@pytest.mark.parametrize("certificate", HEAVY, ids=range(len(HEAVY)))
+def test_what_would_take_long_is_refused_before_it_does(certificate):
+    status, said = run(json.dumps(certificate, separators=(",", ":")))
+    assert (status, said[:9]) == (1, "REFUSED: ")
+
+
+# ---- both languages --------------------------------------------------------------------------------------------------
+
+
+def draw_certificate(numbers):
+    """A random certificate of any mechanism, with wild hints: most of them prove nothing."""
+    releases = []
+    for _ in range(numbers.choice([1, 1, 2])):
+        mechanisms = []
+        for _ in range(numbers.choice([1, 1, 1, 2])):
+            kind = numbers.choice(["gaussian", "gaussian", *dp.MECHANISMS])
+            values = {
+                "noise_multiplier": f"{numbers.uniform(0.4, 4):.2f}",
+                "noise_scale": f"{numbers.uniform(0.4, 4):.1f}",
+                "flip_probability": f"{numbers.uniform(0.1, 1):.2f}",
+                "categories": numbers.randint(2, 5),
+                "sensitivity": numbers.randint(1, 3),
+                "mu": f"{numbers.uniform(0.2, 2):.3f}",
+                "epsilon": f"{numbers.uniform(0, 2):.2f}",
+                "delta": numbers.choice(["0", "1e-6", "0.01"]),
+            }
+            mechanisms.append({"type": kind} | {name: values[name] for name in dp.MECHANISMS[kind]})
+        poisson = numbers.choice(["1", "1", "0.5", "0.01"])
+        releases.append({"mechanisms": mechanisms, "poisson": poisson, "count": numbers.choice([1, 1, 2, 30])})
+    stated = {
+        "epsilon": f"{numbers.uniform(0, 8):.2f}",
+        "delta": numbers.choice(["1e-5", "0.3", "1e-9"]),
+        "relation": numbers.choice(["add-or-remove-one", "zero-out", "replace-one"]),
+        "group": numbers.choice([1, 1, 1, 2, 3]),
+        "releases": releases,
+    }
+    bits = numbers.choice([64, 128, 151])
+    hints = [
+        numbers.randint(1, 2**34),
+        numbers.randint(2**27, 2**34),
+        numbers.randint(1, 2**24),
+        numbers.randint(1, 30),
+    ]
+    lines = [[list_grids(stated, bits), *hints]] * numbers.choice([1, 2])
+    return {"format": "dp-certificate/1", "claim": stated, "proof": {"bits": bits, "lines": lines}}
+
+
+def list_grids(stated, bits):
+    """A grid for each part of a claim, in the checker's order."""
+    grids = {"laplace": [12], "discrete-gaussian": [40], "discrete-laplace": [60]}
+    set_bits(bits)
+    try:
+        found = dp.read_releases(stated["releases"], stated["relation"], stated["group"])
+    except dp.Refused:
+        return []
+    parts = [part for release in found for part in release[0]]
+    return [[6, -600, 60, 20, 40, 30] if p.func is dp.gaussian else grids.get(p.args[0]["type"], []) for p in parts]
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize("seed", range(5))
+def test_both_languages_say_the_same_to_the_last_digit(seed):
+    numbers = random.Random(seed)  # noqa: S311
+    texts = [json.dumps(draw_certificate(numbers), separators=(",", ":")) for _ in range(100)]
+    said = list(map(judge, texts))
+    assert cut_reasons(judge_in_javascript(texts)) == cut_reasons(said)
+    bounds = [one for one in said if "millionths" in one]
+    assert len(bounds) > 10
+    assert {one.split(":")[0] for one in bounds} == {"PROVEN", "REFUSED"}
+
+
+def test_both_languages_refuse_the_same_texts():
+    texts = [SGD, *(SGD.replace(old, new, 1) for old, new in ALTERED)]
+    texts += [json.dumps(one, separators=(",", ":")) for one in HEAVY]
+    for text, one, other in zip(texts, map(judge, texts), judge_in_javascript(texts), strict=True):
+        assert one.split(":")[0] == other.split(":")[0] == ("PROVEN" if text == SGD else "REFUSED"), text
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize("seed", range(10))
+def test_a_corrupted_certificate_proves_the_truth_or_nothing(seed):
+    """Either language says the same, and what it accepts, the accountant's certified lower bound does not refute."""
+    numbers, texts = random.Random(seed), []  # noqa: S311
+    for _ in range(25):
+        place = numbers.randrange(SGD.index("claim"), len(SGD))
+        texts.append(SGD[:place] + numbers.choice("0123456789".replace(SGD[place], "")) + SGD[place + 1 :])
+    said = list(map(judge, texts))
+    assert cut_reasons(judge_in_javascript(texts)) == cut_reasons(said)
+    for text, one in zip(texts, said, strict=True):
+        if one.startswith("PROVEN"):
+            stated = json.loads(text)["claim"]
+            (release,) = stated["releases"]
+            noise = Gaussian(float(release["mechanisms"][0]["noise_multiplier"]))
+            sgd = Repeated(PoissonSampled(noise, float(release["poisson"])), release["count"])
+            assert epsilon(sgd, delta=float(stated["delta"])).lower <= float(stated["epsilon"])
+    assert {one.split(":")[0] for one in said} == {"PROVEN", "REFUSED"}
