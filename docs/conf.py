@@ -39,7 +39,7 @@ napoleon_use_ivar = True
 napoleon_custom_sections = ["Source"]
 
 CELL = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
-LINKED = re.compile(r"index|install|learn/.*|notebooks/.*|how-to/.*|tutorial|own-data|playbook|ledger|training")
+LINKED = re.compile(r"index|install|learn/.*|notebooks/.*|how-to/.*|tutorial|own-data|playbook|ledger|training|models")
 NOT_LINKED = {  # everyday words, which mostly mean something else
     *("advantage", "approximate", "available", "block", "bundle", "cap", "committed", "filter", "head", "pure"),
     *("release", "reserved", "scope", "spent"),

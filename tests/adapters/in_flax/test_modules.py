@@ -1,4 +1,4 @@
-"""Modules of Flax and Equinox, wrapped as docs/training.md says, train as our own dense network does."""
+"""Modules of Flax and Equinox, wrapped as docs/models.md says, train as our own dense network does."""
 
 import dataclasses
 
