@@ -191,7 +191,7 @@ def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, se
     mine.round_released(1, output_hash=HASH)
     mine.commit()
     with read_ledger(served[2]) as here:
-        assert {here.charge_record(f"{top}-{end}").by for end in ("mine", "done", "plan")} == {"anna"}
+        assert {here.charge_record(f"{top}-{end}").actor for end in ("mine", "done", "plan")} == {"anna"}
         assert here.verify().count == here.head()[0]
 
 
@@ -200,7 +200,7 @@ def test_a_charge_that_names_nobody_is_for_all_who_may_spend_there(ledger, top, 
         here.reserve(top, PureDP(0.125), key=f"{top}-1")
     held_by(Role.SPENDER, top, "bob")
     found = ledger.find(f"{top}-1")
-    assert ledger.charge_record(f"{top}-1").by is None
+    assert ledger.charge_record(f"{top}-1").actor is None
     found.start()
     found.commit()
     with open_ledger(served[2]) as here:  # what a name was noted with is the same request without one
@@ -223,7 +223,7 @@ def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(le
     held_by(Role.SPENDER, top)
     ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
     with read_ledger(served[2]) as here:
-        said = [(entry.key, entry.verb, entry.body.get("by")) for entry in here.history(top) if entry.key]
+        said = [(entry.key, entry.verb, entry.body.get("actor")) for entry in here.history(top) if entry.key]
         assert said == [
             (f"{top}-1", "plan-registered", "anna"),
             (f"{top}-1", "price-overridden", "dora"),
@@ -231,7 +231,7 @@ def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(le
             (f"{top}-2", "reserved", "bob"),
             (f"{top}-1", "reserved", "anna"),
         ]
-        assert [here.charge_record(f"{top}-{number}").by for number in (1, 2)] == ["anna", "bob"]
+        assert [here.charge_record(f"{top}-{number}").actor for number in (1, 2)] == ["anna", "bob"]
         here.verify()
 
 
