@@ -233,7 +233,7 @@ function makeReleaseSpecs({ budgets, who, given }: Context): FieldSpec[] {
     },
     { name: "value", label: "Parameter", kind: "real", initial: "0.1", exclusiveMin: 0, symbol: "ε" },
     { name: "delta", label: "Failure probability", kind: "real", symbol: "δ", initial: given?.delta ?? "", optional: true, exclusiveMin: 0, exclusiveMax: 1, hint: "of the guarantee, or at which approximate budgets are charged" },
-    text("key", "Key", { initial: newKey(), hint: "retries with the same scope, key and request are charged once" }),
+    text("key", "Key", { initial: newKey(), hint: "retries with this key are charged once" }),
   ];
 }
 
