@@ -38,7 +38,7 @@ def test_the_server_is_started_with_options_that_it_has(words):
     given = command.make_context("serve", words[2:]).params
     assert (given["host"], given["port"], given["access_log"]) == ("0.0.0.0", 8443, True)  # noqa: S104
     assert all(given[name] is not None for name in ("tokens", "tls_cert", "tls_key"))
-    assert not given["behind_proxy"]
+    assert not given["trust_proxy"]
 
 
 @pytest.mark.slow

@@ -992,7 +992,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
     (tmp_path / "runs/ledger.db").write_bytes(b"")
     _, named = reached("epsilog.server.serve", "serve", *words)
     assert named["access"] == server.AccessConfig(
-        Path("t.json"), names=("a.example", "b.example"), behind_proxy=True, rate=7.5, access_log=True
+        Path("t.json"), names=("a.example", "b.example"), trust_proxy=True, rate=7.5, access_log=True
     )
     assert (named["tls_cert"], named["tls_key"]) == (Path("c.pem"), Path("k.pem"))
     capsys.readouterr()

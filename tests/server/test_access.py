@@ -59,8 +59,8 @@ BEYOND = ("192.0.2.4", "127.0.0.2", "2001:db8::1", *WILD)
 @pytest.mark.parametrize("host", LOOPBACK_ADDRESSES)
 @pytest.mark.parametrize("tls", [False, True])
 def test_loopback_is_for_everybody(host, tls):
-    assert AccessConfig().reached_at(host, tls=tls).hosts == LOOPBACK_HOSTS
-    assert AccessConfig(FILE).reached_at(host, tls=tls).hosts == LOOPBACK_HOSTS
+    assert AccessConfig().for_address(host, tls=tls).hosts == LOOPBACK_HOSTS
+    assert AccessConfig(FILE).for_address(host, tls=tls).hosts == LOOPBACK_HOSTS
 
 
 @pytest.mark.parametrize("host", [*BEYOND, "example.org", ""])
@@ -69,31 +69,31 @@ def test_loopback_is_for_everybody(host, tls):
 )
 def test_beyond_it_tokens_and_tls_are_both_needed(host, access, tls):
     with pytest.raises(CheckError, match="host must be a loopback address"):
-        access.reached_at(host, tls=tls)
+        access.for_address(host, tls=tls)
 
 
 @pytest.mark.parametrize("host", BEYOND)
 @pytest.mark.parametrize(("behind", "tls"), [(False, True), (True, False), (True, True)])
 def test_with_both_or_a_proxy_it_listens_there(host, behind, tls):
-    access = AccessConfig(FILE, names=("Team.Example.org",), behind_proxy=behind).reached_at(host, tls=tls)
+    access = AccessConfig(FILE, names=("Team.Example.org",), trust_proxy=behind).for_address(host, tls=tls)
     own = {f"[{host}]" if ":" in host else host} - {*WILD, "[::]"}
     assert access.hosts == LOOPBACK_HOSTS | {"team.example.org"} | own
-    assert (access.tokens, access.behind_proxy) == (FILE, behind)
+    assert (access.tokens, access.trust_proxy) == (FILE, behind)
 
 
 @pytest.mark.parametrize("host", ["example.org", "", "localhost.evil.org", "0", "127.1", "0x7f.1", "192.0.2.4 "])
 def test_a_name_is_no_address_to_listen_at(host):
     with pytest.raises(CheckError, match="host must be an IP address"):
-        AccessConfig(FILE, names=("a.example",)).reached_at(host, tls=True)
+        AccessConfig(FILE, names=("a.example",)).for_address(host, tls=True)
 
 
 @pytest.mark.parametrize("host", WILD)
 def test_who_listens_everywhere_says_by_which_name(host):
     with pytest.raises(CheckError, match="name must be given"):
-        AccessConfig(FILE).reached_at(host, tls=True)
+        AccessConfig(FILE).for_address(host, tls=True)
 
 
-@pytest.mark.parametrize("given", [{"names": ("team.example.org",)}, {"behind_proxy": True}])
+@pytest.mark.parametrize("given", [{"names": ("team.example.org",)}, {"trust_proxy": True}])
 def test_others_than_this_machines_need_tokens(given):
     with pytest.raises(CheckError, match="tokens must be given"):
         AccessConfig(**given)

@@ -445,7 +445,7 @@ def test_a_proxy_that_nobody_told_of_is_refused():
             assert ask(HostGuardMiddleware(app, access), "GET", "/", headers=said).status == 421
         assert (
             ask(
-                HostGuardMiddleware(app, AccessConfig(Path("t.json"), behind_proxy=True)), "GET", "/", headers=said
+                HostGuardMiddleware(app, AccessConfig(Path("t.json"), trust_proxy=True)), "GET", "/", headers=said
             ).status
             == 200
         )
@@ -454,7 +454,7 @@ def test_a_proxy_that_nobody_told_of_is_refused():
 
 @pytest.mark.slow
 def test_behind_a_proxy_each_of_its_guests_is_counted(file):
-    app = create_app(access=AccessConfig(file, behind_proxy=True))
+    app = create_app(access=AccessConfig(file, trust_proxy=True))
 
     def status(guest):
         headers = [("x-forwarded-for", f"203.0.113.77, {guest}")]

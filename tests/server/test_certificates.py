@@ -158,7 +158,7 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
     ask = CertificateRequest(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
     job = found.ask(ask)
     for _ in range(200):
-        if job.over and not job.busy:
+        if job.is_finished and not job.is_active:
             break
         time.sleep(0.01)
     assert job.snapshot["state"] == "done", job.snapshot

@@ -31,7 +31,7 @@ class Steps:
         self.begun += 1
         while len(self.done) < 3:
             assert self.may.acquire(timeout=300)
-            job.publish(checked=len(self.done) + 1)
+            job.report_progress(checked=len(self.done) + 1)
             self.done.append(len(self.done) + 1)
         return {"sound": True}
 
@@ -39,13 +39,13 @@ class Steps:
         for _ in range(steps):
             before = len(self.done)
             self.may.release()
-            until(lambda: len(self.done) > before or job.over)  # noqa: B023
+            until(lambda: len(self.done) > before or job.is_finished)  # noqa: B023
 
 
 def test_progress_is_seen_while_it_runs_and_stays_when_it_is_over():
     steps = Steps()
     job = Job(steps, checked=0)
-    assert (job.snapshot, job.running, job.over) == ({"state": "paused", "checked": 0}, False, False)
+    assert (job.snapshot, job.is_running, job.is_finished) == ({"state": "paused", "checked": 0}, False, False)
     job.begin()
     assert job.snapshot == {"state": "running", "checked": 0}
     for step in (1, 2):
@@ -54,9 +54,9 @@ def test_progress_is_seen_while_it_runs_and_stays_when_it_is_over():
         assert job.snapshot == {"state": "running", "checked": step}
         assert before["checked"] == step - 1  # a watcher's snapshot never changes under it
     steps.go(job, 1)
-    until(lambda: job.over)
+    until(lambda: job.is_finished)
     assert job.snapshot == {"state": "done", "checked": 3, "sound": True}
-    assert not job.running
+    assert not job.is_running
     for late in (job.begin, lambda: job.stop("cancelled")):
         late()
         assert job.snapshot["state"] == "done"
@@ -71,13 +71,13 @@ def test_a_pause_keeps_what_was_told_and_going_on_starts_the_work_anew():
     steps.go(job, 1)
     job.stop("paused")
     assert job.snapshot == {"state": "paused", "checked": 1}
-    assert not job.over
+    assert not job.is_finished
     job.begin()  # before the work that was stopped has taken another breath
     steps.may.release()  # which ends it
     until(lambda: steps.begun == 2)
-    assert job.running
+    assert job.is_running
     steps.go(job, 2)
-    until(lambda: job.over)
+    until(lambda: job.is_finished)
     assert job.snapshot["state"] == "done"
 
 
@@ -110,7 +110,7 @@ def test_a_failure_says_what_may_be_said(error, says):
 
     job = Job(work)
     job.begin()
-    until(lambda: job.over)
+    until(lambda: job.is_finished)
     assert job.snapshot["state"] == "failed"
     assert says in job.snapshot["says"]
     assert "path of ours" not in job.snapshot["says"]
@@ -133,11 +133,11 @@ def test_a_shelf_runs_so_many_at_once_and_forgets_the_oldest_that_are_over():
     assert refused.value.status_code == 429
     assert shelf.jobs() == [first, second]
     waits.set()
-    until(lambda: first.over and second.over and not first.busy and not second.busy)
+    until(lambda: first.is_finished and second.is_finished and not first.is_active and not second.is_active)
     more = [job() for _ in range(3)]
     for one in more:
         shelf.begin(one)
-        until(lambda: one.over and not one.busy)  # noqa: B023
+        until(lambda: one.is_finished and not one.is_active)  # noqa: B023
     assert shelf.jobs() == more
     assert shelf.job(more[0].id) is more[0]
     with pytest.raises(HTTPException, match="no such job among the checks") as unknown:
@@ -188,7 +188,7 @@ def test_begun_and_stopped_work_does_not_pile_up():
     def work(job):
         begun.release()
         go.wait()
-        job.publish()
+        job.report_progress()
         return {}
 
     stopped = [Job(work) for _ in range(2)]
@@ -200,7 +200,7 @@ def test_begun_and_stopped_work_does_not_pile_up():
     for _ in range(3):
         with pytest.raises(HTTPException, match="running"):
             shelf.begin(third)
-    assert [job.busy for job in (*stopped, third)] == [True, True, False]
+    assert [job.is_active for job in (*stopped, third)] == [True, True, False]
     go.set()
     for job in stopped:
         job._thread.join(300)

@@ -86,6 +86,6 @@ PROXIED = [
 def test_who_asks_behind_a_proxy_is_whom_the_proxy_says_last(said, client, peer):
     headers = [(b"x-forwarded-for", line.encode()) for line in said]
     scope = {"type": "http", "headers": headers, "client": None if client is None else (client, 1)}
-    assert get_client_address(scope, behind_proxy=True) == peer
+    assert get_client_address(scope, trust_proxy=True) == peer
     if said:
-        assert get_client_address(scope, behind_proxy=False) == client
+        assert get_client_address(scope, trust_proxy=False) == client

@@ -321,7 +321,7 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
 
     def work(job):
         while not release.wait(0.01):
-            job.publish()
+            job.report_progress()
         return {}
 
     monkeypatch.setattr(WorkerPool, "close", noted)
@@ -329,12 +329,12 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
     with serve_app(app):
         desk = app.state.workers
         app.state.ledger_checks.begin(job)
-        assert (job.running, closed) == (True, [])
+        assert (job.is_running, closed) == (True, [])
     assert desk in closed
     assert len(set(closed)) == len(closed) == 2  # the ledger has one of its own
     assert job.snapshot["state"] == "paused"
     job._thread.join(5)
-    assert not job.busy
+    assert not job.is_active
     release.set()
 
 

@@ -74,17 +74,17 @@ class Holder:
     role: Role
     scope: str | None = None
 
-    def covers(self, scope: str | None) -> bool:
+    def contains_scope(self, scope: str | None) -> bool:
         """Return whether a scope is at or under the holder's; None is the whole ledger."""
         return self.scope is None or (scope is not None and f"{scope}/".startswith(f"{self.scope}/"))
 
     def owns(self, scope: str | None) -> bool:
         """Return whether the holder owns a scope; None is the whole ledger."""
-        return Action.OWN in ALLOWED_ACTIONS[self.role] and self.covers(scope)
+        return Action.OWN in ALLOWED_ACTIONS[self.role] and self.contains_scope(scope)
 
     def can_read(self, scope: str) -> bool:
         """Return whether a budget is at or under the holder's scope, or above it, where refusals name it anyway."""
-        return self.covers(scope) or f"{self.scope}/".startswith(f"{scope}/")
+        return self.contains_scope(scope) or f"{self.scope}/".startswith(f"{scope}/")
 
 
 LOCAL_HOLDER = Holder("loopback", Role.OWNER)  # users of this machine can open the ledger's file themselves
@@ -94,7 +94,7 @@ def require_permission(holder: Holder, action: Action, scope: str | None) -> Non
     """Refuse an action that the role does not allow, or not at this scope; None is the whole ledger."""
     if action not in ALLOWED_ACTIONS[holder.role]:
         raise PermissionDeniedError(f"a {holder.role} may not {action} here")
-    if not holder.covers(scope):
+    if not holder.contains_scope(scope):
         where = "the whole ledger" if scope is None else repr(scope)
         raise PermissionDeniedError(f"this {holder.role} is one of {holder.scope!r}, and may not {action} {where}")
 
@@ -106,21 +106,21 @@ class AccessConfig:
     Attributes:
         tokens: the file that ``epsilog token create`` writes; None admits users of this machine as owners.
         names: hosts that the server is reached by, besides the names of loopback; they need tokens.
-        behind_proxy: a proxy on this machine ends TLS and gives the client in X-Forwarded-For; it needs tokens.
+        trust_proxy: a proxy on this machine ends TLS and gives the client in X-Forwarded-For; it needs tokens.
         rate: sustained requests per second of one holder.
         access_log: print one line of JSON for each request.
     """
 
     tokens: Path | None = None
     names: tuple[str, ...] = ()
-    behind_proxy: bool = False
+    trust_proxy: bool = False
     rate: Annotated[float, check.positive()] = RATE
     access_log: bool = False
 
     def __post_init__(self) -> None:
         check.check_fields(self)
         object.__setattr__(self, "names", tuple(_normalize_host(name) for name in self.names))
-        if self.tokens is None and (self.names or self.behind_proxy):
+        if self.tokens is None and (self.names or self.trust_proxy):
             raise CheckError("tokens", "given, where others than this machine's can reach the server", "none")
 
     @property
@@ -128,7 +128,7 @@ class AccessConfig:
         """The permitted values of a Host header."""
         return LOOPBACK_HOSTS | frozenset(self.names)
 
-    def reached_at(self, host: str, *, tls: bool) -> AccessConfig:
+    def for_address(self, host: str, *, tls: bool) -> AccessConfig:
         """Return the same for a server that listens at an address, if that is safe.
 
         Raises:
@@ -136,7 +136,7 @@ class AccessConfig:
         """
         if host in LOOPBACK_ADDRESSES:
             return self
-        if self.tokens is None or not (tls or self.behind_proxy):
+        if self.tokens is None or not (tls or self.trust_proxy):
             bound = "a loopback address, as long as there are not both tokens and TLS (or a proxy before it)"
             raise CheckError("host", bound, repr(host))
         try:

@@ -121,7 +121,7 @@ def create_app(
     app.add_middleware(BodyLimitMiddleware)
     if access.tokens is not None:
         keys = TokenStore(access.tokens)
-        app.add_middleware(TokenAuthMiddleware, keys=keys, rate=access.rate, behind_proxy=access.behind_proxy)
+        app.add_middleware(TokenAuthMiddleware, keys=keys, rate=access.rate, trust_proxy=access.trust_proxy)
     app.add_middleware(HostGuardMiddleware, access=access)
     app.add_middleware(metrics.MetricsMiddleware, metrics=app.state.metrics, log=access.access_log)
     return app

@@ -210,11 +210,11 @@ class TokenAuthMiddleware:
         app: the application.
         keys: the tokens.
         rate: sustained requests per second of one holder.
-        behind_proxy: as for ``get_client_address``.
+        trust_proxy: as for ``get_client_address``.
     """
 
-    def __init__(self, app: ASGIApp, *, keys: TokenStore, rate: float, behind_proxy: bool) -> None:
-        self.app, self._keys, self._behind_proxy = app, keys, behind_proxy
+    def __init__(self, app: ASGIApp, *, keys: TokenStore, rate: float, trust_proxy: bool) -> None:
+        self.app, self._keys, self._trust_proxy = app, keys, trust_proxy
         self._holders = TokenBuckets(rate=rate, burst=max(1.0, BURST_SECONDS * rate))
         self._calculator_clients = TokenBuckets(rate=5, burst=60)  # as fast as a person types
         self._failures = TokenBuckets(rate=0.1, burst=10)
@@ -303,7 +303,7 @@ class TokenAuthMiddleware:
             _LOG.error("every token is refused: %s", trouble)
 
     def _client(self, scope: Scope) -> str:
-        return get_client_address(scope, behind_proxy=self._behind_proxy)
+        return get_client_address(scope, trust_proxy=self._trust_proxy)
 
     def _is_valid(self, token: Token) -> bool:
         try:

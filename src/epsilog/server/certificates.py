@@ -157,7 +157,7 @@ class CertificateService:
             def progress(trial: BernoulliTrial, draws: int, hits: int) -> None:
                 way = str(trial.tilt.direction)
                 ways[way] = _look(ways.get(way), trial, draws, hits, ask.failure)
-                job.publish(directions=dict(ways), born=job.snapshot["born"] or _read_origin(journal))
+                job.report_progress(directions=dict(ways), born=job.snapshot["born"] or _read_origin(journal))
 
             found = certify_delta(
                 release,

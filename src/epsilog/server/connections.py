@@ -61,7 +61,7 @@ class ConnectionLimits(H11Protocol):
 
     @property
     def _address(self) -> str:
-        return get_client_address({"client": getattr(self, "client", None), "headers": []}, behind_proxy=False)
+        return get_client_address({"client": getattr(self, "client", None), "headers": []}, trust_proxy=False)
 
     def _set_timer(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:

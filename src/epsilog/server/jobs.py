@@ -28,7 +28,7 @@ class JobStoppedError(Exception):
 
 @final
 class Job:
-    """Calls ``work``, which calls ``publish`` often and returns the last news; a stopped job calls it again.
+    """Calls ``work``, which calls ``report_progress`` often and returns the last news; a stopped job calls it again.
 
     Attributes:
         id: its name in URLs.
@@ -43,24 +43,24 @@ class Job:
         self._thread: threading.Thread | None = None
 
     @property
-    def over(self) -> bool:
-        """Whether nothing more will happen."""
+    def is_finished(self) -> bool:
+        """Whether it is done, failed or cancelled."""
         return self.snapshot["state"] in OVER
 
     @property
-    def running(self) -> bool:
-        """Whether it is at work."""
+    def is_running(self) -> bool:
+        """Whether its state is running."""
         return bool(self.snapshot["state"] == "running")
 
     @property
-    def busy(self) -> bool:
+    def is_active(self) -> bool:
         """Whether its thread still works: a stopped job runs until its next breath."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self) -> None:
         """Start it, or resume it where it was stopped."""
         with self._lock:
-            if self.over or self.running:
+            if self.is_finished or self.is_running:
                 return
             self._publish(state="running")
             before = self._thread
@@ -70,11 +70,11 @@ class Job:
     def stop(self, state: str) -> None:
         """Stop the work at its next breath, as ``paused`` or ``cancelled``."""
         with self._lock:
-            if not self.over:
+            if not self.is_finished:
                 self._stopped = True
                 self._publish(state=state)
 
-    def publish(self, **news: Any) -> None:
+    def report_progress(self, **news: Any) -> None:
         """Publish news; called by the work, which a ``JobStoppedError`` from here ends."""
         with self._lock:
             if self._stopped:
@@ -88,7 +88,7 @@ class Job:
         if before is not None:
             before.join()
         with self._lock:
-            if not self.running:  # stopped again, or done, while the earlier work ended
+            if not self.is_running:  # stopped again, or done, while the earlier work ended
                 return
             self._stopped = False
         try:
@@ -105,7 +105,7 @@ class Job:
 
     def _end(self, **news: Any) -> None:
         with self._lock:
-            if not self.over:
+            if not self.is_finished:
                 self._publish(**news)
 
 
@@ -124,7 +124,7 @@ class JobRegistry:
 
     def keep(self, job: Job) -> None:
         """Remember a job, and drop the oldest that are over."""
-        for old in [old for old in self.jobs() if old.over][: max(0, len(self._jobs) - self._kept + 1)]:
+        for old in [old for old in self.jobs() if old.is_finished][: max(0, len(self._jobs) - self._kept + 1)]:
             self._jobs.pop(old.id, None)
         self._jobs[job.id] = job
 
@@ -132,10 +132,10 @@ class JobRegistry:
         """Start a job and remember it, unless too many run."""
         with self._lock:
             others = [other for other in self._active if other is not job]
-            running, busy = sum(other.running for other in others), sum(other.busy for other in others)
-            if (running >= self._at_once or busy >= 2 * self._at_once) and not job.running:
+            running, busy = sum(other.is_running for other in others), sum(other.is_active for other in others)
+            if (running >= self._at_once or busy >= 2 * self._at_once) and not job.is_running:
                 raise HTTPException(429, f"{self._at_once} {self._what} are running; cancel one or wait")
-            self._active = [*(other for other in others if other.busy or other.running), job]
+            self._active = [*(other for other in others if other.is_active or other.is_running), job]
             job.begin()
             self.keep(job)
 

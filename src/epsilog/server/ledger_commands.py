@@ -181,7 +181,7 @@ def restrict_ledger(ledger: Ledger, caller: AuthorizedCaller) -> Ledger:
     holder = caller.holder
     if holder is LOCAL_HOLDER:
         return ledger
-    return ledger.on_behalf_of(holder.name, covers=holder.covers, owns=holder.owns)
+    return ledger.on_behalf_of(holder.name, covers=holder.contains_scope, owns=holder.owns)
 
 
 def identify_actor(actor: str, holder: Holder) -> str:

@@ -114,7 +114,7 @@ async def entry_route(
 ) -> dict[str, Any]:
     """Its canonical JSON, and the hash of that."""
     found = await service.run(lambda ledger: ledger.page(before=index + 1, limit=1))
-    if not found or found[0].index != index or not caller.holder.covers(found[0].scope or None):
+    if not found or found[0].index != index or not caller.holder.contains_scope(found[0].scope or None):
         raise HTTPException(404, "There is no such entry")
     document = found[0].document()
     return {"document": document, "hash": hash_entry(document)}

@@ -127,7 +127,7 @@ def metrics_route(request: Request, caller: Caller) -> Response:
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
         with open_readable_ledger(request.app.state.ledger) as ledger:
-            found += _write_budgets([one for one in ledger.budgets() if caller.holder.covers(one.scope)])
+            found += _write_budgets([one for one in ledger.budgets() if caller.holder.contains_scope(one.scope)])
     return Response(found, media_type=_TEXT)
 
 

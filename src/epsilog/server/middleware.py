@@ -67,7 +67,7 @@ class HostGuardMiddleware:
         if repeated is not None:
             detail = f"{repeated} may be given once: which one counts is not known"
             return make_problem_response(400, "header", "A header too many", detail)
-        if not self._access.behind_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
+        if not self._access.trust_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
             detail = "this server was started without --trust-proxy: it cannot tell a proxy's guests from its own"
             return make_problem_response(421, "proxy", "Unexpected proxy", detail)
         origin = headers.get("origin")

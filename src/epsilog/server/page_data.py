@@ -103,7 +103,7 @@ def verify_ledger_route(request: Request) -> dict[str, Any]:
     """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
     checks: JobRegistry = request.app.state.ledger_checks
     for job in checks.jobs():
-        if job.running:
+        if job.is_running:
             return {"id": job.id, **job.snapshot}
     with _open_ledger(request) as ledger:
         count, _ = ledger.head()
@@ -136,7 +136,7 @@ def verify_cancel_route(name: str, request: Request) -> dict[str, Any]:
 def _verify_ledger(job: Job, url: str) -> dict[str, Any]:
     with open_readable_ledger(url) as ledger:
         try:
-            sound = ledger.verify(progress=lambda count: job.publish(checked=count))
+            sound = ledger.verify(progress=lambda count: job.report_progress(checked=count))
         except LedgerIntegrityError as error:
             return {"sound": False, "says": str(error)}
     return {"sound": True, "checked": sound.count, "entries": sound.count, "head": sound.head}

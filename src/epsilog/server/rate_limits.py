@@ -50,16 +50,16 @@ class TokenBuckets:
             self._levels[key] = (min(self._burst, level + 1), then)
 
 
-def get_client_address(scope: Scope, *, behind_proxy: bool) -> str:
+def get_client_address(scope: Scope, *, trust_proxy: bool) -> str:
     """Return the address that requests are counted by: of IPv6 the /64 network, which one client has to itself.
 
     Args:
         scope: of the request.
-        behind_proxy: believe the last address in X-Forwarded-For, which the proxy itself wrote; the client can write
+        trust_proxy: believe the last address in X-Forwarded-For, which the proxy itself wrote; the client can write
             those before it.
     """
     client = scope.get("client")
-    forwarded = Headers(scope=scope).getlist("x-forwarded-for") if behind_proxy else []
+    forwarded = Headers(scope=scope).getlist("x-forwarded-for") if trust_proxy else []
     for text in (*(line.rpartition(",")[2] for line in forwarded[-1:]), client[0] if client else ""):
         try:
             address = ipaddress.ip_address(text.strip())

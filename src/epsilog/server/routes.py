@@ -99,7 +99,7 @@ class Routes:
 
 def _make_endpoint(route: Route) -> Callable[..., Any]:
     async def endpoint(ask: RequestModel, request: Request) -> Response:
-        client = get_client_address(request.scope, behind_proxy=request.app.state.access.behind_proxy)
+        client = get_client_address(request.scope, trust_proxy=request.app.state.access.trust_proxy)
         response: Response = await request.app.state.workers.answer(route, ask, client=client)
         return response
 

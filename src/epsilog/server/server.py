@@ -54,7 +54,7 @@ def serve(
     port = check.integer(0, 65535)(port=port)
     if (tls_cert is None) != (tls_key is None):
         raise CheckError("tls_key" if tls_key is None else "tls_cert", "given with the other of the two", "none")
-    access = (access or AccessConfig()).reached_at(host, tls=tls_cert is not None)
+    access = (access or AccessConfig()).for_address(host, tls=tls_cert is not None)
     tls = None if tls_cert is None or tls_key is None else make_tls_context(tls_cert, tls_key)
     try:
         from epsilog.server.workers import WorkerPool
@@ -73,7 +73,7 @@ def serve(
         logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
         config = uvicorn.Config(
             app,
-            http=ProxyConnectionLimits if access.behind_proxy else ConnectionLimits,
+            http=ProxyConnectionLimits if access.trust_proxy else ConnectionLimits,
             ws="none",
             log_level="warning",
             access_log=False,  # it would print addresses with their queries
