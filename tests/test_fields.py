@@ -146,7 +146,7 @@ CALIBRATED = 'above 0, or `"calibrate"` (the least that meets the budget)'
 def bound(scheme, name, fact: Field, kind: type) -> str:
     """A bound as the page says it; the clients of a scheme at the client level are the population."""
     if fact.choices:
-        shown = [f'`"{choice}"`' + " (where it is left out)" * (choice == fact.default) for choice in fact.choices]
+        shown = [f'`"{choice}"`' + " (default)" * (choice == fact.default) for choice in fact.choices]
         return f"{', '.join(shown[:-1])} or {shown[-1]}"
     if kind is int:
         most = "guarantee.population" if fact.le_field == "clients" and scheme.unit_is_client else fact.le_field
