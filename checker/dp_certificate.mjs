@@ -73,12 +73,7 @@ function exp(x) {
 
 function log(x) {
   need(x > 0n, "the logarithm of 0 is needed");
-  const shift = size(x) - 1n, unit = 1n << 64n;
-  const m = shift >= 64n ? x >> (shift - 64n) : x << (64n - shift);
-  const t = ((m - unit) << 64n) / (m + unit), square = (t * t) >> 64n;
-  let power = t, n = 1n, y = 0n, change = ONE, step = 1n << 8n;
-  while (power) [y, power, n] = [y + power / n, (power * square) >> 64n, n + 2n];
-  y = ((2n * y) << B >> 64n) + (((shift - B) * LN_2) << B >> 96n);
+  let y = (((size(x) - B) * LN_2) << B) >> 96n, change = ONE, step = 1n << 8n;
   while (abs(change) >> (B - B / 3n)) {
     const e = exp(y)[0];
     change = floor((2n * (x - e)) << B, x + e);
@@ -336,13 +331,11 @@ const fields = (value, ...names) => {
 function edgesOf(grid) {
   need(grid.length > 3 && grid.length % 2 === 0, "a grid is malformed");
   const [bits, start, ...runs] = grid.map((x) => whole(x, -(2 ** 52), 2 ** 52));
-  need(bits >= 0 && bits <= 40, "a grid is malformed");
+  const counts = runs.filter((_, i) => i % 2).reduce((a, b) => a + b, 0);
+  need(bits >= 0 && bits <= 40 && runs.every((x) => x > 0) && counts < MAX_CELLS, "a grid is malformed");
   const found = [BigInt(start)];
-  for (let i = 0; i < runs.length; i += 2) {
-    need(runs[i] > 0 && runs[i + 1] > 0 && runs[i + 1] <= MAX_CELLS - found.length, "a grid is malformed");
-    const last = found[found.length - 1];
-    for (let j = 1; j <= runs[i + 1]; j++) found.push(last + BigInt(runs[i]) * BigInt(j));
-  }
+  for (let i = 0; i < runs.length; i += 2)
+    for (let j = 0; j < runs[i + 1]; j++) found.push(found[found.length - 1] + BigInt(runs[i]));
   return found.map((x) => x << (B - BigInt(bits)));
 }
 

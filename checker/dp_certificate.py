@@ -11,6 +11,7 @@ SPDX-License-Identifier: 0BSD (copy, change and share it, with or without this n
 import json, math, re, sys
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
 
 GUARD, D = 64, 1 << 30  # more bits inside a function; tilt, step and smoothing are multiples of 1 / D
 MAX_BYTES, MAX_BITS, MAX_CELLS, MAX_TERMS, MAX_WORK = 1 << 16, 1024, 20000, 20000, 1 << 29
@@ -72,15 +73,9 @@ def exp(x):
     return low >> GUARD, -(-high >> GUARD)
 
 def log(x):
-    """A number whose exponential is at least x [3]: a series to 60 bits, Halley's corrections, and a proof by exp."""
+    """A number whose exponential is at least x [3]: Halley's iteration from a power of 2, then a proof by exp."""
     need(x > 0, "the logarithm of 0 is needed")
-    shift, unit = x.bit_length() - 1, 1 << 64
-    m = x >> shift - 64 if shift >= 64 else x << 64 - shift  # in [1, 2)
-    power = t = (m - unit << 64) // (m + unit)
-    square, n, y, change, step = t * t >> 64, 1, 0, ONE, 1 << 8
-    while power:
-        y, power, n = y + power // n, power * square >> 64, n + 2
-    y = (2 * y << B >> 64) + ((shift - B) * LN_2 << B >> 96)
+    y, change, step = (x.bit_length() - B) * LN_2 << B >> 96, ONE, 1 << 8
     while abs(change) >> B - B // 3:
         e = exp(y)[0]
         change = (2 * (x - e) << B) // (x + e)
@@ -227,10 +222,7 @@ def power(x, count):
     return out
 
 def compose(laws, epsilon, delta, t, s, v, terms):
-    """Bound delta(epsilon) / delta of distributions with counts [13]: an inversion integral, summed; aliases only add.
-
-    t / D is the tilt, s / D the step, v / D the variance of additional noise, and `terms` the number of terms.
-    """
+    """Bound delta(epsilon) / delta [13]: an inversion integral, summed. Tilt t / D, step s / D, smoothing v / D."""
     spend(terms * sum(len(law) + 8 * count.bit_length() for law, count in laws) * (B + 400) >> 2)
     rest, height, parts = t * (t + D), 0, []
     for law, count in laws:
@@ -299,12 +291,9 @@ def edges_of(grid):
     """Edges of cells: [bits, start, width, count, ...], a start and runs of equal widths in units of 2^-bits."""
     need(len(grid) > 3 and len(grid) % 2 == 0, "a grid is malformed")
     bits, start, *runs = (whole(x, -(1 << 52), 1 << 52) for x in grid)
-    need(0 <= bits <= 40, "a grid is malformed")
-    found = [start]
-    for width, count in zip(runs[::2], runs[1::2]):
-        need(width > 0 and 0 < count <= MAX_CELLS - len(found), "a grid is malformed")
-        found += [found[-1] + width * i for i in range(1, count + 1)]
-    return [x << B - bits for x in found]
+    need(0 <= bits <= 40 and all(x > 0 for x in runs) and sum(runs[1::2]) < MAX_CELLS, "a grid is malformed")
+    widths = (width for width, count in zip(runs[::2], runs[1::2]) for _ in range(count))
+    return [x << B - bits for x in accumulate(widths, initial=start)]
 
 def cells_of(mechanism, distance, grid):
     """A mechanism that is not Gaussian; neighbors move what is released by `distance` sensitivities."""
