@@ -229,7 +229,7 @@ def test_a_secret_that_is_lost_or_torn_stops_a_run_that_is_not_over(write_config
     with pytest.raises(RecordError, match="does not hold the secret of canaries"):
         run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
     (folder / "canaries.secret").unlink()
-    with pytest.raises(ConfigError, match=r"a plan for canaries whose secret is not in canaries\.secret"):
+    with pytest.raises(ConfigError, match=r"a plan for canaries with a secret that is not in canaries\.secret"):
         run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
     (folder / "canaries.secret").write_text(secret)
     assert run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching()).report["audit"]["bound"]

@@ -91,8 +91,8 @@ def test_nothing_of_a_row_stands_in_it(tmp_path):
     [
         ({"client": "clinics"}, "client must be one of the columns 'visit', 'arrived', 'clinic'"),
         ({"target": "stay"}, "target must be one of the columns"),
-        ({"row": "clinic"}, "row must be a word of its own"),
-        ({"target": "clinic"}, "row must be a word of its own, and client and target two columns"),
+        ({"row": "clinic"}, "row must be a word other than the columns"),
+        ({"target": "clinic"}, "row must be a word other than the columns, and client and target two columns"),
         ({"level": "person"}, "protect must be one of client, row, got 'person'"),
         ({"data": Path("gone.csv")}, "path must be a file that can be read, got gone.csv"),
         ({"data": Path("gone.parquet")}, "path must be a file that can be read, got gone.parquet"),

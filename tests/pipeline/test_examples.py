@@ -56,7 +56,7 @@ def test_clients_withdraw_where_the_server_adds_the_noise(path, tmp_path):
     changed = tmp_path / "p.toml"
     changed.write_text(text.replace("[data]\n", '[data]\nwithdrawn = "gone.txt"\n'))
     if SCHEMES[load_run_config(path).scheme.kind].replies_are_public:
-        with pytest.raises(ConfigError, match=r"data\.withdrawn must be absent for .* tell how many replied"):
+        with pytest.raises(ConfigError, match=r"data\.withdrawn must be absent for .* reveal how many replied"):
             load_run_config(changed)
     else:
         assert load_run_config(changed).data.withdrawn == "gone.txt"

@@ -344,7 +344,7 @@ def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_con
         changes = (stated, (stated[1], stated[1].replace("[references]", beside[1]))) if beside[0] in stated[0] else (
             stated, beside
         )  # fmt: skip
-        with pytest.raises(ConfigError, match=rf"{field} must be absent beside \[tuning\]"):
+        with pytest.raises(ConfigError, match=rf"{field} must be absent with \[tuning\]"):
             go(write_config(*LOUD, *changes), tmp_path)
     path = write_config(*LOUD, sweep("fixed:2"))
     with pytest.raises(ConfigError, match="tuning must be absent where clients compute elsewhere"):

@@ -119,7 +119,7 @@ def test_what_does_not_fit_touches_no_data(ledger, put):
         ({"query": "count"}, "query must be an instance of Query|query must be a Query"),
         ({"query": Count("height")}, "frame must have a column 'height', got 'id', 'age', 'kind'"),
         ({"unit": "person"}, "frame must have a column 'person'"),
-        ({"rows": 2}, "rows must be 1 where each row is a unit of its own"),
+        ({"rows": 2}, "rows must be 1 where each row is a unit"),
         ({"unit": "id", "rows": 0}, "rows must be in"),
         ({"frame": [1, 2]}, "frame must be a frame of Polars, pandas or Arrow"),
         ({"frame": {"a": [1], "b": []}}, "frame must have columns of one length"),

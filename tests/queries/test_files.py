@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_paid_for_and_its_key_says_so_for_good(ledger, tm
     """An error may tell of a value, so it is no free question, and it is not asked twice for one price."""
     more = {"unit": None, "key": "q", "keep": tmp_path / "answers", "epsilon": "1"}
     for frame in (broken_parquet(tmp_path), {"v": [1, 2]}, broken_parquet(tmp_path)):
-        with pytest.raises(RecordError, match=r"^the frame could not be read under key 'q'; the charge stands"):
+        with pytest.raises(RecordError, match=r"^the frame could not be read under key 'q'; the charge is final"):
             run_query(ledger, "acme", query, frame, **more)
         assert ledger.balance("acme").spent["epsilon"] == "1"
     assert ledger.find("q").state == "committed"

@@ -81,7 +81,7 @@ def test_a_step_that_a_value_can_make_fail_is_refused_whatever_the_values_are(pu
     said = set()
     for text, whole, many in (("1", 1, [1]), ("x", 2, []), (None, -1, None)):
         rows = {**ROWS, "text": [text, "2", "3"], "whole": [whole, 2, 3], "many": [many, [2], [3]]}
-        with pytest.raises(CheckError, match="frame must be a lazy frame whose steps cannot fail") as refusal:
+        with pytest.raises(CheckError, match="frame must be a lazy frame with steps that cannot fail") as refusal:
             put(make(polars.LazyFrame(rows)))
         said.add(str(refusal.value))
     assert len(said) == 1

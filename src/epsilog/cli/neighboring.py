@@ -56,7 +56,7 @@ rows_per_unit = 3
 _CONFIG = """[identity]
 name = "neighbors"
 purpose = "shows that neighbors look alike"
-owner = "nobody"
+owner = "none"
 
 [guarantee]
 privacy_unit = "{unit}"

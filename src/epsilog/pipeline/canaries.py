@@ -61,7 +61,7 @@ def describe_audit(config: PlanConfig, task: Task) -> dict[str, Any]:
 
 
 def require_planned_canaries(plan: RegisteredPlan, task: Task, folder: Path) -> None:
-    """Refuse to resume with other canaries than those whose hash is in the plan.
+    """Refuse to resume with canaries other than those with the hash in the plan.
 
     Raises:
         ConfigError: the canaries differ, since the secret of the planned ones is lost.
@@ -69,7 +69,7 @@ def require_planned_canaries(plan: RegisteredPlan, task: Task, folder: Path) -> 
     planned = PlannedAudit.of(plan)
     if planned is not None and (task.canaries is None or task.canaries.commitment != planned.commitment):
         raise ConfigError(
-            plan.name, [f"{folder} holds a plan for canaries whose secret is not in {RunArtifact.SECRET}"]
+            plan.name, [f"{folder} holds a plan for canaries with a secret that is not in {RunArtifact.SECRET}"]
         )
 
 

@@ -99,14 +99,14 @@ class PlanConfig(ConfigSection):
         except CheckError as error:
             raise error.under("tuning") from None
         if not any(party.holds is ProtectionLevel.NOTHING for party in scheme.parties if party.name == "Server"):
-            bound = f"absent for {self.scheme.kind}, whose server is not trusted: it would see every trial"
+            bound = f"absent for {self.scheme.kind}: its server is not trusted and would see every trial"
             raise CheckError("tuning", bound, "given")
         if self.audit is not None:
             raise CheckError(
-                "audit", "absent beside [tuning]: canaries of one trial show little of all trials", "given"
+                "audit", "absent with [tuning]: canaries of one trial say little about all trials", "given"
             )
         if self.run.comparison_budgets:
-            bound = "absent beside [tuning]: it trains one run per budget"
+            bound = "absent with [tuning]: it trains one run per budget"
             raise CheckError("run.comparison_budgets", bound, f"{list(self.run.comparison_budgets)}")
 
     def _build_scheme(self, population: int) -> Scheme:
@@ -164,7 +164,7 @@ class PlanConfig(ConfigSection):
         counts: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Self:
-        """Return the config of a simulation, which protects nobody and needs neither owner nor purpose.
+        """Return the config of a simulation, which protects no one and needs neither owner nor purpose.
 
         Args:
             task: what is trained on which data; it states the privacy unit and their number.
@@ -175,7 +175,7 @@ class PlanConfig(ConfigSection):
             comparison_budgets: other budgets to train with, for comparison.
             noise_multiplier: replaces calibrated noise.
             audit: canaries among the units, as in the section [audit]; the task has slots for them.
-            counts: noisy counts beside the model, as in the section [counts].
+            counts: noisy counts released with the model, as in the section [counts].
             **settings: further fields of the scheme, such as ``rounds`` and ``clip_norm``.
 
         Raises:
@@ -244,10 +244,10 @@ class RunConfig(PlanConfig):
         if self.guarantee.stated_population is None and not (public or self.guarantee.population_is_public):
             raise CheckError("guarantee.population_is_public", "true for a population from data", "false")
         if self.run.simulation and not public:
-            bound = "false for data that is not stated to be public (data.public): a simulation protects nobody"
+            bound = "false for data that is not stated to be public (data.public): a simulation protects no one"
             raise CheckError("run.simulation", bound, "true")
         if self.data.withdrawn is not None and self.scheme.describes.replies_are_public:
-            bound = f"absent for {self.scheme.kind}, whose public records tell how many replied"
+            bound = f"absent for {self.scheme.kind}: its public records reveal how many replied"
             raise CheckError("data.withdrawn", bound, self.data.withdrawn)
         return self
 

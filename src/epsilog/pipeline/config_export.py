@@ -15,7 +15,7 @@ from epsilog.terms.formatting import format_upper
 
 NOT_STATED = "not said yet"
 PARTICIPATION = {
-    "poisson": "Poisson: each unit joins each round by a coin of its own, at most one update a round",
+    "poisson": "Poisson: each unit joins each round independently, at most one update a round",
     "fixed-size": "each round takes as many units, drawn without replacement, at most one update each",
     "balls-in-bins": "each unit takes part in one hidden round of each cycle",
 }

@@ -47,7 +47,7 @@ TRAINING = {
     "client": "local_steps = 4\nlearning_rate = 0.1\n",
     "row": "expected_examples = 10             # a typical client's rows, from what is public\nlearning_rate = 0.1\n",
 }
-PARTICIPATION = {"client": "Poisson: each client joins each round by a coin of its own", "row": "?"}
+PARTICIPATION = {"client": "Poisson: each client joins each round independently", "row": "?"}
 
 
 def write_config_template(data: Path, *, client: str, target: str, row: str, level: str, base: Path) -> str:
@@ -70,7 +70,7 @@ def write_config_template(data: Path, *, client: str, target: str, row: str, lev
             raise CheckError(name, f"one of the columns {', '.join(map(repr, columns))}", repr(column))
     row = check.text()(row=row)
     if len({client, target, row}) < 3:
-        raise CheckError("row", "a word of its own, and client and target two columns", repr(row))
+        raise CheckError("row", "a word other than the columns, and client and target two columns", repr(row))
     others = {name: kind for name, kind in columns.items() if name not in (client, target)}
     named = [name for name in others if name == row or is_identifier_name(name)]
     features = "\n".join(_line(name, kind) for name, kind in others.items() if name not in named)
@@ -81,8 +81,8 @@ def write_config_template(data: Path, *, client: str, target: str, row: str, lev
     folder = base.resolve()
     shown = path.relative_to(folder) if path.is_relative_to(folder) else path
     return f"""\
-# Every "?" is for you to fill in, from what you know and not from the rows: a range, a list or a count that is read off
-# people's rows is a release that nobody has paid for. Lines of features that are not to be learnt from go.
+# Replace every "?" with what you know already, without looking at the rows: a range, list or count that is read from
+# people's rows is a release without a charge. Remove features that the model must not learn from.
 
 [identity]
 name = "?"                        # lower-case letters, digits and hyphens
@@ -92,10 +92,10 @@ owner = "?"
 [guarantee]
 privacy_unit = {quote_toml(client if level == "client" else row)}
 relation = "add-or-remove-one"
-population = "?"                  # privacy units in all: a number with room to spare, which need not be exact
+population = "?"                  # upper bound on the number of privacy units; need not be exact
 
 [budget]
-scope = "?"                       # where it is booked, such as "acme/visits/2026"
+scope = "?"                       # the budget that is charged, such as "acme/visits/2026"
 epsilon = "?"
 delta = "?"                       # below 1/population
 delta_rationale = "?"
@@ -103,7 +103,7 @@ delta_rationale = "?"
 {SCHEMES[level]}
 [data]
 path = {quote_toml(str(shown))}
-# public = true                   # only if anybody may see the file; else it cannot be simulated with
+# public = true                   # only if everyone may see the file; simulations require it
 client = {quote_toml(client)}
 row = {quote_toml(row)}
 target = {quote_toml(target)}
@@ -135,7 +135,7 @@ simulation = false
 def is_identifier_name(column: str) -> bool:
     """Return whether the name of a column suggests an identifier of people or rows; no value is read.
 
-    >>> [name for name in ("patient_id", "PatientID", "Unnamed: 0", "paid", "idle") if is_identifier_name(name)]
+    >>> [name for name in ("patient_id", "PatientID", "Unnamed: 0", "aid", "idle") if is_identifier_name(name)]
     ['patient_id', 'PatientID', 'Unnamed: 0']
     """
     words = re.findall(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+|[^\W\da-zA-Z_]+", column)

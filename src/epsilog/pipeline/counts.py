@@ -1,7 +1,7 @@
-"""Noisy counts of private rows, released beside the model; each is charged before any row is read.
+"""Noisy counts of private rows, released with the model; each is charged before any row is read.
 
 The number of usable rows and the accuracy on the training rows are facts about private rows. A run config states what
-each count may cost. The budget pays for the counts first, the noise of training is calibrated to the rest, and all
+each count may cost. The counts are charged first, the noise of training is calibrated to the rest, and all
 charges are reserved together. ``queries.run_query`` charges a count, draws exact discrete noise once, and stores the
 result.
 """
@@ -91,7 +91,7 @@ class RunCounts:
 
     Attributes:
         plan: the plan that states them.
-        task: the task whose rows are counted.
+        task: the task with the rows that are counted.
         folder: the folder of the run.
         seed: of a simulation; None for real data.
         key: the key of the run's own charge, the prefix of the keys of the counts.
@@ -113,7 +113,7 @@ class RunCounts:
         """Reserve the cost of every count, or of none.
 
         Raises:
-            BudgetExceededError: a budget cannot bear a count.
+            BudgetExceededError: a count does not fit a budget.
             ConfigError: an earlier call counted too few rows.
         """
         reserved: list[Charge] = []
@@ -130,7 +130,7 @@ class RunCounts:
         return reserved
 
     def require_enough(self, ledger: Ledger, reserved: list[Charge]) -> None:
-        """Count the usable rows; if there are too few, give back the reserved charges.
+        """Count the usable rows; if there are too few, cancel the reserved charges.
 
         Raises:
             ConfigError: the noisy count is below what the run config requires; nothing else is charged.
@@ -175,7 +175,7 @@ class RunCounts:
         return self._scope, query
 
     def _key(self, ledger: LedgerView, name: str) -> str:
-        """Return the key of the charge; another one if an earlier reservation was given back."""
+        """Return the key of the charge; another one if an earlier reservation was cancelled."""
         return live_key(ledger, f"{self.key}-{name}", scope=self._scope)
 
     def _options(self, ledger: LedgerView, name: str) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class _LazyFrame(dict[str, Any]):
 
 
 def live_key(ledger: LedgerView, key: str, *, scope: str) -> str:
-    """Return the first of ``key``, ``key-2``, ``key-3``, ... whose charge at a scope is absent or not cancelled."""
+    """Return the first of ``key``, ``key-2``, ... with a charge at a scope that is absent or not cancelled."""
     number, found = 1, key
     while (known := ledger.find(found, scope=scope)) is not None and known.state == "cancelled":
         number += 1

@@ -25,7 +25,7 @@ AES, PHILOX = "AES-128 in counter mode, keyed by the operating system", "Philox,
 
 
 def note_engine(folder: Path, framework: str, *, elsewhere: bool, seeded: bool) -> None:
-    """Note the engine of this process, beside those of earlier processes of the same run.
+    """Note the engine of this process, after those of earlier processes of the same run.
 
     Args:
         folder: the folder of the run.
@@ -61,7 +61,7 @@ def describe_provenance(folder: Path) -> dict[str, str]:
 
 
 def source_commit() -> str:
-    """Return the commit that epsilog was installed from or is checked out at; "unknown" if there is none."""
+    """Return the commit that epsilog was installed from or is checked out at; "unknown" without one."""
     try:
         origin = json.loads(metadata.distribution("epsilog").read_text("direct_url.json") or "{}")
         if commit := origin.get("vcs_info", {}).get("commit_id"):

@@ -219,7 +219,7 @@ class PlannedRun:
 
     @property
     def counts(self) -> RunCounts:
-        """The noisy counts beside the model."""
+        """The noisy counts released with the model."""
         return RunCounts(self.plan, self.task, self.folder, self.config.run.seed, make_charge_key(self.plan))
 
     def report_round(self, record: RoundRecord) -> None:
@@ -337,7 +337,7 @@ def _measure_utility(planned: PlannedRun, schemes: StudySchemes) -> SimulatedUti
 
 
 def _draw_counts(planned: PlannedRun) -> tuple[dict[str, Any], ...]:
-    """Return the noisy counts beside the model, each drawn once under its own charge."""
+    """Return the noisy counts released with the model, each drawn once under its own charge."""
     if planned.counts.section is None:
         return ()
     planned.observer.stage("counting, charged")

@@ -80,7 +80,7 @@ class SchemeSection(ConfigSection):
         return self
 
     def build_scheme(self, population: int, noise_multiplier: float) -> Scheme:
-        """Return the scheme with this noise, for a population of so many privacy units."""
+        """Return the scheme with this noise, for a population of this many privacy units."""
         given = {name: getattr(self, name, population) for name in fields.list_fields(self.describes)}
         return self.describes(**given | {"noise_multiplier": noise_multiplier})
 

@@ -78,7 +78,7 @@ def reserve_plan(ledger: Ledger, plan: RegisteredPlan, folder: Path, canaries: C
     The secret of the canaries is stored first.
 
     Raises:
-        BudgetExceededError: a budget, or the cap that the plan states for its scope, cannot bear the plan.
+        BudgetExceededError: the plan does not fit a budget, or the cap that it states for its scope.
         ConfigError: the ledger has no budget for the scope; only its owner creates one.
     """
     budget, guarantee, new = plan.budget, plan.guarantee, not (folder / RunArtifact.PLAN).exists()
@@ -155,7 +155,7 @@ def _is_cap_enforced(ledger: Ledger, plan: RegisteredPlan) -> bool:
     """Return whether the ledger enforces the plan's cap: the budget of its scope has caps that are no larger.
 
     Raises:
-        ConfigError: no budget of epsilon and delta bears the charge, so none can enforce the stated cap.
+        ConfigError: the charge fits no budget of epsilon and delta, so none can enforce the stated cap.
     """
     scope = plan.budget["scope"]
     path = [one for one in ledger.budgets_above(scope) if one.kind == "approximate"]
@@ -171,12 +171,12 @@ def _require_available(ledger: Ledger, plan: RegisteredPlan, charge: Charge) -> 
         reserved = _sum_reserved(ledger, charge.scope, before=charge.entry.index)
         _require_stated_cap(plan, reserved, charge.amounts["approximate"])
     except BudgetExceededError as refusal:
-        charge.cancel(f"the plan's stated budget cannot bear it: {refusal}"[:1000])
+        charge.cancel(f"it does not fit the plan's stated budget: {refusal}"[:1000])
         raise
 
 
 def _require_stated_cap(plan: RegisteredPlan, reserved: Amounts, cost: Amounts) -> None:
-    """Refuse a plan if its stated cap cannot bear it beside what is reserved, whatever the ledger's caps.
+    """Refuse a plan that does not fit its stated cap together with what is reserved, whatever the ledger's caps.
 
     Raises:
         BudgetExceededError: of the plan's scope, with the stated cap.
@@ -232,7 +232,7 @@ def train_under_charge(
 def commit_charge(
     charge: Charge, folder: Path, utility: SimulatedUtility | None, counts: tuple[Mapping[str, Any], ...] = ()
 ) -> None:
-    """Write the owner's attestation beside the records, and commit the charge with the hashes of all of them.
+    """Write the owner's attestation next to the records, and commit the charge with the hashes of all of them.
 
     A commitment with a secret key binds the curator's records, since a plain hash would confirm a guess.
     """

@@ -38,7 +38,7 @@ VARIED = ("learning_rate", "local_steps", "schedule")  # settings that change no
 
 
 class TuningSection(ConfigSection):
-    """[tuning]: the run is the best of a random number of trials, whose distribution is stated beforehand."""
+    """[tuning]: the run is the best of a random number of trials; their distribution is stated beforehand."""
 
     trials: Text
     candidates: tuple[dict[str, Any], ...] = ()
@@ -63,7 +63,7 @@ def require_trial_distribution(tuning: TuningSection, *, simulation: bool) -> No
     if not expected <= MAX_TRIALS:
         raise CheckError("trials", f"of at most {MAX_TRIALS} runs", repr(tuning.trials))
     if not simulation and not fixed:
-        bound = "fixed or binomial when simulation = false: any other number is told by how long the run takes"
+        bound = "fixed or binomial when simulation = false: the duration of the run reveals any other number"
         raise CheckError("trials", bound, repr(tuning.trials))
     for candidate in tuning.candidates:
         if not candidate or not set(candidate) <= set(VARIED):
@@ -71,7 +71,7 @@ def require_trial_distribution(tuning: TuningSection, *, simulation: bool) -> No
 
 
 def list_candidate_tasks(plan: RegisteredPlan, task: Task) -> list[Task]:
-    """Return the task with the settings of each candidate; the task itself if there are none.
+    """Return the task with the settings of each candidate; the task itself without candidates.
 
     Raises:
         CheckError: a setting is invalid.
@@ -149,7 +149,7 @@ class TrialRunner:
     def _draw_trials(self) -> tuple[int, list[int]]:
         """Draw once how many trials are eligible, and the candidate of each trial.
 
-        If the distribution has a maximum, so many trials are trained in any case, so that the duration reveals nothing.
+        If the distribution has a maximum, that many trials are always trained, so that the duration reveals nothing.
         """
         file, distribution = self.folder / FOLDER / DRAWN, self.plan.trials
         assert distribution is not None

@@ -90,14 +90,14 @@ class QueryResult:
         error: bound on the error by noise, with 95% confidence: of each cell of a histogram, of the threshold of
             ``CountAbove`` and ``FirstCategoryAbove``, of the selected count below the largest. For a mean, the longer
             side of its interval.
-        lower: lower end of the interval; one per cell for a histogram; None if there is none.
+        lower: lower end of the interval; one per cell for a histogram; else None.
         upper: upper end of the interval.
         rounding: bound on the rounding of each row to the grid; the interval of a sum does not include it.
         charged: the cost, by kind of budget and quantity.
         key: the key of the charge.
         scope: the scope of the charge.
         question: the query with its unit, rows and relation.
-        document: the stored bytes, whose SHA-256 the ledger released.
+        document: the stored bytes, with the SHA-256 that the ledger released.
     """
 
     value: Any
@@ -138,8 +138,8 @@ class QueryResult:
             raise CheckError("v", f"{VERSION}", "another")
         if stored.get("failed"):
             raise RecordError(
-                f"the frame could not be read under key {stored.get('key')!r}; the charge stands, and the key is used "
-                "up: ask under another key"
+                f"the frame could not be read under key {stored.get('key')!r}; the charge is final, and the key is "
+                "used up: ask under another key"
             )
         return cls(**{name: stored[name] for name in cls.__slots__ if name in stored}, document=document)
 
@@ -187,7 +187,7 @@ def run_query(
     Raises:
         BudgetExceededError: a budget lacks the cost; nothing was charged.
         ConflictError: the key has another query at this scope, or its result is stored elsewhere.
-        RecordError: the frame could not be read; the charge stands, and the key has this outcome from now on.
+        RecordError: the frame could not be read; the charge is final, and the key has this outcome from now on.
         UnsupportedMechanismError: a budget has no proven cost for the noise (discrete Laplace noise under gdp).
 
     >>> import tempfile, epsilog as ep
@@ -343,7 +343,7 @@ def _plan_query(
     query, unit = check.instance_of(Query)(query=query), check.optional(check.text())(unit=unit)
     rows = check.integer(1, _MAX_ROWS)(rows=rows)
     if unit is None and rows != 1:
-        raise CheckError("rows", "1 where each row is a unit of its own", repr(rows))
+        raise CheckError("rows", "1 where each row is a unit", repr(rows))
     path = ledger.budgets_above(scope)
     if not path:
         raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
@@ -386,8 +386,8 @@ def _choose_randomness(below: RandBelow | None, *, simulation: bool) -> RandBelo
 def _describe_charge(charge: Charge, question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that every result of this charge has; a result with others is of another ledger.
 
-    The hash of the reservation distinguishes it from every other charge. So the draft of a simulation, whose noise may
-    be known, is never returned as a private result.
+    The hash of the reservation distinguishes it from all other charges. So the draft of a simulation, with known noise,
+    is never returned as a private result.
     """
     release, opened = to_json(charge.request.release), hash_entry(charge.entry.document())
     names = {"key": charge.key, "scope": charge.scope, "opened": opened}

@@ -63,7 +63,7 @@ def require_total(frame: Any) -> None:
     else:
         return
     bound = (
-        "a lazy frame whose steps cannot fail because of a value and look at each row by itself "
+        "a lazy frame with steps that cannot fail because of a value and look at each row by itself "
         "(cast(..., strict=False) for a cast; epsilog.queries.scan_file for a CSV file), or a frame in memory"
     )
     raise CheckError("frame", bound, f"a step that is not: {given}")

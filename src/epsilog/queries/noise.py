@@ -187,7 +187,7 @@ def plan_noise(
     if rho is not None and kind is not DiscreteGaussian:
         raise CheckError("price", "epsilon, mu or error, unless every budget is zcdp or rdp", "rho")
     if mu is not None and kind is not Gaussian:
-        raise CheckError("price", "epsilon, rho or error, unless budgets are gdp, or gdp beside zcdp and rdp", "mu")
+        raise CheckError("price", "epsilon, rho or error, unless budgets are gdp, or gdp with zcdp and rdp", "mu")
     cost = _CostLimit(epsilon, rho, None if mu is None else _square(mu))
     parts = list_noisy_sums(query, rows, relation)
     if isinstance(query, Histogram) and (relation is _REPLACE or rows > 1):
@@ -286,7 +286,7 @@ def _round_up_root(loss: Fraction) -> float:
 
 
 def _round_down(cost: Fraction) -> float:
-    """Return a double whose decimal, which the ledger charges, is at most the cost."""
+    """Return a double with a decimal, which the ledger charges, of at most the cost."""
     found = float(cost)
     return found if Fraction(repr(found)) <= cost else math.nextafter(found, 0.0)
 
@@ -315,7 +315,7 @@ def _round_to_units(quantity: str, value: Number) -> Fraction:
 
 
 def _fit_noise_to_cost(shifts: list[int], relation: NeighboringRelation, cost: _CostLimit) -> list[Noise]:
-    """Return the least noise whose accounted cost is within the limit; the parts share it evenly."""
+    """Return the least noise with an accounted cost within the limit; the parts share it evenly."""
     units, parts = 2 if relation is _REPLACE else 1, len(shifts)
     if cost.mu_squared is not None:
         whole = _round_to_units("mu_squared", cost.mu_squared)

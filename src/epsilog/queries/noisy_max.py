@@ -1,6 +1,6 @@
 """Select the largest of several counts by permute-and-flip; the count itself is not released.
 
-Permute-and-flip visits the candidates in random order and selects the first whose coin shows heads, with probability
+Permute-and-flip visits the candidates in random order and selects the first that a coin accepts, with probability
 exp(-(best - score) / scale). This is the report-noisy-max mechanism with exponential noise of that scale. Let a
 neighboring data set change the difference of any two scores by at most ``bound_difference_shift``. Then the threshold
 for the noise of one candidate changes by no more, and every probability by at most a factor exp(spread / scale).

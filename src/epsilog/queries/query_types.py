@@ -173,7 +173,7 @@ class MostCommonCategory(Query):
 
 @dataclass(frozen=True, slots=True)
 class FirstCategoryAbove(Query):
-    """The first of several categories whose number of rows reaches a threshold, or None.
+    """The first of several categories with a number of rows that reaches a threshold, or None.
 
     The categories are visited in the stated order; the cost is the same however many are visited.
 

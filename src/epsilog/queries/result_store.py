@@ -61,7 +61,7 @@ class ResultStore:
                 raise CheckError("keep", bound, f"{self.folder} ({error.strerror})") from None
 
     def read_draft(self, bound: Mapping[str, Any], draw: Callable[[], bytes]) -> bytes:
-        """Return the draft, drawn now if there is none; concurrent calls get the same one.
+        """Return the draft, drawn now if it does not exist; concurrent calls get the same one.
 
         Args:
             bound: the fields that the draft must have.
