@@ -469,7 +469,7 @@ def test_wrong_inputs_are_marked_announced_and_give_no_number(browser, site):
 
 REFUSES = """
 import json, sys
-detail = "Inversion has no proven bound for this. No nearby formula is used instead."
+detail = "Inversion has no proven bound for this. epsilog does not substitute an approximation."
 problem = {"type": "/problems/unsupported-mechanism", "title": "No proven bound", "status": 422, "detail": detail}
 for _ in sys.stdin:
     print(json.dumps([422, "application/problem+json", json.dumps(problem)]), flush=True)
@@ -481,7 +481,7 @@ def test_what_the_server_refuses_is_said(browser, serve_app, monkeypatch):
     monkeypatch.setattr(WorkerPool, "__init__", partialmethod(WorkerPool.__init__, command=command))
     with serve_app(create_app()) as refusing:
         browser.get(refusing.url + "/federated?v=1&sampling=balls-in-bins&relation=replace-one")
-        until(lambda: "No nearby formula" in text(browser, ".results"))
+        until(lambda: "does not substitute" in text(browser, ".results"))
         assert not browser.find_elements("css selector", ".claim")
 
 

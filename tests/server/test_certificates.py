@@ -127,7 +127,7 @@ def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_p
     assert certificates.get_certificate_route(names[0], request) == {
         name: told[2][name] for name in told[2] if name != "id"
     }
-    with pytest.raises(HTTPException, match="is not finished"):
+    with pytest.raises(HTTPException, match="is not complete"):
         found.evidence(found.registry.job(names[0]))
     assert found.evidence(found.registry.job(names[1])) == evidence
     assert certificates.control_certificate_route(names[0], "cancel", request)["state"] == "cancelled"

@@ -101,7 +101,7 @@ def test_what_was_cancelled_tells_nothing_more():
         (RecordError("line 3 is torn"), "line 3 is torn"),
         (ValueError("x" * 900), "x" * 500),
         (UnsupportedMechanismError(Gaussian(1.0), method="RDP"), "Gaussian"),
-        (RuntimeError("a path of ours"), "an error of ours; the server's log says more"),
+        (RuntimeError("a path of ours"), "internal error; see the server's log"),
     ],
 )
 def test_a_failure_says_what_may_be_said(error, says):
@@ -140,7 +140,7 @@ def test_a_shelf_runs_so_many_at_once_and_forgets_the_oldest_that_are_over():
         until(lambda: one.is_finished and not one.is_active)  # noqa: B023
     assert shelf.jobs() == more
     assert shelf.job(more[0].id) is more[0]
-    with pytest.raises(HTTPException, match="no such job among the checks") as unknown:
+    with pytest.raises(HTTPException, match="not found among the checks") as unknown:
         shelf.job(first.id)
     assert unknown.value.status_code == 404
 

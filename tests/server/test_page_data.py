@@ -87,15 +87,15 @@ def test_a_report_is_downloaded_under_its_runs_name(tmp_path, name, file):
     assert (found.path, found.filename) == (tmp_path / name / file, f"r-{file}")
     assert found.media_type == {"html": "text/html", "json": "application/json"}[file[-4:]]
     for other in ("custody.jsonl", "plan.json"):
-        with pytest.raises(HTTPException, match="no such report"):
+        with pytest.raises(HTTPException, match="Report not found"):
             page_data.report_route(asked(runs=tmp_path), name, other)
     (tmp_path / "r" / "report.html").unlink()
-    with pytest.raises(HTTPException, match="no such report"):
+    with pytest.raises(HTTPException, match="Report not found"):
         page_data.report_route(asked(runs=tmp_path), name, "report.html")
     for wrong in ("..", "s", "r/", ".r", ""):
-        with pytest.raises(HTTPException, match="no such run"):
+        with pytest.raises(HTTPException, match="Run not found"):
             page_data.report_route(asked(runs=tmp_path), wrong, file)
-    with pytest.raises(HTTPException, match="no such run"):
+    with pytest.raises(HTTPException, match="Run not found"):
         page_data.run_route(asked(), "r")
 
 
@@ -143,7 +143,7 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
     with pytest.raises(CheckError, match="nobody"):
         page_data.cycles_route(state, ANYBODY, scope="nobody", limit=2)
     for read in (page_data.cycles_route, page_data.entries_route):
-        with pytest.raises(HTTPException, match="without a ledger"):
+        with pytest.raises(HTTPException, match="has no ledger"):
             read(
                 asked(), ANYBODY, scope="acme", limit=1, **({"before": None} if read is page_data.entries_route else {})
             )

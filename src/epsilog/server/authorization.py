@@ -184,7 +184,7 @@ async def authenticate(request: Request) -> Holder:
         return LOCAL_HOLDER
     found = request.scope.get(HOLDER)
     if not isinstance(found, Holder):
-        raise HTTPException(401, "A token is needed")
+        raise HTTPException(401, "Token required")
     return found
 
 
@@ -238,7 +238,7 @@ class TokenAuthMiddleware:
         except StorageError as error:
             self._log_once(str(error))
             admitted = make_problem_response(
-                503, "tokens", "Every token is refused", "The server cannot read its tokens; its log says why."
+                503, "tokens", "Tokens unavailable", "The server cannot read its tokens; see its log."
             )
         if isinstance(admitted, Response):
             await admitted(scope, receive, send)
@@ -319,7 +319,7 @@ def _is_page(scope: Scope) -> bool:
 
 def _refuse_without_token() -> Response:
     refusal = make_problem_response(
-        401, "token", "A token is needed", "Send one that is valid here, as Authorization: Bearer TOKEN."
+        401, "token", "Token required", "Send a valid token as Authorization: Bearer TOKEN."
     )
     refusal.headers["WWW-Authenticate"] = 'Bearer realm="epsilog"'
     return refusal

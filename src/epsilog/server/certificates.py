@@ -139,7 +139,7 @@ class CertificateService:
     def evidence(self, job: Job) -> dict[str, Any]:
         """What a third party needs to draw every shard again."""
         if job.snapshot["state"] != "done":
-            raise HTTPException(409, "The certificate is not finished")
+            raise HTTPException(409, "The certificate is not complete")
         document: dict[str, Any] = json.loads(self._file(job, "evidence").read_text())
         return document
 

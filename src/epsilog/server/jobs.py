@@ -100,7 +100,7 @@ class Job:
         except (EpsilogError, ValueError) as error:
             self._end(state="failed", says=str(error)[:500])
         except BaseException:
-            self._end(state="failed", says="an error of ours; the server's log says more")
+            self._end(state="failed", says="internal error; see the server's log")
             raise
 
     def _end(self, **news: Any) -> None:
@@ -143,7 +143,7 @@ class JobRegistry:
         """Return the job of a name."""
         found = self._jobs.get(name)
         if found is None:
-            raise HTTPException(404, f"There is no such job among the {self._what}")
+            raise HTTPException(404, f"Job not found among the {self._what}")
         return found
 
 

@@ -115,7 +115,7 @@ async def entry_route(
     """Its canonical JSON, and the hash of that."""
     found = await service.run(lambda ledger: ledger.page(before=index + 1, limit=1))
     if not found or found[0].index != index or not caller.holder.contains_scope(found[0].scope or None):
-        raise HTTPException(404, "There is no such entry")
+        raise HTTPException(404, "Entry not found")
     document = found[0].document()
     return {"document": document, "hash": hash_entry(document)}
 

@@ -166,7 +166,7 @@ class LedgerService:
             if self._ledger is None:
                 where = parse_ledger_url(self._url)
                 if not ledger_exists(where):
-                    raise StorageError("the server's ledger is not there")
+                    raise StorageError("the server's ledger does not exist")
                 self._ledger = open_local_ledger(
                     where, cost_model=self.costs.cost_model(), within=GroupCommitStore, admit_free=self.admit_free
                 )
@@ -194,7 +194,7 @@ def parse_ledger_url(url: str) -> Any:
 async def _get_ledger_service(request: Request) -> LedgerService:
     service: LedgerService | None = request.app.state.ledger_service
     if service is None:
-        raise HTTPException(404, "This server was started without a ledger")
+        raise HTTPException(404, "This server has no ledger")
     return service
 
 

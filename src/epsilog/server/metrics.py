@@ -118,7 +118,7 @@ async def check_readiness_route(request: Request) -> Response:
     """Whether the ledger opens and its head can be read; the log says why not."""
     if await request.app.state.readiness.check():
         return JSONResponse({"status": "ready"})
-    return make_problem_response(503, "not-ready", "Not ready", "The ledger cannot be read; the server's log says why.")
+    return make_problem_response(503, "not-ready", "Not ready", "The ledger cannot be read; see the server's log.")
 
 
 @router.get("/metrics", summary="Figures in Prometheus's text format", response_class=Response)

@@ -62,18 +62,18 @@ class HostGuardMiddleware:
     def _refusal(self, headers: Headers) -> ASGIApp | None:
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or parse_host(host) not in self._access.hosts:
-            return make_problem_response(421, "host", "Wrong host", "this server does not answer to that name")
+            return make_problem_response(421, "host", "Host not allowed", "This server does not serve that host name.")
         repeated = next((name for name in _SINGLE_HEADERS if len(headers.getlist(name)) > 1), None)
         if repeated is not None:
-            detail = f"{repeated} may be given once: which one counts is not known"
-            return make_problem_response(400, "header", "A header too many", detail)
+            detail = f"{repeated} must be given once"
+            return make_problem_response(400, "header", "Repeated header", detail)
         if not self._access.trust_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
-            detail = "this server was started without --trust-proxy: it cannot tell a proxy's guests from its own"
+            detail = "The server runs without --trust-proxy, so it cannot identify a proxy's clients."
             return make_problem_response(421, "proxy", "Unexpected proxy", detail)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
-            detail = "other pages may frame /embed/*, not call the API"
-            return make_problem_response(403, "origin", "Wrong origin", detail)
+            detail = "Other sites may embed /embed/* but not call the API."
+            return make_problem_response(403, "origin", "Origin not allowed", detail)
         return None
 
 
@@ -119,7 +119,7 @@ class BodyLimitMiddleware:
 
 async def _read_body(receive: Receive, longest: int, *, stated: str) -> bytes | Response | None:
     """The body, a refusal, or None after a disconnect; a body with a stated length above the limit is not read."""
-    too_long = make_problem_response(413, "too-long", "Too long", f"a body may have {longest} bytes")
+    too_long = make_problem_response(413, "too-long", "Request too large", f"The limit is {longest} bytes.")
     if stated.isascii() and stated.isdigit() and (len(stated) > _MAX_LENGTH_DIGITS or int(stated) > longest):
         return too_long
     body, more = bytearray(), True
@@ -133,8 +133,8 @@ async def _read_body(receive: Receive, longest: int, *, stated: str) -> bytes | 
             if len(body) > longest:
                 return too_long
         return bytes(body)
-    detail = f"a body may take {BODY_TIMEOUT_SECONDS:g} seconds"
-    return make_problem_response(408, "too-slow", "Too slow", detail)
+    detail = f"The body must arrive within {BODY_TIMEOUT_SECONDS:g} seconds."
+    return make_problem_response(408, "too-slow", "Request too slow", detail)
 
 
 def _add_security_headers(headers: MutableHeaders, path: str) -> None:

@@ -164,7 +164,7 @@ def report_route(request: Request, name: str, file: str) -> FileResponse:
     """``report_route.json`` or ``report_route.html``, to keep."""
     path = _find_run(request, name) / file
     if file not in _MEDIA_TYPES or not path.is_file():
-        raise HTTPException(404, "There is no such report")
+        raise HTTPException(404, "Report not found")
     return FileResponse(path, media_type=_MEDIA_TYPES[file], filename=f"{name}-{file}")
 
 
@@ -172,7 +172,7 @@ def report_route(request: Request, name: str, file: str) -> FileResponse:
 def _open_ledger(request: Request) -> Iterator[LedgerView]:
     url = request.app.state.ledger
     if url is None:
-        raise HTTPException(404, "This server was started without a ledger")
+        raise HTTPException(404, "This server has no ledger")
     with open_readable_ledger(url) as ledger:
         yield ledger
 
@@ -204,14 +204,14 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 def _find_run(request: Request, name: str) -> Path:
     root: Path | None = request.app.state.runs
     if root is None or not _NAME.fullmatch(name) or not (root / name / RunArtifact.REPORT).is_file():
-        raise HTTPException(404, "There is no such run")
+        raise HTTPException(404, "Run not found")
     return root / name
 
 
 def _read_report(folder: Path) -> dict[str, Any]:
     path = folder / RunArtifact.REPORT
     if path.stat().st_size > MAX_REPORT_BYTES:
-        raise HTTPException(413, "The report is too large to show")
+        raise HTTPException(413, "Report too large to show")
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(document, dict) or document.get("kind") != "report":
         raise CheckError("report", "a report document", f"{path.name}")

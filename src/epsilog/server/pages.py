@@ -49,11 +49,11 @@ def serve_docs_page_route(path: str) -> Response:
             "This server runs from sources without built docs: run <code>make docs</code> there. "
             f'<a href="{HOW_TO_BUILD}">How to build them</a>. <a href="/">To the calculators</a>.'
         )
-        return HTMLResponse(_MESSAGE_PAGE.format(title="The docs are not built here", text=text), 503)
+        return HTMLResponse(_MESSAGE_PAGE.format(title="Docs not built", text=text), 503)
     file = find_static_file(DOCS, path or "index.html")
     if file is None:
-        text = 'Begin at <a href="/docs/">the front of the docs</a>, or search there.'
-        return HTMLResponse(_MESSAGE_PAGE.format(title="There is no such page in the docs", text=text), 404)
+        text = 'Go to the <a href="/docs/">start of the docs</a> or search there.'
+        return HTMLResponse(_MESSAGE_PAGE.format(title="Page not found", text=text), 404)
     return _serve_file(file)
 
 
@@ -65,7 +65,7 @@ def serve_page_route(request: Request, page: str = "") -> Response:
         return _serve_static_file("favicon.svg")
     if page and page not in PAGE_NAMES:
         if "text/html" not in request.headers.get("accept", ""):
-            raise HTTPException(404, "There is no such page")
+            raise HTTPException(404, "Page not found")
         return _serve_static_file("index.html", status=404)
     return _serve_static_file("index.html")
 
@@ -92,7 +92,7 @@ def serve_embed_route(name: str) -> Response:
         return _serve_static_file("embed.html")
     if name == "epsilog-embed.js":
         return _serve_static_file("embed/epsilog-embed.js")
-    raise HTTPException(404, "There is no such embed")
+    raise HTTPException(404, "Embed not found")
 
 
 def find_static_file(folder: Path, name: str) -> Path | None:
@@ -109,7 +109,7 @@ def _serve_static_file(name: str, *, status: int = 200) -> Response:
     if path is None:
         if not (STATIC / "index.html").is_file():
             raise HTTPException(503, "The front end is not built: run python hatch_build.py")
-        raise HTTPException(404, "There is no such file")
+        raise HTTPException(404, "File not found")
     return _serve_file(path, status)
 
 

@@ -33,7 +33,7 @@ _MAX_DETAIL_LENGTH = 500
 
 
 class _Problem(NamedTuple):
-    """What an error class is answered with: status, type and title; a detail that replaces the error's own text."""
+    """The response to an error class: status, type, title, and a detail that replaces the error's own text."""
 
     status: int
     kind: str
@@ -42,29 +42,24 @@ class _Problem(NamedTuple):
 
 
 _PROBLEMS: dict[type[Exception], _Problem] = {
-    ValueError: _Problem(422, "invalid-input", "A value is out of its bounds"),
+    ValueError: _Problem(422, "invalid-input", "Invalid value"),
     ArithmeticError: _Problem(
-        422,
-        "out-of-reach",
-        "Too extreme to compute",
-        "These values are beyond what double precision can bound; nothing is claimed for them.",
+        422, "out-of-reach", "Values too extreme", "Double precision cannot bound the result for these values."
     ),
-    UnsupportedMechanismError: _Problem(422, "unsupported", "No proof covers this"),
-    CalibrationError: _Problem(422, "no-answer", "No value meets the goal"),
-    PermissionDeniedError: _Problem(403, "forbidden", "Not allowed"),
-    BudgetExceededError: _Problem(409, "budget-exceeded", "It does not fit a budget"),
-    ConflictError: _Problem(409, "conflict", "It conflicts with the ledger"),
-    LedgerIntegrityError: _Problem(500, "integrity", "The ledger does not hold"),
-    StorageError: _Problem(503, "storage", "The ledger cannot be used now"),
-    EpsilogError: _Problem(422, "refused", "The library refuses"),
-    Exception: _Problem(
-        500, "internal", "An error of ours", "The server failed; its log says how. No number was computed."
-    ),
+    UnsupportedMechanismError: _Problem(422, "unsupported", "Unsupported"),
+    CalibrationError: _Problem(422, "no-answer", "Calibration failed"),
+    PermissionDeniedError: _Problem(403, "forbidden", "Permission denied"),
+    BudgetExceededError: _Problem(409, "budget-exceeded", "Budget exceeded"),
+    ConflictError: _Problem(409, "conflict", "Conflict with the ledger"),
+    LedgerIntegrityError: _Problem(500, "integrity", "Ledger integrity error"),
+    StorageError: _Problem(503, "storage", "Ledger unavailable"),
+    EpsilogError: _Problem(422, "refused", "Request refused"),
+    Exception: _Problem(500, "internal", "Internal error", "The server failed; see its log. No result was computed."),
 }
 
 
 class ProblemError(EpsilogError):
-    """A refusal that is a problem document already."""
+    """An error with a finished problem document."""
 
     def __init__(self, response: Response) -> None:
         self.response = response
@@ -81,7 +76,7 @@ def make_problem_response(
     more: Mapping[str, Any] | None = None,
     retry_after: float | None = None,
 ) -> JSONResponse:
-    """One problem document as a response; ``more`` are members that clients of the ledger read."""
+    """Return a problem document as a response; ``more`` are members that clients of the ledger read."""
     body: dict[str, Any] = {"type": f"/problems/{kind}", "title": title, "status": status, "detail": detail}
     if errors:
         body["errors"] = errors
@@ -91,8 +86,8 @@ def make_problem_response(
 
 def too_many_requests(wait: float) -> Response:
     """Return a refusal until ``wait`` seconds have passed."""
-    detail = "Ask again after the seconds that Retry-After says."
-    return make_problem_response(429, "too-often", "Too often", detail, retry_after=wait)
+    detail = "Retry after the time in the Retry-After header."
+    return make_problem_response(429, "too-often", "Too many requests", detail, retry_after=wait)
 
 
 def map_error_to_problem(error: Exception) -> Response:
@@ -115,18 +110,18 @@ def map_error_to_problem(error: Exception) -> Response:
 
 
 def _make_shape_problem(error: RequestValidationError) -> Response:
-    """What a strict model refuses, in the words of ``terms.check``."""
+    """Return the errors of a strict model as ``terms.check`` states them."""
     found = [item | {"loc": item["loc"][1:]} for item in error.errors()[:50]]  # the first step is "body" or "query"
     if any(item["type"] == "json_invalid" for item in found):
-        detail = f"It cannot be read: {found[0]['ctx']['error']}"
-        return make_problem_response(422, "invalid-input", "The body is not JSON", detail)
+        detail = f"Invalid JSON: {found[0]['ctx']['error']}"
+        return make_problem_response(422, "invalid-input", "Invalid JSON", detail)
     wrong = convert_validation_errors(found)
     errors = [_shorten(each.to_json() | {"field": each.field or None}) for each in wrong]
     detail = "; ".join(str(each) if each.field else f"the body {each.requirement}" for each in wrong)
     return make_problem_response(
         422,
         "invalid-input",
-        "A value has the wrong shape",
+        "Invalid request body",
         detail[:_MAX_DETAIL_LENGTH],
         errors,
         more=error_to_json(wrong[0]),
@@ -138,10 +133,10 @@ def _shorten(member: dict[str, Any]) -> dict[str, Any]:
 
 
 def shorten_unsupported(error: UnsupportedMechanismError) -> str:
-    """Which method has no proof for what, in words short enough for a page."""
+    """Return which method has no proof for which mechanism, in a short sentence."""
     reason = f": {error.reason}" if error.reason else ""
     kind = type(error.term).__name__
-    return f"{error.method} has no proven bound for {kind}{reason}. No nearby formula is used instead."
+    return f"{error.method} has no proven bound for {kind}{reason}. epsilog does not substitute an approximation."
 
 
 def install_error_handlers(app: FastAPI) -> None:

@@ -93,15 +93,17 @@ class WorkerPool:
         """
         work = route.work(ask)
         if work > MAX_WORK_SECONDS:
-            return _refuse_work(f"This takes more than {MAX_WORK_SECONDS:g} s of work.")
+            return _refuse_work(f"The estimated computation time exceeds {MAX_WORK_SECONDS:g} s.")
         line = json.dumps({"path": route.path, "ask": ask.model_dump(mode="json")}).encode() + b"\n"
         if work <= QUICK_SECONDS:
             return await self._ask_worker(self._quick, line)
         if client is None:
             return await self._ask_worker(self._slow, line)
         if self._slow_per_client[client] >= self._max_slow_per_client:
-            detail = f"{self._max_slow_per_client} long questions from your address are being answered. Ask again then."
-            return _refuse(429, "too-many", "Too many long questions at a time", detail)
+            detail = (
+                f"{self._max_slow_per_client} long requests from your address are running. Retry when one has ended."
+            )
+            return _refuse(429, "too-many", "Too many long requests", detail)
         self._slow_per_client[client] += 1
         try:
             return await self._ask_worker(self._slow, line)
@@ -112,17 +114,17 @@ class WorkerPool:
 
     async def _ask_worker(self, queue: _WorkerQueue, line: bytes) -> Response:
         if queue.is_full:
-            return _refuse(503, "busy", "Too many questions wait", "Ask again in a few seconds.")
+            return _refuse(503, "busy", "Server busy", "Retry in a few seconds.")
         try:
             status, media_type, body = json.loads(await queue.ask(line, self.deadline))
         except TimeoutError:
-            return _refuse_work(f"No answer within {self.deadline:g} s.")
+            return _refuse_work(f"The computation exceeded {self.deadline:g} s.")
         return Response(body, status, media_type=media_type)
 
 
 def _refuse_work(reason: str) -> Response:
-    detail = f"{reason} Ask for fewer or simpler parts, or use the library."
-    return _refuse(422, "too-much-work", "This takes too long here", detail)
+    detail = f"{reason} Request fewer or simpler parts, or use the library."
+    return _refuse(422, "too-much-work", "Computation too long", detail)
 
 
 def _refuse(status: int, kind: str, title: str, detail: str) -> Response:

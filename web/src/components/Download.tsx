@@ -14,7 +14,7 @@ export function Download({ path, name, kind, children }: { path: string; name: s
     event.preventDefault();
     text(path).then(
       (content) => download(name, kind, content),
-      (error: unknown) => setFailure(error instanceof Problem ? error : new Problem("An error of ours", String(error))),
+      (error: unknown) => setFailure(error instanceof Problem ? error : new Problem("Unexpected error", String(error))),
     );
   };
   return (

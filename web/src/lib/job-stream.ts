@@ -47,7 +47,7 @@ function poll<S extends { state: string }>(path: string, tell: (seen: S) => void
       tell(seen);
       if (!OVER.includes(seen.state)) setTimeout(() => void (ended.signal.aborted || look()), POLL_INTERVAL);
     } catch (error) {
-      if (!ended.signal.aborted) lose(error instanceof Problem ? error : new Problem("An error of ours", String(error)));
+      if (!ended.signal.aborted) lose(error instanceof Problem ? error : new Problem("Unexpected error", String(error)));
     }
   };
   void look();

@@ -43,7 +43,7 @@ export function useQuery<Q, A>(
         },
         (error: unknown) => {
           if (stop.signal.aborted) return;
-          const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
+          const problem = error instanceof Problem ? error : new Problem("Unexpected error", String(error));
           setState({ answer: null, of: null, busy: false, problem });
           current.current.options.onProblem?.(problem);
         },

@@ -163,7 +163,7 @@ function Verify() {
     try {
       setId((await post<{ id: string }>("ledger/verify", {})).id);
     } catch (error) {
-      setFailure(error instanceof Problem ? error : new Problem("An error of ours", String(error)));
+      setFailure(error instanceof Problem ? error : new Problem("Unexpected error", String(error)));
     }
   };
   return (

@@ -136,7 +136,7 @@ function useAction(form: Form) {
     try {
       setOutcomeText(await work());
     } catch (error) {
-      const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
+      const problem = error instanceof Problem ? error : new Problem("Unexpected error", String(error));
       form.refuse(problem.errors);
       setFailure(problem);
     } finally {

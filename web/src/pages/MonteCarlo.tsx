@@ -99,7 +99,7 @@ export function MonteCarlo() {
     try {
       await work();
     } catch (error) {
-      const problem = error instanceof Problem ? error : new Problem("An error of ours", String(error));
+      const problem = error instanceof Problem ? error : new Problem("Unexpected error", String(error));
       form.refuse(problem.errors);
       setFailure(problem);
     }
