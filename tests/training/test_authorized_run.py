@@ -150,7 +150,7 @@ def refused(task, charge, folder, error, says):
 def test_settings_that_diverge_without_data_are_refused(small_task, charge_for, tmp_path):
     for wild in ({"clip_norm": 1e60}, {"sampling_probability": 1e-320}):
         charge = charge_for(dataclasses.replace(CENTRAL, **wild), "client")
-        refused(small_task(dtype="float32"), charge, tmp_path / "run", ValueError, "makes it diverge")
+        refused(small_task(dtype="float32"), charge, tmp_path / "run", ValueError, "made it diverge")
     assert list(tmp_path.iterdir()) == []
 
 
