@@ -146,6 +146,9 @@ class RowEngine(Engine):
         clients = task.clients
         self._weights = task.training.weights(clients.sizes)
         self._usable, self._ends = clients.usable(task.model), clients.client_offsets
+        usable_before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
+        self._place = usable_before[self._ends - clients.sizes]  # first row of each client among all usable rows
+        self._counts = usable_before[self._ends] - self._place  # usable rows of each client
         self._precision = clients.features.dtype
         self._kind = task.model.target_type(self._precision)
 
@@ -169,7 +172,7 @@ class RowEngine(Engine):
 
     def unusable(self, cohort: Ids) -> int:
         """Return the number of unusable rows, as ``Engine`` specifies."""
-        return sum(int((~self._usable[self._rows_of(client)]).sum()) for client in cohort.tolist())
+        return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
 
     def _rows_of(self, client: int) -> slice:
         """Return the slice of the rows of a client."""

@@ -57,21 +57,12 @@ class CompiledEngine(RowEngine):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         clients = task.clients
-        before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
-        self._place = before[
-            self._ends - clients.sizes
-        ]  # position of the first row of each client among all usable rows
-        self._counts = before[self._ends] - self._place  # usable rows of each client
         row = clients.features.shape[1] * self._precision.itemsize
         self._fetched = max(int(self._counts.max(initial=1)), FETCHED // row)  # rows
         with use_full_precision():
             self._test = tuple(map(_on_device, task.test_set()))
             everything = slice(None) if self._usable.all() else self._usable
             self._resident = self._rows(everything) if clients.features.nbytes <= RESIDENT else None
-
-    def unusable(self, cohort: Ids) -> int:
-        """Return the number of unusable rows, as ``Engine`` specifies."""
-        return int((self.task.clients.sizes[cohort] - self._counts[cohort]).sum())
 
     def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
         """Return the sum of updates, as ``RowEngine`` specifies."""
