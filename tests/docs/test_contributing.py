@@ -70,7 +70,7 @@ COMMAND = """
     route = description["paths"]["/api/v1/ledger/note"]["post"]
     assert (route["x-act"], route["security"]) == ("own", [{"token": ["owner"]}])
     body = description["components"]["schemas"]["NoteAsk"]
-    assert (body["additionalProperties"], body["required"]) == (False, ["scope", "by", "remark"])
+    assert (body["additionalProperties"], body["required"]) == (False, ["scope", "actor", "remark"])
     with open_ledger(path) as ledger:
         entries = [(entry.verb, entry.body.get("remark")) for entry in ledger.history()]
     assert entries == [("budget-created", None), ("noted", "two studies share it"), ("noted", "typed")]
