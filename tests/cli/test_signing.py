@@ -70,6 +70,9 @@ def test_a_key_is_made_once_and_shows_its_public_half_alone(at):
     assert (at / "k.pem").stat().st_mode & 0o777 == 0o600
     assert text_of("key", "show", "k.pem") == line
     assert text_of("key", "show", "k.pem", "--pem") == VerifierKey.parse(line).pem()
+    assert json.loads(text_of("key", "show", "k.pem", "--json"))["key"] == line.strip()
+    written = json.loads(text_of("ledger", "checkpoint", "-l", "l.db", "--one-line", "-o", "c.txt", "--json"))
+    assert f"{written['line']}\n" == (at / "c.txt").read_text()
     private = (at / "k.pem").read_text().split("\n")[2]
     wrong = (("--key", "k.pem"), ("--checkpoint", "k.pem"), ("--ledger", "k.pem"))
     given = [("key", "show", "k.pem"), ("key", "show", "k.pem", "--pem"), ("verify", "k.pem")]

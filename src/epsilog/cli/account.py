@@ -31,7 +31,9 @@ _MECHANISM_HELP = "; ".join(f"{tag} ({', '.join(fields.list_fields(kind))})" for
 Delta = Annotated[
     list[float] | None, typer.Option("--delta", "-d", help="Failure probability: asks for epsilon; repeatable.")
 ]
-Epsilon = Annotated[list[float] | None, typer.Option("--epsilon", "-e", help="In nats: asks for delta; repeatable.")]
+Epsilon = Annotated[
+    list[float] | None, typer.Option("--epsilon", "-e", help="Epsilon, in nats: asks for delta; repeatable.")
+]
 ReleaseFile = Annotated[Path, typer.Argument(help="One release, as a JSON or TOML file; - for standard input.")]
 
 

@@ -131,7 +131,7 @@ ledger_app = Application(
 )
 key_app = Application(help="Manage signing keys.", no_args_is_help=True)
 token_app = Application(help="Manage access tokens of a server of `epsilog serve`.", no_args_is_help=True)
-account_app = Application(help="Bound the privacy cost of a release.", cls=_derive("epsilog.cli.account"))
+account_app = Application(cls=_derive("epsilog.cli.account"))
 montecarlo_app = Application(help="Bound the privacy cost of a release by simulation.", no_args_is_help=True)
 app.add_typer(account_app, name="account")
 app.add_typer(plan_app, name="plan")

@@ -348,8 +348,8 @@ def backup_command(
 @ledger_app.command("restore")
 def restore_command(
     file: Annotated[Path, typer.Argument(help="A backup.")],
-    actor: Annotated[str, typer.Option(help="Who decides; kept permanently.")],
-    reason: Annotated[str, typer.Option(help="Why; kept permanently.")],
+    actor: Annotated[str, typer.Option(help="Who decides; stored permanently.")],
+    reason: Annotated[str, typer.Option(help="Why; stored permanently.")],
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="The ledger file to make; must not exist.")
     ] = DEFAULT_LEDGER,

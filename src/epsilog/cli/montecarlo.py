@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from epsilog.terms import Interval
 
 _PROCESSES, _DASK = "processes", "dask"
-Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="In nats.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Epsilon at which delta is bounded, in nats.")]
 TargetEpsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Target epsilon, in nats.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Chosen seed: the run is repeatable and marked a simulation.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Number of processes; does not change the result.")]
@@ -42,12 +42,17 @@ Scheduler = Annotated[
 Resume = Annotated[Path | None, typer.Option("--journal", help="A file from which a stopped run resumes.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the evidence to this JSON file.")]
 Commit = Annotated[
-    Path | None, typer.Option("--commit", help="Write the plan to this file and draw nothing: publish it, then `draw`.")
+    Path | None,
+    typer.Option("--commit", help="Write the plan to this file and draw nothing: publish it, then run `execute`."),
 ]
+
+Samples = Annotated[int, typer.Argument(help="Samples of the search for each candidate.")]
+BaseDelta = Annotated[float, typer.Argument(help="Delta that the search verified, in (0, 1).")]
+TargetDelta = Annotated[float, typer.Argument(help="Delta of the whole search, in (0, 1).")]
 
 
 @montecarlo_app.command("overall-delta")
-def overall_delta_command(samples: int, base_delta: float, as_json: Json = False) -> None:
+def overall_delta_command(samples: Samples, base_delta: BaseDelta, as_json: Json = False) -> None:
     """Compute delta of a verified search by the two-point bound.
 
     Example: epsilog account montecarlo overall-delta 10745967 5e-6
@@ -56,7 +61,7 @@ def overall_delta_command(samples: int, base_delta: float, as_json: Json = False
 
 
 @montecarlo_app.command("base-delta")
-def base_delta_command(samples: int, target_delta: float, as_json: Json = False) -> None:
+def base_delta_command(samples: Samples, target_delta: TargetDelta, as_json: Json = False) -> None:
     """Compute the largest base delta that keeps a search within a delta.
 
     Example: epsilog account montecarlo base-delta 10745967 1e-5
@@ -65,7 +70,7 @@ def base_delta_command(samples: int, target_delta: float, as_json: Json = False)
 
 
 @montecarlo_app.command("minimum-samples")
-def minimum_samples_command(base_delta: float, target_delta: float, as_json: Json = False) -> None:
+def minimum_samples_command(base_delta: BaseDelta, target_delta: TargetDelta, as_json: Json = False) -> None:
     """Compute the fewest samples for a base delta and a delta.
 
     Example: epsilog account montecarlo minimum-samples 5e-6 1e-5
@@ -264,7 +269,7 @@ def search_noise_command(
 @montecarlo_app.command("execute")
 def execute_plan_command(
     file: Annotated[
-        Path, typer.Argument(help="A plan that certify or sweep wrote with --commit; - for standard input.")
+        Path, typer.Argument(help="A plan that certify or search-noise wrote with --commit; - for standard input.")
     ],
     nonce: Annotated[str, typer.Option(help="A public value, unpredictable when the plan was published.")],
     workers: Workers = 1,
@@ -370,7 +375,7 @@ def _show_search(result: ep.montecarlo.NoiseSearchResult, output: Path | None, a
 
 @montecarlo_app.command("recompute")
 def recompute_command(
-    file: Annotated[Path, typer.Argument(help="Evidence that certify, sweep or draw wrote; - for standard input.")],
+    file: Annotated[Path, typer.Argument(help="Evidence of certify, search-noise or execute; - for standard input.")],
     shards: Annotated[
         int | None, typer.Option(min=1, help="Number of shards to redraw of each trial; if omitted: all.")
     ] = None,

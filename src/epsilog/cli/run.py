@@ -191,6 +191,7 @@ def init_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The run config to write; must not exist.")] = Path(
         "run.toml"
     ),
+    as_json: Json = False,
 ) -> None:
     """Write a run config for your data.
 
@@ -207,7 +208,9 @@ def init_command(
             file.write(text)
     except FileExistsError:
         raise CheckError("output", "a file that does not exist", repr(str(output))) from None
-    write(f'wrote {output}; fill in each "?", and then: epsilog run {shlex.quote(str(output))}', soft_wrap=True)
+    if as_json:
+        return print_json({"file": str(output)})
+    return write(f'wrote {output}; fill in each "?", and then: epsilog run {shlex.quote(str(output))}', soft_wrap=True)
 
 
 class _RunWatcher:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,7 @@ def create_key_command(
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help=f"Encrypt it with a passphrase: {PASSPHRASE}, or asked for.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Make a signing key, and print its public line.
 
@@ -43,20 +44,23 @@ def create_key_command(
 
     key = SigningKey.create(name)
     key.save(output, passphrase=_passphrase(twice=True) if passphrase else None)
-    typer.echo(key.verifier)
+    print_json({"file": str(output), "key": str(key.verifier)}) if as_json else typer.echo(key.verifier)
 
 
 @key_app.command("show")
 def show_key_command(
     key: Annotated[Path, typer.Argument(help="A private key file.")],
     pem: Annotated[bool, typer.Option("--pem", help="Print PEM, which OpenSSL and cosign read.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the public line of a private key.
 
     Example: epsilog key show privacy.pem
     """
     verifier = _load_key(key).verifier
-    typer.echo(verifier.pem() if pem else verifier, nl=not pem)
+    if as_json:
+        return print_json({"key": str(verifier), "pem": verifier.pem()})
+    return typer.echo(verifier.pem() if pem else verifier, nl=not pem)
 
 
 @app.command("sign")
@@ -66,6 +70,7 @@ def sign_file_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; if omitted: FILE.intoto.jsonl.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Sign a file; the signature goes into a DSSE envelope.
 
@@ -79,7 +84,9 @@ def sign_file_command(
 
     signer, target = _load_key(key), output or path.with_name(f"{path.name}{SUFFIX}")
     durable_io.append_durably(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
-    write(f"wrote {target}, signed by {signer.verifier.label}", soft_wrap=True)
+    if as_json:
+        return print_json({"file": str(target), "signed_by": signer.verifier.label})
+    return write(f"wrote {target}, signed by {signer.verifier.label}", soft_wrap=True)
 
 
 @ledger_app.command("checkpoint")
@@ -110,10 +117,8 @@ def checkpoint_command(
         entries = list(iterate_verified_documents(books))
     made = Checkpoint.over(entries, origin=_origin(origin, signer)).note(signer)
     kept = made if older is None else prove_consistency(older, entries, made)
-    if as_json:
-        return print_json({"checkpoint": str(kept), "line": made.in_one_line(), "signed_by": _label(signer)})
-    write_output(f"{made.in_one_line()}\n" if line else str(kept), output)
-    return None
+    document = {"checkpoint": str(kept), "line": made.in_one_line(), "signed_by": _label(signer)}
+    _write(f"{made.in_one_line()}\n" if line else str(kept), output, document if as_json else None)
 
 
 @ledger_app.command("bundle")
@@ -138,7 +143,7 @@ def bundle_command(
     if as_json:
         return print_json({"file": str(output), "checkpoint": str(made), "signed_by": _label(signer)})
     size = Checkpoint.parse(made.text).size
-    write(f"wrote {output}: {size} entries, signed by {_label(signer) or 'nobody'}", soft_wrap=True)
+    write(f"wrote {output}: {size} entries, signed by {_label(signer) or 'no one'}", soft_wrap=True)
     return None
 
 
@@ -150,6 +155,7 @@ def receipt_command(
     ledger: LedgerFile = DEFAULT_LEDGER,
     origin: Origin = None,
     output: Output = None,
+    as_json: Json = False,
 ) -> None:
     """Write a signed proof that a charge is in the ledger.
 
@@ -163,7 +169,19 @@ def receipt_command(
     with open_for_reading(ledger) as books:
         entries = list(iterate_verified_documents(books))
     made = write_receipt(entries, key=charge, origin=_origin(origin, signer), signer=signer, scope=scope)
-    write_output(f"{made.in_one_line()}\n", output)
+    document = {"receipt": made.in_one_line(), "signed_by": _label(signer)}
+    _write(f"{made.in_one_line()}\n", output, document if as_json else None)
+
+
+def _write(content: str, output: Path | None, document: dict[str, Any] | None) -> None:
+    """Write to a file or standard output; a JSON document is printed instead of the content or the note."""
+    if document is None:
+        return write_output(content, output)
+    if output is not None and str(output) != "-":
+        from epsilog import durable_io
+
+        durable_io.write_atomically(output, content.encode())
+    return print_json(document)
 
 
 def _signer(key: Path | None) -> SigningKey | None:

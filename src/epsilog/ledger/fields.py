@@ -158,28 +158,26 @@ ORDERS = Kind(
 Scope = Annotated[str, Arg("names joined by '/'", kind=SCOPE, positional=True, example="acme/claims")]
 Key = Annotated[str, Arg("the charge's idempotency key, within its scope", kind=KEY, example="question-1")]
 ChargeKey = Annotated[str, Arg("the charge's idempotency key", kind=KEY, positional=True, example="question-1")]
-AtScope = Annotated[
-    str | None, Arg("the charge's scope", kind=SCOPE, none_means="the only one that has the key, of those one may see")
-]
-By = Annotated[str, Arg("who decides; kept for ever", kind=NAME)]
-Reason = Annotated[str, Arg("why; kept for ever")]
+AtScope = Annotated[str | None, Arg("the charge's scope", kind=SCOPE, none_means="the only visible one with the key")]
+By = Annotated[str, Arg("who decides; stored permanently", kind=NAME)]
+Reason = Annotated[str, Arg("why; stored permanently")]
 BudgetKind = Annotated[str, Arg("pure, approximate, zcdp, gdp or rdp", kind=NAME, example="pure")]
 Caps = Annotated[Mapping[str, Any], Arg("exact decimals by quantity", kind=CAPS, example={"epsilon": "0.5"})]
 Orders = Annotated[
     Sequence[Any] | None,
-    Arg("Renyi orders of an rdp budget that promises epsilon and delta", kind=ORDERS, none_means="it promises neither"),
+    Arg("Renyi orders of an rdp budget with a target guarantee", kind=ORDERS, none_means="no target guarantee"),
 ]
-BudgetRelation = Annotated[NeighboringRelation, Arg("neighboring relation of all that is charged to it", kind=RELATION)]
-Simulation = Annotated[bool, Arg("it is no release of real data, and only budgets of simulations take it")]
+BudgetRelation = Annotated[NeighboringRelation, Arg("neighboring relation of its charges", kind=RELATION)]
+Simulation = Annotated[bool, Arg("the data are simulated; only budgets of simulations accept the charge")]
 _EXAMPLE = {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}
-ReleaseField = Annotated[Release, Arg("the schedule, in the ledger's own JSON", kind=RELEASE, example=_EXAMPLE)]
+ReleaseField = Annotated[Release, Arg("the release, as tagged JSON", kind=RELEASE, example=_EXAMPLE)]
 Relation = Annotated[
     NeighboringRelation | None, Arg("the neighboring relation", kind=RELATION, none_means="that of the nearest budget")
 ]
-PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="what the nearest budget says")]
+PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="that of the nearest budget")]
 Delta = Annotated[
     Number | None,
-    Arg("what approximate budgets are charged", kind=DELTA, none_means="the release states it, or needs none"),
+    Arg("delta that approximate budgets are charged", kind=DELTA, none_means="the release states it, or needs none"),
 ]
 Amount = Annotated[
     Mapping[str, Any] | None,

@@ -7,19 +7,19 @@ import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, ty
 export type AbandonAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
 /** Accept a restored ledger, and what may be missing. */
 export type AcceptRestoredAsk = {
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -27,9 +27,9 @@ export type AcceptRestoredAsk = {
 export type CancelAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -60,9 +60,9 @@ export type ChangeCapAsk = {
   scope: string;
   /** exact decimals by quantity */
   caps: Record<string, unknown>;
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -72,15 +72,15 @@ export type ChargeAtOnceAsk = {
   scope: string;
   /** the charge's idempotency key, within its scope */
   key: string | null;
-  /** the schedule, in the ledger's own JSON */
+  /** the release, as tagged JSON */
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** what one neighbor differs in; null: what the nearest budget says */
+  /** what one neighbor differs in; null: that of the nearest budget */
   privacy_unit: string | null;
-  /** it is no release of real data, and only budgets of simulations take it */
+  /** the data are simulated; only budgets of simulations accept the charge */
   simulation: boolean;
-  /** what approximate budgets are charged; null: the release states it, or needs none */
+  /** delta that approximate budgets are charged; null: the release states it, or needs none */
   delta: string | null;
   /** the caller's cost, at least the accountant's; null: the accountant computes it */
   amount: Record<string, unknown> | null;
@@ -102,7 +102,7 @@ export type ClosedFormModel = {
 export type CommitAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
   /** SHA-256 values by name */
   evidence: Record<string, unknown>;
@@ -163,15 +163,15 @@ export type CreateBudgetAsk = {
   kind: string;
   /** exact decimals by quantity */
   caps: Record<string, unknown>;
-  /** neighboring relation of all that is charged to it */
+  /** neighboring relation of its charges */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in; null: unsaid */
+  /** what one neighbor differs in; null: not stated */
   privacy_unit: string | null;
-  /** it takes charges of simulations, and those only */
+  /** accepts charges of simulations only */
   simulation: boolean;
   /** it is a share of the budget above, set aside: others there cannot use it */
   quota: boolean;
-  /** Renyi orders of an rdp budget that promises epsilon and delta; null: it promises neither */
+  /** Renyi orders of an rdp budget with a target guarantee; null: no target guarantee */
   orders: string[] | null;
 };
 
@@ -211,9 +211,9 @@ export type DeclarePartitionAsk = {
   scope: string;
   /** exact decimals by quantity */
   caps: Record<string, unknown>;
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -221,11 +221,11 @@ export type DeclarePartitionAsk = {
 export type DecommissionAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -256,7 +256,7 @@ export type EpsilonCurveResponse = {
 export type ExpireAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
 };
 
@@ -515,7 +515,7 @@ export type HeadroomResponse = {
 export type HoldAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
   /** ISO 8601, with its offset from UTC */
   until: string;
@@ -565,9 +565,9 @@ export type IntervalModel = {
 
 /** Record that a ledger was restored from a backup. */
 export type MarkRestoredAsk = {
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -614,17 +614,17 @@ export type OverrideCostAsk = {
   scope: string;
   /** the charge's idempotency key, within its scope */
   key: string;
-  /** the schedule, in the ledger's own JSON */
+  /** the release, as tagged JSON */
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** what one neighbor differs in; null: what the nearest budget says */
+  /** what one neighbor differs in; null: that of the nearest budget */
   privacy_unit: string | null;
-  /** it is no release of real data, and only budgets of simulations take it */
+  /** the data are simulated; only budgets of simulations accept the charge */
   simulation: boolean;
   /** its cost, by quantity */
   amount: Record<string, unknown>;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
   /** SHA-256 of the plan, 64 hex digits; null: no plan */
   plan_hash: string | null;
@@ -839,7 +839,7 @@ export type RegisterPlanAsk = {
 export type ReleaseRoundAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
   /** which round, from 1 */
   round: number;
@@ -862,15 +862,15 @@ export type ReserveAsk = {
   scope: string;
   /** the charge's idempotency key, within its scope */
   key: string | null;
-  /** the schedule, in the ledger's own JSON */
+  /** the release, as tagged JSON */
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** what one neighbor differs in; null: what the nearest budget says */
+  /** what one neighbor differs in; null: that of the nearest budget */
   privacy_unit: string | null;
-  /** it is no release of real data, and only budgets of simulations take it */
+  /** the data are simulated; only budgets of simulations accept the charge */
   simulation: boolean;
-  /** what approximate budgets are charged; null: the release states it, or needs none */
+  /** delta that approximate budgets are charged; null: the release states it, or needs none */
   delta: string | null;
   /** the caller's cost, at least the accountant's; null: the accountant computes it */
   amount: Record<string, unknown> | null;
@@ -886,9 +886,9 @@ export type ReserveAsk = {
 export type RetireAsk = {
   /** names joined by '/' */
   scope: string;
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -896,11 +896,11 @@ export type RetireAsk = {
 export type RevokeAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
-  /** who decides; kept for ever */
+  /** who decides; stored permanently */
   actor: string;
-  /** why; kept for ever */
+  /** why; stored permanently */
   reason: string;
 };
 
@@ -969,7 +969,7 @@ export type StampedCalculationModel = {
 export type StartAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
 };
 
@@ -977,7 +977,7 @@ export type StartAsk = {
 export type StartRoundAsk = {
   /** the charge's idempotency key */
   key: string;
-  /** the charge's scope; null: the only one that has the key, of those one may see */
+  /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
   /** which round, from 1 */
   round: number;

@@ -251,7 +251,7 @@ class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVAT
 
     Run it before the release.
 
-    A key that another caller reserved or started is theirs to finish, and a conflict here.
+    A key that another caller reserved or started is a conflict: only they, or an owner, may finish it.
 
     Example: epsilog ledger charge acme/claims --key question-1 --release release.json
     """
