@@ -936,7 +936,7 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
     )
     chooser.send_keys(str(forged))
     until(lambda: "Do not rely on this report." in shown())
-    assert "claim/boundary/adaptive_clip" in shown()
+    assert "claim/coverage/adaptive_clip" in shown()
     (tmp_path / "none.json").write_text("{}")
     chooser.send_keys(str(tmp_path / "none.json"))
     until(lambda: "does not carry" in shown())

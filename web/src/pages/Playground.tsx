@@ -46,7 +46,7 @@ const SPECS: readonly FieldSpec[] = [
     choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
     helpPage: "glossary.html#term-neighboring-relation",
   },
-  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", min: 0, max: 1, hint: "allowed to the attacker", helpPage: "glossary.html#term-tpr-at-a-fpr" },
+  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", min: 0, max: 1, hint: "allowed to the attacker", helpPage: "glossary.html#term-tpr-at-fpr" },
   { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
 ];
 
