@@ -212,7 +212,7 @@ SPECIAL = {
     "matrix-mechanism": lambda: st.builds(
         MatrixMechanism,
         st.builds(ToeplitzStrategy, st.lists(st.floats(0.1, 1.0), min_size=1, max_size=3).map(tuple)),
-        described("every-round", "limited-participation"),
+        described("full-participation", "bounded-participation"),
         st.integers(1, 8),
         noises(),
     ),

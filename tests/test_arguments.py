@@ -199,8 +199,8 @@ CALLS = {
         "expected_examples": 8,
         "example_cap": 16,
     },
-    verification.compute_control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm": 0.0625},
-    verification.compute_power: {"values": 8, "share": 0.5, "false_alarm": 0.0625},
+    verification.compute_control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm_rate": 0.0625},
+    verification.compute_power: {"values": 8, "share": 0.5, "false_alarm_rate": 0.0625},
     verification.compute_stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
     montecarlo.anytime_interval: {"hits": 2, "samples": 64, "failure": 0.25},
     montecarlo.compute_balls_in_bins_delta: {"bins": 2, "noise_stddev": 2.0, "epsilon": 0.5, "epochs": 1},
@@ -386,7 +386,7 @@ AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers 
                       "run_rounds", "add_canary_slots"},
     "epsilog.verification": {"check_rigorous"},
     "epsilog.study": {"Subject", "hold_out_half", "compute_lira_scores"},
-    "epsilog.reports": {"build_report", "verify", "verify_run", "verify_report", "verify_log_report", "draw_line_plot",
+    "epsilog.reports": {"verify", "verify_run", "verify_report", "verify_log_report", "draw_line_plot",
                      "list_party_guarantees"},
 }  # fmt: skip
 

@@ -53,7 +53,7 @@ def test_a_run_and_a_report_are_verified(tmp_path):
         done = without(COMMAND, *words, "--json", cwd=tmp_path)
         assert done.returncode in (0, 5), done.stderr
         assert "Traceback" not in done.stderr
-        assert '"failed"' not in json.dumps(json.loads(done.stdout)["verdict"])
+        assert '"failed"' not in json.dumps(json.loads(done.stdout)["status"])
     (tmp_path / "linked").symlink_to(folder / "plan.json")
     (folder / "plan.json").rename(tmp_path / "plan.json")
     (folder / "plan.json").symlink_to(tmp_path / "plan.json")

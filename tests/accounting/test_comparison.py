@@ -75,18 +75,18 @@ def test_an_excess_is_bounded_and_near(one, other):
 )
 def test_no_test_does_better_than_the_fit_says_nor_much_worse(release):
     fit, curve = fit_gaussian_dp(release), ep.profile(release)
-    assert fit.beyond <= 1e-3
+    assert fit.slack <= 1e-3
 
     def best(fpr):
         return float(ndtr(fit.mu + ndtri(fpr))) if fpr < 1 else 1.0
 
     for fpr in (0.003, 0.03, 0.3, 0.8):
         rate = curve.tpr(fpr)
-        assert rate.lower <= best(fpr + fit.beyond) + fit.beyond + 1e-9
+        assert rate.lower <= best(fpr + fit.slack) + fit.slack + 1e-9
         if fpr > fit.regret:
             assert best(fpr - fit.regret) - fit.regret <= rate.upper + 1e-9
     weaker = 0.8 * fit.mu  # a mu that is a fifth off is noticed
-    assert max(curve.tpr(x).lower - ndtr(weaker + ndtri(x + fit.beyond)) for x in (0.03, 0.3)) > fit.beyond
+    assert max(curve.tpr(x).lower - ndtr(weaker + ndtri(x + fit.slack)) for x in (0.03, 0.3)) > fit.slack
 
 
 def test_where_mu_is_exact_everybody_says_the_same():
@@ -111,14 +111,14 @@ def test_the_smaller_epsilon_may_be_the_easier_one_to_attack():
     assert found.at_deltas[1].second.upper < 6
     assert found.at_fprs[1].first.upper < 0.011
     assert found.at_fprs[1].second.lower > 0.12
-    assert found.verdict == "neither"
+    assert found.outcome == "neither"
     turned = compare_profiles(Gaussian(0.85), RARE)
     assert (turned.first_excess, turned.second_excess) == (found.second_excess, found.first_excess)
     assert {at.better for at in found.at_deltas} == {"first", "second"}
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "verdict"),
+    ("one", "other", "outcome"),
     [
         (Gaussian(2.0), Gaussian(1.0), "first"),
         (Laplace(1.0), Laplace(2.0), "second"),
@@ -127,14 +127,14 @@ def test_the_smaller_epsilon_may_be_the_easier_one_to_attack():
     ],
     ids=["more-noise", "less-noise", "the-same", "within"],
 )
-def test_verdicts(one, other, verdict):
-    assert compare_profiles(one, other, deltas=[1e-3], fprs=[0.01, 0.2]).verdict == verdict
+def test_outcomes(one, other, outcome):
+    assert compare_profiles(one, other, deltas=[1e-3], fprs=[0.01, 0.2]).outcome == outcome
 
 
 def test_rates_of_attack_on_the_best_of_trials_are_bounded_by_its_curve():
     tuned = BestOfTrials(Gaussian(2.0), PoissonTrialCount(20.0))
     found = compare_profiles(Gaussian(2.0), tuned, deltas=[1e-6], tolerance=0.1)
-    assert found.verdict == "first"
+    assert found.outcome == "first"
     assert all(at.second.lower == fpr for at, fpr in zip(found.at_fprs, (1e-3, 0.01, 0.1), strict=True))
 
 

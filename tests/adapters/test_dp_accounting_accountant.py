@@ -65,8 +65,8 @@ def told_apart(noise_multiplier, epsilon):
     The best test is a threshold, so its error rates, two normal tails, are all there is to it.
     """
     at = np.linspace(-40, 40, 800_001)
-    hit, false_alarm = stats.norm.sf(at, 1, noise_multiplier), stats.norm.sf(at, -1, noise_multiplier)
-    return float(np.max(hit - math.exp(epsilon) * false_alarm))
+    hit, false_alarm_rate = stats.norm.sf(at, 1, noise_multiplier), stats.norm.sf(at, -1, noise_multiplier)
+    return float(np.max(hit - math.exp(epsilon) * false_alarm_rate))
 
 
 @pytest.mark.slow

@@ -40,8 +40,8 @@ def test_what_is_shown_is_the_plan_of_the_values_shown(sliders):
             "asked": asked,
             "lower": found.epsilon.lower,
             "upper": found.epsilon.upper,
-            "formula": found.formula.total,
-            "verdict": str(found.verdict),
+            "closed_form": found.closed_form.total,
+            "status": str(found.closed_form_note),
         }
     with pytest.raises(notebook.traitlets.TraitError):
         sliders.certified = {}  # nobody but the plan says what is certified

@@ -22,7 +22,7 @@ def test_plan_federated_shows_the_worked_example():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
-    assert plan["formula"]["total"] == pytest.approx(0.5621, abs=5e-5)
+    assert plan["closed_form"]["total"] == pytest.approx(0.5621, abs=5e-5)
     assert plan["delta"]["value"] == 2e-5
     assert 0.56171 < plan["epsilon"]["lower"] <= plan["epsilon"]["upper"] < 0.56172  # the formula is a little high here
 
@@ -159,7 +159,7 @@ def test_an_account_prints_terms_that_it_reads(tmp_path):
 @pytest.mark.slow
 def test_a_sweep_writes_evidence_that_checks_out_until_it_is_edited(tmp_path):
     release = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 20}
-    (tmp_path / "run.json").write_text(json.dumps({"v": 0, "term": release}))
+    (tmp_path / "run.json").write_text(json.dumps({"v": 1, "term": release}))
     goal = ["--epsilon", 2, "--delta", 1e-4, "--seed", 7, "-o", "evidence.json"]
     done = epsilog("account", "montecarlo", "search-noise", "run.json", *goal, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -320,7 +320,7 @@ def test_a_plan_has_either_its_noise_or_a_goal(words):
 def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     text = text_of("plan", "federated", *SCHEDULE, "-z", 1.5, "--releases-per-period", releases)
     found = plan.plan_federated(**STATED, noise_multiplier=1.5, releases_per_period=releases)
-    formula = found.formula
+    formula = found.closed_form
     assert "sampling poisson, q = m/N = 0.00333333 (0.333%)" in text
     assert f"delta {found.delta.delta:g} ({found.delta.rationale})" in text
     assert "relation, unit add-or-remove-one, one client" in text
@@ -332,7 +332,7 @@ def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     assert f"{larger[formula.dominant_term]} (the larger)" in text
     assert f"linear term {formula.linear_term:.4f}" in text
     assert (f"{releases} releases together {show.format_interval(found.cumulative)}" in text) == shown
-    assert str(found.verdict) in text
+    assert str(found.closed_form_note) in text
     assert text.count("Assumes: ") == len(found.epsilon.assumptions) > 1
 
 
@@ -362,8 +362,8 @@ def test_a_calculators_record_is_verified_beside_the_files_that_it_names(tmp_pat
     file = tmp_path / "record.json"
     for document, words, code, says in [
         (record, (), 5, "references/not-checked"),
-        (record, ("--reference", f"the visits={tmp_path / 'visits.csv'}"), 0, "references/holds"),
-        (record, ("--reference", f"the visits={file}"), 4, "references/other-file"),
+        (record, ("--reference", f"the visits={tmp_path / 'visits.csv'}"), 0, "references/passed"),
+        (record, ("--reference", f"the visits={file}"), 4, "references/mismatch"),
         (changed, (), 4, "record/changed"),
     ]:
         file.write_text(json.dumps(document, indent=2))
@@ -450,12 +450,12 @@ def test_two_releases_are_compared_as_the_library_does(tmp_path):
     words = ("account", "compare", tmp_path / "one.json", tmp_path / "other.json")
     found = accounting.compare_profiles(Gaussian(2.0), Laplace(2.0))
     shown, document = text_of(*words), json.loads(invoke(*words, "--json").output)
-    assert document["verdict"] == found.verdict
+    assert document["outcome"] == found.outcome
     assert [at["better"] for at in document["points"]] == [at.better for at in (*found.at_deltas, *found.at_fprs)]
     assert (document["first_excess"], document["second_excess"]) == (found.first_excess, found.second_excess)
     fit = accounting.fit_gaussian_dp(Laplace(2.0))
-    assert document["gaussian_fits"][1] == {"mu": fit.mu, "beyond": fit.beyond, "regret": fit.regret}
-    assert document["gaussian_fits"][0] == {"mu": 0.5, "beyond": 0.0, "regret": 0.0}
+    assert document["gaussian_fits"][1] == {"mu": fit.mu, "slack": fit.slack, "regret": fit.regret}
+    assert document["gaussian_fits"][0] == {"mu": 0.5, "slack": 0.0, "regret": 0.0}
     assert f"epsilon at delta 1e-06 {show.format_interval(found.at_deltas[1].first)}" in shown
     assert f"second easier to attack by at most {format_upper(found.second_excess, 2)}" in shown
     assert "first easier" in shown
@@ -560,8 +560,8 @@ def test_flags_that_describe_nothing_are_refused(words, says):
     "text",
     [
         TERM,
-        json.dumps({"release": json.loads(TERM), "interval": {}, "formula": None}),
-        json.dumps({"v": 0, "term": json.loads(TERM)}),
+        json.dumps({"release": json.loads(TERM), "interval": {}, "closed_form": None}),
+        json.dumps({"v": 1, "term": json.loads(TERM)}),
     ],
 )
 def test_a_file_holds_a_term_an_envelope_or_an_account(reached, tmp_path, text):
@@ -578,7 +578,7 @@ def test_an_account_shows_its_question_and_no_closed_form_where_there_is_none(re
     for words in (("--delta", 0), ("--mechanism", "laplace", "--delta", 0.01)):
         assert "closed form" not in text_of("account", "-z", 2, *words)
     document = json.loads(text_of("account", "--file", release, "--epsilon", 0.5, "--json"))
-    assert document["formula"] is None
+    assert document["closed_form"] is None
 
 
 @pytest.mark.parametrize(("q", "count"), [(None, 1), (None, 7), (0.25, 1), (0.25, 7)])
@@ -589,7 +589,7 @@ def test_the_closed_form_is_that_of_the_schedule(q, count):
     total = accounting.federated_closed_form(**schedule).total
     assert f"closed form (estimate) {total:.6g}" in text
     document = json.loads(text_of("account", "-z", 4, *sampled, "-T", count, "--delta", 1e-5, "--json"))
-    assert document["formula"] == {"total": total, "side": "estimate"}
+    assert document["closed_form"] == {"total": total, "side": "estimate"}
 
 
 @pytest.mark.parametrize(
@@ -1223,11 +1223,11 @@ def test_figures_have_four_digits(value, shown):
 
 def summary(name, score, bare, unit="client"):
     guarantee = {"privacy_unit": unit, "population": 12_345, "epsilon": 1.25}
-    parties = [{"party": "Server", "protected_by": f"{name}'s word"}, {"party": "Others", "protected_by": "-"}]
+    parties = [{"party": "Server", "protection": f"{name}'s word"}, {"party": "Others", "protection": "-"}]
     return {
         "identity": {"name": name},
         "claim": {"guarantee": guarantee, "parties": parties},
-        "utility": {"without_dp": bare} if bare is not None else None,
+        "utility": {"baseline_rounds": bare} if bare is not None else None,
         "result": {"test_score": score, "diverged": score is None},
     }
 
@@ -1279,7 +1279,7 @@ def test_a_ledger_alone_is_worked_out_again(tmp_path):
         open_books.charge("acme", mechanisms.PureDP(0.5), key="k")
     assert text_of("verify", tmp_path / "b.db").endswith("passed")
     document = json.loads(text_of("verify", tmp_path / "b.db", "--json"))
-    assert (document["stands"], document["verdict"]) == ("", "passed")
+    assert (document["supported_claim"], document["status"]) == ("", "passed")
     done = invoke("verify", tmp_path / "b.db", "--head-hash", "0" * 64)
     assert (done.exit_code, "failed" in done.output) == (4, True)
 
@@ -1333,7 +1333,7 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
         end = next(ends)
         if isinstance(end, Exception):
             raise end
-        return verification.Verification((terms.Finding("noise/holds", end, f"look {len(slept)}"),))
+        return verification.Verification((terms.Finding("noise/passed", end, f"look {len(slept)}"),))
 
     def sleep(seconds):
         slept.append(seconds)

@@ -368,11 +368,11 @@ def test_a_promise_is_made_shown_and_changed(ask):
         "mu_squared 0.251554096458428 (gdp), which guarantees epsilon 2, delta 0.00001\n",
     )
     said = {"epsilon": "2", "delta": "0.00001"}
-    assert ask("create", "other", "--kind", "gdp", *promise, as_json=True)[1]["promise"] == said
+    assert ask("create", "other", "--kind", "gdp", *promise, as_json=True)[1]["target_guarantee"] == said
     text = ask("set-cap", "other", "--epsilon", 3, "--delta", "1e-5", *ACT)[1]
     assert re.search(r"cap mu_squared 0\.5\d+ \(for epsilon 3, delta 0\.00001\); spent mu_squared 0;", text)
     shown = ask("show", as_json=True)[1]
-    assert [budget["promise"] for budget in shown["budgets"]] == [None, {"epsilon": "3", "delta": "0.00001"}]
+    assert [budget["target_guarantee"] for budget in shown["budgets"]] == [None, {"epsilon": "3", "delta": "0.00001"}]
     assert "(for delta 0.00001, epsilon 3); dora: agreed" in ask("history")[1]
 
 
@@ -380,7 +380,7 @@ def test_a_budget_declares_renyi_orders_or_promises_by_them(ask):
     code, text = ask("create", "o", "--kind", "rdp", "--rdp", "8=3", "--rdp", "2=1")
     assert (code, text.split(": ")[1]) == (0, "rdp_2 1, rdp_8 3 (rdp)\n")
     made = ask("create", "p", "--kind", "rdp", "--epsilon", 2, "--delta", "1e-5", "--orders", "8, 16", as_json=True)[1]
-    assert (list(made["caps"]), made["promise"]["epsilon"]) == (["rdp_8", "rdp_16"], "2")
+    assert (list(made["caps"]), made["target_guarantee"]["epsilon"]) == (["rdp_8", "rdp_16"], "2")
     assert "rdp_2 2, rdp_8 4; spent" in ask("set-cap", "o", "--rdp", "2=2", "--rdp", "8=4", *ACT)[1]
     for wrong in (("--rdp", "8"), ("--rdp", "1=3"), ("--rdp", "2=1", "--rdp", "2.0=1"), ("--orders", "8")):
         with pytest.raises(ValueError, match=r"rdp|order"):

@@ -76,15 +76,15 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
         "claim": {"statement": "a statement", "epsilon": bound, "unamplified": {"upper": 7.0}},
         "budget": {"epsilon": "4", "delta": "1e-5", "scope": "acme"},
         "result": {"score_name": "accuracy", "test_score": 0.75, "diverged": False},
-        "utility": {"without_dp": [{"test_score": 0.5}, {"test_score": 0.8125}], "study": []},
-        "accounting": {"formula": {"total": 1.5, "verdict": "the formula is below"}},
+        "utility": {"baseline_rounds": [{"test_score": 0.5}, {"test_score": 0.8125}], "study": []},
+        "accounting": {"closed_form": {"total": 1.5, "status": "the formula is below"}},
         "verification": {
-            "verdict": "failed",
+            "status": "failed",
             "findings": [
-                {"check": "noise", "verdict": "failed", "says": "it is weak"},
-                {"check": "rounds", "verdict": "passed", "says": "all are here"},
-                {"check": "delta", "verdict": "warned", "says": "it is large"},
-                {"check": "norms", "verdict": "failed", "says": "they are long"},
+                {"check": "noise", "status": "failed", "message": "it is weak"},
+                {"check": "rounds", "status": "passed", "message": "all are here"},
+                {"check": "delta", "status": "warned", "message": "it is large"},
+                {"check": "norms", "status": "failed", "message": "they are long"},
             ],
         },
     }
@@ -104,8 +104,8 @@ def test_json_of_an_account_is_the_release_the_interval_and_the_estimate():
     assert code == 0
     assert codec.from_json(document["release"]) == release
     assert codec.decode(document["interval"]) == epsilon(release, delta=1e-5)
-    assert document["formula"]["side"] == "estimate"
-    assert document["formula"]["total"] > 0
+    assert document["closed_form"]["side"] == "estimate"
+    assert document["closed_form"]["total"] > 0
 
 
 def commands(group, path=()):
@@ -127,7 +127,7 @@ def test_no_switch_is_on_that_nobody_gave(words):
 
 
 def verdict_of(verdict):
-    finding = Finding("noise/too-strong", verdict, "what was found", lacks="custody")
+    finding = Finding("noise/too-strong", verdict, "what was found", missing_evidence="custody")
     return Verification((finding,), required=("custody", "ledger"))
 
 
@@ -149,7 +149,7 @@ def test_verify_shows_each_finding_and_ends_with_its_code(monkeypatch, tmp_path,
     found, document = shown("verify", tmp_path, "--json")
     assert found == code
     assert json.loads(document) == verdict_of(verdict).to_json() | {
-        "stands": "what stands",
+        "supported_claim": "what stands",
         "required": ["custody", "ledger"],
     }
 

@@ -42,8 +42,8 @@ def test_each_form_and_its_code(run):
     for name in ("report.json", "report.html"):
         assert verify(run / name, *public)[0] == 0
         code, found = verify(run / name, "--ledger", ledger)
-        assert (code, found["verdict"]) == (5, "not checked")
-        assert "Without custody.jsonl" in found["stands"]
+        assert (code, found["status"]) == (5, "not checked")
+        assert "Without custody.jsonl" in found["supported_claim"]
         assert verify(run / name)[0] == 5
     assert verify(run / "report.json", *public, "--require", "page")[0] == 5
     assert verify(run / "report.html", *public, "--require", "page")[0] == 0
@@ -67,10 +67,10 @@ def test_a_claim_is_proven_again_where_that_is_asked(run):
     pytest.importorskip("flint")
     code, found = verify(run, "--rigorous")
     (proof,) = [one for one in found["findings"] if one["check"] == "rigorous"]
-    assert (code, proof["code"]) == (0, "rigorous/proven")
+    assert (code, proof["code"]) == (0, "ball-arithmetic/proven")
     assert proof["numbers"]["delta_upper"] <= proof["numbers"]["delta"]
     assert proof["numbers"]["epsilon_upper"] <= proof["numbers"]["claimed"]
-    assert "Assumed remain" in proof["says"]
+    assert "Assumed remain" in proof["message"]
     assert not [one for one in verify(run)[1]["findings"] if one["check"] == "rigorous"]
     code, error = verify(run.parent / "ledger.db", "--rigorous")
     assert (code, "rigorous must be absent for a ledger" in str(error)) == (1, True)
@@ -85,7 +85,7 @@ def test_each_edit_and_its_code(run):
     assert verify(run / "report.json", "--ledger", ledger)[0] == 4
     code, found = verify(run)
     assert code == 4
-    assert found["stands"] == "Nothing is claimed: checks fail on page, report."
+    assert found["supported_claim"] == "Nothing is claimed: checks fail on page, report."
     (run / "report.html").write_bytes((run / "report.html").read_bytes().replace(b"as likely", b"as  likely"))
     assert verify(run / "report.html", "--ledger", ledger)[0] == 4
     (run / "rounds.jsonl").write_bytes(b"{}\n")

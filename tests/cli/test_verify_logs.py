@@ -27,8 +27,8 @@ def report(*words):
 def test_each_end_has_its_code(tmp_path):
     path = save(honest(), tmp_path)
     code, said = verify("--logs", path)
-    assert (code, said["verdict"]) == (0, "passed")
-    assert "The released models are (1.964, 1e-5)-differentially private" in said["stands"]
+    assert (code, said["status"]) == (0, "passed")
+    assert "The released models are (1.964, 1e-5)-differentially private" in said["supported_claim"]
     save(honest(), tmp_path, mapping=ONLY_SIZES)
     assert verify("--logs", path)[0] == 5
     assert verify("--logs", path, "--require", "cohorts")[0] == 0
@@ -47,17 +47,17 @@ def test_what_is_wrong_has_its_code(tmp_path):
     assert verify("--logs", path)[0] == 5
     save(honest(stddev=0.7 * C * Z), tmp_path)
     code, said = verify("--logs", path)
-    assert (code, said["verdict"]) == (4, "failed")
+    assert (code, said["status"]) == (4, "failed")
     noise = next(one for one in said["findings"] if one["check"] == "noise")
-    assert (noise["grade"], noise["effect"], noise["false_alarm"]) == ("critical", "falls", 1e-6)
-    assert 1e-6 < said["false_alarm"] < 1e-6 * (1 + 1e-9)  # delta covers the outcome of the check on who took part
+    assert (noise["severity"], noise["claim_effect"], noise["false_alarm_rate"]) == ("critical", "unsupported", 1e-6)
+    assert 1e-6 < said["false_alarm_rate"] < 1e-6 * (1 + 1e-9)  # delta covers the outcome of the check on who took part
     assert "playbook" not in noise
     (tmp_path / "playbook.toml").write_text('[steps]\nnoise = "stop the release"\n')
     said_too = verify("--logs", path, "--playbook", tmp_path / "playbook.toml")[1]
     noise = next(one for one in said_too["findings"] if one["check"] == "noise")
     assert noise["playbook"]["steps"] == ["stop the release"]
     assert len(noise["playbook"]["sha256"]) == 64
-    assert said["stands"].endswith("Nothing is claimed: checks fail on noise.")
+    assert said["supported_claim"].endswith("Nothing is claimed: checks fail on noise.")
     done = CliRunner().invoke(app, ["verify", "--logs", str(path)])
     assert done.exit_code == 4
     assert "an estimate, not a guarantee" in " ".join(done.stdout.split())
@@ -70,7 +70,7 @@ def test_from_logs_to_a_report_that_whoever_has_them_verifies(tmp_path):
     path = save(honest(), tmp_path)
     assert report("--logs", path) == (0, f"wrote {tmp_path / 'report.html'}")
     code, said = verify(tmp_path / "report.html", "--logs", path)
-    assert (code, {one["code"] for one in said["findings"]} >= {"report/holds", "page/holds"}) == (0, True)
+    assert (code, {one["code"] for one in said["findings"]} >= {"report/passed", "page/passed"}) == (0, True)
     assert "no part" not in json.dumps(said["findings"])  # whoever has the logs sees their figures
     for kind, name in (("markdown", "report.md"), ("summary", "summary.md"), ("json", "report.json")):
         assert report("--logs", path, "--format", kind) == (0, f"wrote {tmp_path / name}")
@@ -81,7 +81,7 @@ def test_from_logs_to_a_report_that_whoever_has_them_verifies(tmp_path):
     changed = (tmp_path / "report.json").read_text().replace('"population":400', '"population":401')
     (tmp_path / "report.json").write_text(changed)
     code, said = verify(tmp_path / "report.json", "--logs", path)
-    assert (code, said["stands"]) == (4, "Nothing is claimed: checks fail on report.")
+    assert (code, said["supported_claim"]) == (4, "Nothing is claimed: checks fail on report.")
 
 
 def test_a_report_has_one_source_and_logs_no_record(tmp_path):

@@ -23,7 +23,7 @@ MECHANISM = """
     from typer.testing import CliRunner
     from epsilog.cli.app import load
     fields = {"variance": 100.0, "l1_sensitivity": 3.0, "l2_sensitivity": 1.0}
-    release = ep.from_json({"v": 0, "term": {"type": "skellam"} | fields})
+    release = ep.from_json({"v": 1, "term": {"type": "skellam"} | fields})
     releases = {
         "one": release,
         "ten": ep.Repeated(release, 10),

@@ -44,7 +44,7 @@ def test_a_server_is_tried_out_and_somebody_is_let_in_and_out(tmp_path):
     try:
         url = f"https://localhost:{re.search(r':([0-9]+) ', server.stdout.readline())[1]}"
         release = tmp_path / "release.json"
-        release.write_text('{"v": 0, "term": {"type": "pure", "epsilon": 2}}')
+        release.write_text('{"v": 1, "term": {"type": "pure", "epsilon": 2}}')
 
         def reserve(token, key):
             words = ("acme/claims", "--key", key, "--release", str(release), "--ledger", url, "--json")

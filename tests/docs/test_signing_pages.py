@@ -107,7 +107,7 @@ def told(done):
     document = json.loads(done.stdout)
     return document | {
         "findings": [
-            one | {"says": one["check"]} if one["check"] == "signature" else one for one in document["findings"]
+            one | {"message": one["check"]} if one["check"] == "signature" else one for one in document["findings"]
         ]
     }
 

@@ -40,7 +40,7 @@ def answer(question: Mapping[str, Any]) -> Any:
     asked = {name: value for name, value in question.items() if name not in ("ask", "family", "release")}
     if "release" in question:
         try:
-            asked["release"] = ep.from_json({"v": 0, "term": question["release"]})
+            asked["release"] = ep.from_json({"v": 1, "term": question["release"]})
         except codec.UNREADABLE as error:
             return {"error": type(error).__name__, "says": str(error)}
     try:

@@ -76,7 +76,7 @@ def _federated(**given: Any) -> Any:
     return {
         "plan": plain(made),
         "curve": plain(points),
-        "sentence": plain(plan.write_formula(made.formula.total, made.epsilon)),
+        "sentence": plain(plan.write_formula(made.closed_form.total, made.epsilon)),
     }
 
 

@@ -85,8 +85,8 @@ def finished(name: str) -> tuple[Files, LedgerReader]:
 
 def findings(found: Any) -> dict[str, Any]:
     """Codes and statuses, and which claim stands."""
-    told = {"verdict": found.status.value}
-    told["findings"] = [f"{one.code}: {one.verdict.value}" for one in found.findings]
+    told = {"status": found.status.value}
+    told["findings"] = [f"{one.code}: {one.status.value}" for one in found.findings]
     return told | ({"stands": found.claim} if found.claim else {})
 
 
@@ -179,10 +179,10 @@ ALTERED_WORDS: dict[str, dict[str, Any]] = {  # of the ledger, once it was read
     "reserved": {"state": "reserved"},
     "started": {"state": "started"},
     "another scope": {"scope": "other"},
-    "another charge beside it": {"others": 1},
+    "another charge beside it": {"other_charges": 1},
     "little paid": {"amounts": {"approximate": {"epsilon": "0.5", "delta": "0.00001"}}},
     "a higher cap": {"cap": {"epsilon": "31"}},
-    "nothing left": {"held": {"epsilon": "30", "delta": "0"}},
+    "nothing left": {"spent_or_reserved": {"epsilon": "30", "delta": "0"}},
 }
 
 
@@ -276,10 +276,10 @@ def figures(report: dict[str, Any]) -> dict[str, Any]:
     """The figures of a report; what it carries of its evidence is left out, and long lists are abridged."""
     reports.check_schema(report)
     told = {name: _abridged(value) for name, value in plain(report).items() if name != "evidence"}
-    for name in ("made", "software"):
+    for name in ("provenance", "software"):
         told.get("owner", {}).pop(name, None)
     for finding in told["verification"]["findings"]:
-        del finding["says"]  # renderings hold the sentences
+        del finding["message"]  # renderings hold the sentences
     return told
 
 

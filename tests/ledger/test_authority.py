@@ -97,13 +97,13 @@ WAYS = {
         (share, lambda ledger, _: ledger.retire(f"{LEAF}/share", **ACT)),
     ],
     Verb.PLAN_REGISTERED: [(budgets, lambda ledger, _: ledger.register_plan(f"{LEAF}/own", HASH, key="p"))],
-    Verb.PRICE_OVERRIDDEN: [
+    Verb.COST_OVERRIDDEN: [
         (budgets, lambda ledger, _: override(ledger, LEAF)),
         (budgets, lambda ledger, _: override(ledger, f"{LEAF}/own")),
         (share, lambda ledger, _: override(ledger, f"{LEAF}/share/x")),
     ],
     Verb.RESERVED: [(budgets, lambda ledger, _: ledger.reserve(f"{LEAF}/own", PureDP(0.5), key="r"))],
-    Verb.HELD_UNTIL: [(promised, lambda ledger, now: ledger.find("k").hold(now + timedelta(days=1)))],
+    Verb.EXPIRY_SET: [(promised, lambda ledger, now: ledger.find("k").hold(now + timedelta(days=1)))],
     Verb.STARTED: [(promised, lambda ledger, _: ledger.find("k").start())],
     Verb.ROUND_STARTED: [(running, lambda ledger, _: ledger.find("k").round_started(1))],
     Verb.ROUND_RELEASED: [(in_a_round, lambda ledger, _: ledger.find("k").round_released(1, output_hash=HASH))],
@@ -125,9 +125,9 @@ LEAST = {
     (Verb.SCOPE_RETIRED, 1): "board/claims",
     (Verb.PARTITION_DECLARED, 0): "board",
     (Verb.PARTITION_RAISED, 0): "board",
-    (Verb.PRICE_OVERRIDDEN, 0): "board",
-    (Verb.PRICE_OVERRIDDEN, 1): "board",
-    (Verb.PRICE_OVERRIDDEN, 2): "board",
+    (Verb.COST_OVERRIDDEN, 0): "board",
+    (Verb.COST_OVERRIDDEN, 1): "board",
+    (Verb.COST_OVERRIDDEN, 2): "board",
     (Verb.LEDGER_RESTORED, 0): None,
     (Verb.RESTORE_ACCEPTED, 0): None,
 }

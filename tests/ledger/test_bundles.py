@@ -113,7 +113,7 @@ def test_a_checkpoint_is_of_every_entry(documents, key):
     assert str(made.note(None)) == str(made)
     assert made.note(key).signatures[0].label == key.verifier.label
     for index, document in enumerate(documents):
-        changed = [*documents[:index], document.replace('"v":0', '"v":1'), *documents[index + 1 :]]
+        changed = [*documents[:index], document.replace('"v":1', '"v":2'), *documents[index + 1 :]]
         assert Checkpoint.over(changed, origin="example.org/claims").root != made.root
 
 
@@ -232,7 +232,7 @@ def test_the_first_entry_that_fails_is_named(bundle, documents, key, tmp_path):
     for index in range(1, len(documents)):
         for was, now, named in (
             (b'"time":"20', b'"time":"19', index + 1),  # the next does not follow from it
-            (b'"v":0', b'"v":0 ', index),  # it is no canonical JSON itself
+            (b'"v":1', b'"v":1 ', index),  # it is no canonical JSON itself
         ):
             changed = [*lines[:index], lines[index].replace(was, now), *lines[index + 1 :]]
             assert changed != lines

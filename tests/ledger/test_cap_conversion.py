@@ -82,7 +82,7 @@ def test_many_more_gaussian_answers_fit_than_under_basic_composition():
 @pytest.mark.parametrize("kind", ["zcdp", "gdp"])
 def test_a_promise_is_kept_written_and_verified(place, ledger, kind):
     made = ledger.create_budget("acme", kind=kind, **PROMISE)
-    assert dict(made.promise) == {"epsilon": "2", "delta": "0.00001"}
+    assert dict(made.target_guarantee) == {"epsilon": "2", "delta": "0.00001"}
     assert ledger.create_budget("acme", kind=kind, **PROMISE) == made
     with pytest.raises(ConflictError):
         ledger.create_budget("acme", kind=kind, epsilon="2.1", delta="1e-5")
@@ -91,14 +91,14 @@ def test_a_promise_is_kept_written_and_verified(place, ledger, kind):
     ledger.charge("acme", Gaussian(100.0), key="q")
     changed = ledger.change_cap("acme", actor="dora", reason="agreed", epsilon="3", delta="1e-5")
     assert Fraction(next(iter(changed.caps.values()))) > Fraction(next(iter(made.caps.values())))
-    assert ledger.verify().balances["acme"].promise["epsilon"] == "3"
+    assert ledger.verify().balances["acme"].target_guarantee["epsilon"] == "3"
     count = ledger.head()[0]
     assert ledger.change_cap("acme", actor="dora", reason="again", epsilon="3", delta="1e-5") == changed
     assert ledger.head()[0] == count
     ledger.close()
     with Ledger(place.open()) as again:
         stated = again.change_cap("acme", actor="dora", reason="by itself", **changed.caps)
-        assert (stated.promise, stated.caps) == (None, changed.caps)
+        assert (stated.target_guarantee, stated.caps) == (None, changed.caps)
         assert again.verify().count == count + 1
 
 
@@ -141,10 +141,11 @@ def test_a_promise_travels_in_a_bundle(place, ledger, tmp_path):
     ledger.create_budget("acme", kind="gdp", **PROMISE)
     write_bundle(iterate_verified_documents(ledger), tmp_path / "l.bundle", origin="acme")
     assert (
-        read_verified_entries(tmp_path / "l.bundle").verified.balances["acme"].promise == ledger.balance("acme").promise
+        read_verified_entries(tmp_path / "l.bundle").verified.balances["acme"].target_guarantee
+        == ledger.balance("acme").target_guarantee
     )
 
 
 def test_no_other_kind_promises():
-    with pytest.raises(CheckError, match="promise must be of a zcdp or gdp or rdp budget"):
+    with pytest.raises(CheckError, match="target_guarantee must be of a zcdp or gdp or rdp budget"):
         convert_guarantee_to_caps("approximate", promised(), ADD_OR_REMOVE_ONE)

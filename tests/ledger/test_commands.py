@@ -363,9 +363,9 @@ def test_a_cap_that_is_stated_is_another_than_the_same_one_that_was_promised():
     with Ledger(STORES["memory"](None).open(), clock=Clock()) as ledger:
         caps = ledger.create_budget("g", kind="gdp", epsilon="2", delta="1e-5").caps
         before = ledger.head()
-        assert ledger.change_cap("g", **WHO, epsilon="2", delta="1e-5").promise is not None
+        assert ledger.change_cap("g", **WHO, epsilon="2", delta="1e-5").target_guarantee is not None
         assert ledger.head() == before
-        assert ledger.change_cap("g", **WHO, **caps).promise is None
+        assert ledger.change_cap("g", **WHO, **caps).target_guarantee is None
         assert ledger.verify().count == 2
 
 

@@ -28,8 +28,8 @@ def test_an_entry_is_stored_as_canonical_json_and_read_back():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"v":0', '"v":1'),
-        ('"v":0', '"v":0,"v":0'),
+        ('"v":1', '"v":2'),
+        ('"v":1', '"v":1,"v":1'),
         ('"n":', '"n":0,"n":'),
         ('"index":1', '"index":0'),
         ('"index":1', '"index":"1"'),

@@ -30,7 +30,7 @@ def caps_of(kind, draw):
             return {"mu_squared": draw(TENTHS)}
         case "rdp":
             return {order: draw(TENTHS) for order in draw(ORDERS)}
-        case "promise":  # some order is enough
+        case "target_guarantee":  # some order is enough
             return {"epsilon": draw(st.sampled_from(["2", "3", "4"])), "delta": "1e-6"}
     raise AssertionError(kind)
 
@@ -38,7 +38,11 @@ def caps_of(kind, draw):
 EPSILONS = [PureDP(0.0), PureDP(0.1), PureDP(0.3), ApproximateDP(0.0, 1e-6), ApproximateDP(0.1, 2e-6)]
 RHOS = [ZeroConcentratedDP(0.0), ZeroConcentratedDP(0.1), ZeroConcentratedDP(0.03)]
 MUS = [GaussianDP(0.0), GaussianDP(0.3), GaussianDP(0.5)]
-FAMILIES = [(("pure", "approximate"), EPSILONS), (("zcdp", "rdp", "promise"), RHOS), (("gdp", "rdp", "promise"), MUS)]
+FAMILIES = [
+    (("pure", "approximate"), EPSILONS),
+    (("zcdp", "rdp", "target_guarantee"), RHOS),
+    (("gdp", "rdp", "target_guarantee"), MUS),
+]
 
 
 def make(ledger, draw, scope, kinds):
@@ -52,7 +56,7 @@ def make(ledger, draw, scope, kinds):
         "privacy_unit": "person",
         "quota": scope != "r" and draw(st.booleans()),
     }
-    if kind == "promise":
+    if kind == "target_guarantee":
         ledger.create_budget(scope, kind="rdp", orders=["16", "64"], **terms, **caps)
     else:
         ledger.create_budget(scope, kind=kind, **terms, **caps)
@@ -75,7 +79,7 @@ def happen(ledger, draw, number, kinds, releases):
                 charge.cancel("no")
         case 5:
             there = ledger.balance(scope)
-            if there.promise is None:
+            if there.target_guarantee is None:
                 numbers = {q: draw(MILLIONTHS if q == "delta" else TENTHS) for q in there.caps}
             else:
                 numbers = {"epsilon": draw(st.sampled_from(["1.5", "2", "3"])), "delta": "1e-6"}

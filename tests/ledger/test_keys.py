@@ -185,7 +185,7 @@ def test_cycles_and_the_word_on_a_plan_tell_them_apart(books, path):
         ("acme", "k", "0.25", "decommissioned"),
     ]
     word = LedgerReader.read(path).read_excerpt(HASH)  # of several charges, the last
-    assert (word.scope, word.key, word.state, word.attempts, word.others) == ("zeta", "k", "started", {1: 1}, 2)
+    assert (word.scope, word.key, word.state, word.attempts, word.other_charges) == ("zeta", "k", "started", {1: 1}, 2)
 
 
 def test_a_receipt_is_of_the_charge_that_is_meant(books):

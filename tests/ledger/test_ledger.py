@@ -12,7 +12,7 @@ from epsilog.terms import BudgetExceededError, ConflictError, LedgerIntegrityErr
 
 HASH = "ab" * 32
 OTHER = "cd" * 32
-PURE = {"v": 0, "term": {"type": "pure", "epsilon": 0.1}}
+PURE = {"v": 1, "term": {"type": "pure", "epsilon": 0.1}}
 
 
 @pytest.fixture

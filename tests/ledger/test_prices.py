@@ -76,13 +76,13 @@ def test_a_price_below_what_is_proven_is_refused_and_an_owner_may_allow_it(books
     assert not charge.replayed
     assert [entry.verb for entry in books.history(kind)] == [
         Verb.BUDGET_CREATED,
-        Verb.PRICE_OVERRIDDEN,
+        Verb.COST_OVERRIDDEN,
         Verb.RESERVED,
         Verb.STARTED,
         Verb.COMMITTED,
     ]
     assert list(books.history(kind))[1].body["reason"] == "minutes of 2026-01-01"
-    assert list(books.history(kind))[2].body["methods"] == {kind: "method/owner-allowed@1"}
+    assert list(books.history(kind))[2].body["methods"] == {kind: "method/cost-override@1"}
     assert verify_ledger(path).overridden == ((kind, "1"),)
 
 
@@ -151,7 +151,7 @@ def test_a_budget_comes_before_what_was_allowed_under_it_too(books, path):
         books.create_budget("pure/a", kind="pure", epsilon="1")
     with pytest.raises(ValueError, match="at or under a budget"):
         books.override_price("none", Gaussian(1.0), key="2", amount={"epsilon": "1"}, reason="because")
-    assert verify_ledger(path).charges["pure/a", "1"].state == "allowed"
+    assert verify_ledger(path).charges["pure/a", "1"].state == "overridden"
 
 
 def test_an_amount_is_priced_under_the_relation_of_its_budget(ledger):

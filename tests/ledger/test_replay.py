@@ -214,7 +214,7 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
     ("quota-created", {"scope": "other"}, "there is none"),
     ("scope-retired", {"key": "one"}, "key of scope-retired"),
     ("plan-registered", {"body": {"plan_hash": "none"}}, "plan_hash must be"),
-    ("held-until", {"body": {"until": "2026-01-01"}}, "until must"),
+    ("expiry-set", {"body": {"until": "2026-01-01"}}, "until must"),
     ("expired", {"time": "2026-01-01T00:00:00.000000+00:00"}, "is held until"),
     ("expired", {"key": "cheap"}, "must have been reserved at"),
     ("revoked", {"body": {"actor": "dora"}}, "body of revoked"),

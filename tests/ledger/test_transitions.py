@@ -17,14 +17,14 @@ PRICE = Amounts.from_charge({"epsilon": "0.5"})
 REQUEST = {"rounds": 3, "plan_hash": HASH, "relation": "add-or-remove-one", "privacy_unit": None, "simulation": False}
 BODIES = {
     Verb.PLAN_REGISTERED: {"plan_hash": HASH},
-    Verb.PRICE_OVERRIDDEN: {"request": REQUEST},
+    Verb.COST_OVERRIDDEN: {"request": REQUEST},
     Verb.RESERVED: {"request": REQUEST},
-    Verb.HELD_UNTIL: {"until": "2026-01-01T00:00:00.000000+00:00"},
+    Verb.EXPIRY_SET: {"until": "2026-01-01T00:00:00.000000+00:00"},
     Verb.ROUND_STARTED: {"round": 1},
     Verb.ROUND_RELEASED: {"round": 1, "output_hash": HASH},
 }
 OF_CHARGES = [verb for verb, rule in TRANSITIONS.items() if rule.from_states]
-ROUNDS = {RoundStage.AHEAD: None, RoundStage.OPEN: RoundState(1, 1), RoundStage.RELEASED: RoundState(1, 1, HASH)}
+ROUNDS = {RoundStage.NOT_STARTED: None, RoundStage.OPEN: RoundState(1, 1), RoundStage.RELEASED: RoundState(1, 1, HASH)}
 
 
 def entry(verb):
@@ -37,8 +37,8 @@ def charge_in(state):
         return None
     if state is ChargeState.REGISTERED:
         return apply_to_charge(None, entry(Verb.PLAN_REGISTERED))
-    if state is ChargeState.ALLOWED:
-        return apply_to_charge(None, entry(Verb.PRICE_OVERRIDDEN))
+    if state is ChargeState.OVERRIDDEN:
+        return apply_to_charge(None, entry(Verb.COST_OVERRIDDEN))
     closed = 3 if state in CLOSED_STATES else None
     until = "2026-01-01T00:00:00+00:00"  # it has come
     return ChargeRecord("run", "acme", state, {"pure": PRICE}, rounds=3, opened=1, closed=closed, until=until)
@@ -98,7 +98,7 @@ def test_nothing_that_was_spent_comes_back():
         ChargeState.ABANDONED,
         ChargeState.DECOMMISSIONED,
     } == CLOSED_STATES
-    assert {ChargeState.REGISTERED, ChargeState.ALLOWED} == UNRESERVED_STATES
+    assert {ChargeState.REGISTERED, ChargeState.OVERRIDDEN} == UNRESERVED_STATES
 
 
 def test_every_state_is_reached_and_money_is_where_the_state_says():
@@ -122,7 +122,7 @@ def test_in_a_retired_scope_nothing_begins_and_everything_can_end():
 
 
 def test_the_page_shows_the_table():
-    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "ledger.md").read_text()
     shown = [[cell.strip() for cell in row.split("|")[1:-1]] for row in re.findall(r"\| `[a-z-]+` \|.*", page)]
 
     def states(values):

@@ -77,11 +77,11 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
     assert part["bound"]["side"] == "lower"
     assert 0 <= part["bound"]["epsilon"] <= plan.guarantee.epsilon
     assert part["bound"]["delta"] == plan.guarantee.delta
-    assert "200 of the N = 2,200 units are canaries" in part["says"][0]
-    assert "proves little" in " ".join(part["says"])
-    assert "an estimate, no bound from either side" in " ".join(part["says"])
+    assert "200 of the N = 2,200 units are canaries" in part["message"][0]
+    assert "proves little" in " ".join(part["message"])
+    assert "an estimate, no bound from either side" in " ".join(part["message"])
     told = {finding["check"]: finding for finding in report["verification"]["findings"]}
-    assert told["audit"]["code"] == "audit/does-not-refute"
+    assert told["audit"]["code"] == "audit/not-refuted"
     assert report["evidence"]["files"]["canaries.json"]
     page = (outcome.folder / "report.html").read_text()
     markdown, summary = (render_markdown(report, kind=kind) for kind in ("markdown", "summary"))
@@ -118,7 +118,7 @@ def test_every_changed_place_of_an_audit_fails(done):
                 found = verify_report(codec.encode_canonical(again) + b"\n", books, required=("report", "ledger"))
             except RecordError:
                 continue
-            assert "report" in {one.check for one in found.findings if one.verdict == "failed"}, place
+            assert "report" in {one.check for one in found.findings if one.status == "failed"}, place
     assert count > 60
 
 
@@ -180,7 +180,7 @@ def test_other_scores_other_coins_and_none_do_not_pass(done, tmp_path, how):
 
         write_json(file, document)
     code, told = called("verify", folder, "--ledger", tmp_path / "runs" / "ledger.db", "--json")
-    failed = {one["check"] for one in json.loads(told)["findings"] if one["verdict"] == "failed"}
+    failed = {one["check"] for one in json.loads(told)["findings"] if one["status"] == "failed"}
     assert code == 4
     assert failed >= {"score": {"files", "report"}, "coins": {"files", "audit"}, "gone": {"audit", "report"}}[how]
     code, told = called("audit", folder)

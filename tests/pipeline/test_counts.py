@@ -206,7 +206,7 @@ def test_a_plan_whose_counts_do_not_fit_its_budget_fails(write, tmp_path):
     plan = preparing.make_plan(preparing.prepare_config(write()))
     document = plan.to_json()
     document["details"]["counts"]["usable"] = "0.76"
-    assert check_plan(plan).verdict != "failed"
+    assert check_plan(plan).status != "failed"
     assert "on a budget of 4" in check_plan(type(plan).from_json(document)).message
     document["details"]["counts"]["usable"] = -1
     with pytest.raises(CheckError, match="counts must be decimal numbers"):

@@ -90,11 +90,11 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     path = tmp_path / "p.toml"
     path.write_text(text)
     outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
-    ends = {found.check: found.verdict for found in outcome.verification.findings}
+    ends = {found.check: found.status for found in outcome.verification.findings}
     assert ends.pop("control") in ("passed", "warned")  # central noise has little padding in eight rounds
     assert set(ends.values()) == {"passed"}, outcome.verification.findings
     assert len(outcome.report["claim"]["parties"]) >= 3
     left = [path.name for path in (outcome.folder / "checkpoints").glob("round-*")]
     assert bool(left) == (name not in ("cyclic", "distributed"))
     again = verify_run(read_run_folder(outcome.folder), LedgerReader.read(tmp_path / "ledger.db"))
-    assert {each.check for each in again.findings if each.verdict == "failed"} == set()
+    assert {each.check for each in again.findings if each.status == "failed"} == set()

@@ -69,10 +69,10 @@ def test_files_terms_and_words_know_it(write_config, everybody):
     assert codec.type_of[everybody.kind] is everybody
     assert "spare_rounds: rounds that are paid for and never run." in everybody.__doc__
     (row,) = list_party_guarantees(term, unit="school", epsilon=1.0, unamplified=1.0)
-    assert row == {"party": "Public", "sees": "the released models", "protected_by": "epsilon 1"}
+    assert row == {"party": "Public", "view": "the released models", "protection": "epsilon 1"}
     lists = [CustodyRecord(one, tuple(range(2000)), 0.2, 0.0, 0, 0) for one in (1, 2)]
-    assert check_participation(lists, term).verdict == "passed"
-    assert check_participation([lists[0], replace(lists[1], participants=(1, 2))], term).verdict == "failed"
+    assert check_participation(lists, term).status == "passed"
+    assert check_participation([lists[0], replace(lists[1], participants=(1, 2))], term).status == "failed"
     with pytest.raises(ConfigError, match=r"scheme\.spare_rounds must be at most rounds = 4, got 5"):
         load_run_config(write_config(CHANGES[0], ("sampling_probability = 0.2 ", "spare_rounds = 5\n# ")))
     with pytest.raises(ConfigError, match=r"scheme\.spare_rounds must be at least 0, got -1"):
@@ -100,7 +100,7 @@ def test_its_config_runs_from_plan_to_proof(write_config, tmp_path, everybody):
 
     outcome = run(write_config(*CHANGES), runs=tmp_path, ledger=tmp_path / "ledger.db", observer=Silent())
     assert isinstance(outcome.plan.scheme, everybody)
-    ends = {found.check: found.verdict for found in outcome.verification.findings}
+    ends = {found.check: found.status for found in outcome.verification.findings}
     assert ends.pop("control") == "warned"  # four rounds have too little padding to notice weak noise by
     assert set(ends.values()) == {"passed"}
     assert [each["party"] for each in outcome.report["claim"]["parties"]] == ["Public"]

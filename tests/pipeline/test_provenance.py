@@ -71,20 +71,20 @@ def test_the_commit_is_that_of_the_checkout_or_unknown(monkeypatch):
 def test_a_word_that_is_none_is_refused(wrong):
     said = {**MADE, **wrong}
     with pytest.raises(CheckError):
-        OwnerAttestation({"epsilog": "0.1"}, PRIVATE, made=said)
-    kept = OwnerAttestation({"epsilog": "0.1"}, PRIVATE, made=MADE)
+        OwnerAttestation({"epsilog": "0.1"}, PRIVATE, provenance=said)
+    kept = OwnerAttestation({"epsilog": "0.1"}, PRIVATE, provenance=MADE)
     assert OwnerAttestation.from_json(json.loads(json.dumps(kept.to_json()))) == kept
-    assert "made" not in OwnerAttestation({"epsilog": "0.1"}, PRIVATE).to_json()
+    assert "provenance" not in OwnerAttestation({"epsilog": "0.1"}, PRIVATE).to_json()
 
 
 def test_a_report_tells_it_as_a_word_and_is_built_again_on_any_day(tmp_path, monkeypatch):
     report = finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
     check_schema(report)
-    told = report["evidence"]["made"]
-    assert told == report["owner"]["made"]
+    told = report["evidence"]["provenance"]
+    assert told == report["owner"]["provenance"]
     assert told["date"] == datetime.now(UTC).date().isoformat()
     for name in told:
-        assert kind_at(report, ("evidence", "made", name)) == Attested("owner")
+        assert kind_at(report, ("evidence", "provenance", name)) == Attested("owner")
     page = render_html(report).partition('<pre id="document">')[0]
     for name, value in {"date": told["date"], "source commit": told["commit"], "noise generator": "unknown"}.items():
         assert f'<th scope="row">{name}</th><td>{value} (the owner&#39;s word)</td>' in page

@@ -76,8 +76,8 @@ def test_plan_to_proof(done):
     assert observer.rounds == list(range(1, 13))
     assert outcome.verification.status == "passed"
     assert 3.9 < report["claim"]["epsilon"]["upper"] <= 4
-    assert report["verification"]["verdict"] == "passed"
-    assert report["utility"]["control"]["verdict"] == "failed"
+    assert report["verification"]["status"] == "passed"
+    assert report["utility"]["control"]["status"] == "failed"
     assert report["utility"]["study"][0]["epsilon"] == 1
     assert report["result"]["test_score"] > 0.2
     page = (outcome.folder / "report.html").read_text()
@@ -250,7 +250,7 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
     assert outcome.report["rounds"][-1] == {"round": last, "test_loss": None, "test_score": None}
     assert outcome.report["utility"]["study"][0]["test_loss"] is None
     findings = {finding.check: finding for finding in outcome.verification.findings}
-    assert "failed" not in {finding.verdict for finding in findings.values()}
+    assert "failed" not in {finding.status for finding in findings.values()}
     assert f"Training diverged in round {last} of 12" in findings["rounds"].message
     page = (outcome.folder / "report.html").read_text()
     assert f"Training diverged in round {last}:" in page
@@ -303,7 +303,7 @@ def test_each_tampering_is_found(copied):
         clean[name] = (copied / name).read_bytes()
 
     def failed():
-        found = {f.check for f in verify_evidence(read_evidence(copied, ledger)).findings if f.verdict == "failed"}
+        found = {f.check for f in verify_evidence(read_evidence(copied, ledger)).findings if f.status == "failed"}
         for name, content in clean.items():
             (copied / name).write_bytes(content)
         return found
@@ -343,7 +343,7 @@ def test_an_edited_ledger_fails(done, copied):
     with pytest.raises(LedgerIntegrityError):
         run(done[0], runs=copied.parent, ledger=ledger, observer=Silent())
     findings = {f.check: f for f in verify_evidence(read_evidence(copied, ledger)).findings}
-    assert findings["ledger"].verdict == "failed"
+    assert findings["ledger"].status == "failed"
     assert "entry" in findings["ledger"].message
 
 

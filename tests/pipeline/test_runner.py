@@ -112,7 +112,7 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
     outcome, observer = told(path, tmp_path)
     assert outcome.verification.status == "passed"
     assert observer.stages == [
-        *("reading", "planning", "smoke", "training", "training", "training", "a", "verifying"),
+        *("risk_metrics", "planning", "smoke", "training", "training", "training", "a", "verifying"),
     ]
     assert observer.rounds == list(range(1, ROUNDS + 1))
     seeded = training.Randomness.from_seed(7)
@@ -128,10 +128,12 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
     assert "Cohorts of" not in shown
     utility = outcome.report["utility"]
     assert [(point["epsilon"], point["noise_multiplier"]) for point in utility["study"]] == [(1, studied[1])]
-    assert [one["test_score"] for one in utility["without_dp"]] == [record.test_score for record in drawn_for(outcome)]
+    assert [one["test_score"] for one in utility["baseline_rounds"]] == [
+        record.test_score for record in drawn_for(outcome)
+    ]
     books, content = LedgerReader.read(tmp_path / "ledger.db"), (tmp_path / "ledger.db").read_bytes()
     again, observer = told(path, tmp_path)
-    assert observer.stages == ["reading", "planning", "verifying"]
+    assert observer.stages == ["risk_metrics", "planning", "verifying"]
     assert len(stand_in.called) == 5
     assert again.report == outcome.report
     assert (tmp_path / "ledger.db").read_bytes() == content

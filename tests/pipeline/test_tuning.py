@@ -132,12 +132,12 @@ def test_the_best_of_the_trials_is_released_and_charged_as_such(finished):
     assert codec.from_json(told[1][1]["request"]["release"]) == plan.release
     assert sum(verb == "round-released" for verb, _ in told) == plan.scheme.rounds, "the winner's rounds, no others"
     assert (folder / "rounds.jsonl").read_bytes() == (folder / "trials/0004/rounds.jsonl").read_bytes()
-    assert report["owner"]["chosen"] == {"learning_rate": finished.trials.called[3][1]}
+    assert report["owner"]["selected_settings"] == {"learning_rate": finished.trials.called[3][1]}
     tuning_, supported = report["tuning"], report["claim"]["supported"]
     best = tuning_["best"]["upper"]  # as the claim, it covers the published outcomes of checks
-    assert supported == best > tuning_["one"]["upper"]
-    assert (tuning_["law"], tuning_["count"]) == ("fixed:5", 5)
-    assert best <= tuning_["shown"]["upper"]
+    assert supported == best > tuning_["single_run"]["upper"]
+    assert (tuning_["trial_distribution"], tuning_["count"]) == ("fixed:5", 5)
+    assert best <= tuning_["all_released"]["upper"]
     check_schema(report)
 
 
@@ -165,18 +165,18 @@ def test_every_rendering_says_what_the_sweep_costs(finished):
         assert one in text
     assert "fixed:5" in law
     epsilon, delta = report["claim"]["epsilon"]["upper"], float(report["claim"]["guarantee"]["delta"])
-    assert report["reading"]["attack"], "rates are proven of trials, too"
-    for row in report["reading"]["attack"]:
+    assert report["risk_metrics"]["attack"], "rates are proven of trials, too"
+    for row in report["risk_metrics"]["attack"]:
         assert row["fpr"] < row["tpr"] <= math.exp(epsilon) * row["fpr"] + delta
     assert report["accounting"]["curve"] == []
     summary = render_markdown(report, kind="summary")
     assert "Somebody who knows all the others looks at the published model" in summary
-    assert report["forgeable"] != [], "and among them the trials that nobody sees"
-    assert any("trials than the law" in line for line in report["forgeable"])
+    assert report["residual_risks"] != [], "and among them the trials that nobody sees"
+    assert any("trials than the law" in line for line in report["residual_risks"])
 
 
 def test_whoever_sees_the_trials_is_not_promised_the_price_of_the_best(finished):
-    held = {row["party"]: row["protected_by"] for row in finished.outcome.report["claim"]["parties"]}
+    held = {row["party"]: row["protection"] for row in finished.outcome.report["claim"]["parties"]}
     assert held["Server"].startswith("no guarantee")
     assert "sees every trial" in held["Other clients"]
     assert "epsilon" not in held["Other clients"]
@@ -203,14 +203,14 @@ def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finis
     report = json.loads(files["report.json"])
     report["tuning"]["best"]["upper"] *= 0.9
     spoilt = files | {"report.json": codec.encode_canonical(report) + b"\n"}
-    told = {one.check: one.verdict for one in verify_run(spoilt, books).findings}
+    told = {one.check: one.status for one in verify_run(spoilt, books).findings}
     assert told["report"] is Status.FAILED
     one = json.loads(files["plan.json"])
     one["release"] = codec.encode(finished.outcome.plan.scheme.release())
     claimed = RegisteredPlan.from_json(one)
     assert claimed.trials is None
     lied = files | {"plan.json": codec.encode_canonical(claimed.to_json()) + b"\n"}
-    found = {each.check: each.verdict for each in verify_run(lied, books).findings}
+    found = {each.check: each.status for each in verify_run(lied, books).findings}
     assert found["charge"] is Status.FAILED
     one["release"] = codec.encode(
         BestOfTrials(replace(finished.outcome.plan.scheme, rounds=1).release(), PoissonTrialCount(1.0))
@@ -221,10 +221,12 @@ def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finis
 
 def test_a_sound_winner_is_rejected_as_often_as_any_of_its_trials(finished):
     outcome = finished.outcome
-    rates = {one.check: one.false_alarm for one in outcome.verification.findings}
+    rates = {one.check: one.false_alarm_rate for one in outcome.verification.findings}
     assert rates["noise"] == pytest.approx(5e-6)
-    published = outcome.report["verification"]["false_alarm"]
-    assert published == pytest.approx(math.fsum(f["false_alarm"] for f in outcome.report["verification"]["findings"]))
+    published = outcome.report["verification"]["false_alarm_rate"]
+    assert published == pytest.approx(
+        math.fsum(f["false_alarm_rate"] for f in outcome.report["verification"]["findings"])
+    )
 
 
 def test_again_trains_and_charges_nothing(finished):
@@ -252,14 +254,14 @@ def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_confi
     assert (outcome.folder / "rounds.jsonl").read_bytes() == (outcome.folder / "trials/0002/rounds.jsonl").read_bytes()
     told = [verb for verb, _ in entries(tmp_path / "ledger.db")]
     assert told.count("started") == told.count("reserved") == 1
-    assert {finding.verdict for finding in outcome.verification.findings} == {Status.PASSED}
+    assert {finding.status for finding in outcome.verification.findings} == {Status.PASSED}
 
 
 def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_config, tmp_path):
     trials(0.1, 0.9).repeats = (2, 3)
     outcome = go(write_config(*LOUD, sweep("fixed:2")), tmp_path)
     (found,) = (one for one in outcome.verification.findings if one.check == "attempts")
-    assert found.verdict is Status.WARNED
+    assert found.status is Status.WARNED
     assert "1 further attempt at a round is recorded, at [3]" in found.message
 
 
@@ -271,7 +273,7 @@ def test_where_a_law_has_a_most_the_time_tells_nothing(trials, write_config, tmp
     outcome = go(write_config(*LOUD, sweep("binomial:4,0.5", "")), tmp_path)
     assert [number for number, _ in stand_in.called] == [1, 2, 3, 4]
     assert outcome.report["rounds"][-1]["test_score"] == 0.2
-    assert outcome.report["owner"]["chosen"] == {}
+    assert outcome.report["owner"]["selected_settings"] == {}
 
 
 @pytest.mark.slow
@@ -283,7 +285,7 @@ def test_where_no_trial_takes_place_nothing_is_released(trials, write_config, tm
     assert (outcome.model, outcome.report["rounds"], outcome.report["result"]["model_hash"]) == (None, [], None)
     verbs = [verb for verb, _ in entries(tmp_path / "ledger.db")]
     assert verbs[-2:] == ["started", "committed"]
-    assert "chosen" not in outcome.report["owner"]
+    assert "selected_settings" not in outcome.report["owner"]
     assert outcome.verification.status is not Status.FAILED
 
 

@@ -15,7 +15,7 @@ PLAIN, RARE = Gaussian(0.85), PoissonSampled(Gaussian(0.3), 0.001)
 def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
     both = plan.compare_releases(*((RARE, PLAIN) if turned else (PLAIN, RARE)), delta=1e-6, fpr=0.01)
     small, other = ("second", "first") if turned else ("first", "second")
-    assert both.found.verdict == "neither"
+    assert both.found.outcome == "neither"
     assert both.at_delta.better == small
     assert getattr(both.at_delta, small).upper == pytest.approx(5.8855, abs=1e-4)  # docs/how-to/plan-a-schedule.md
     assert both.at_fpr.better == other

@@ -25,19 +25,19 @@ RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplie
 def test_the_worked_examples():
     first = plan.plan_federated(**RUN, policy=DeltaPolicy(None))
     assert first.delta.delta == 2e-5
-    assert first.formula.total == pytest.approx(0.5621, abs=5e-5)
+    assert first.closed_form.total == pytest.approx(0.5621, abs=5e-5)
     second = plan.plan_federated(population=10_000, cohort_size=200, rounds=100, noise_multiplier=1.0, delta=1e-6)
-    assert (second.formula.root_term, second.formula.linear_term) == pytest.approx((1.0513, 0.0400), abs=5e-5)
-    assert second.formula.dominant_term == "root"
+    assert (second.closed_form.root_term, second.closed_form.linear_term) == pytest.approx((1.0513, 0.0400), abs=5e-5)
+    assert second.closed_form.dominant_term == "root"
 
 
 def test_the_closed_form_is_caught_under_reporting():
     found = plan.plan_federated(
         population=1000, cohort_size=10, rounds=1000, noise_multiplier=1.0, delta=1e-5, policy=DeltaPolicy(None)
     )
-    assert found.formula.total == pytest.approx(1.617, abs=5e-4)
-    assert found.epsilon.upper > found.formula.total
-    assert found.verdict.id == "formula/under-reports"
+    assert found.closed_form.total == pytest.approx(1.617, abs=5e-4)
+    assert found.epsilon.upper > found.closed_form.total
+    assert found.closed_form_note.id == "formula/under-reports"
 
 
 def test_blank_delta_says_why():
@@ -50,7 +50,7 @@ def test_no_noise_is_no_privacy():
     found = plan.plan_federated(**RUN | {"noise_multiplier": 0.0})
     assert found.epsilon.upper == math.inf
     assert found.to_json()["epsilon"]["upper"] == "inf"
-    assert found.verdict.id == "formula/no-noise"
+    assert found.closed_form_note.id == "formula/no-noise"
 
 
 def test_no_noise_is_too_little_for_sampling_to_hide_something():
@@ -66,7 +66,7 @@ def test_two_runs_cost_at_most_twice_one_run_at_half_of_delta():
     )
     one = plan.plan_federated(**RUN | {"noise_multiplier": 0.19, "delta": 5e-7})
     assert two.epsilon.upper < two.cumulative.upper <= 2 * one.epsilon.upper
-    assert two.epsilon.upper < two.person.upper < two.unamplified.upper
+    assert two.epsilon.upper < two.group_interval.upper < two.unamplified.upper
 
 
 def test_more_releases_cost_more():
@@ -165,20 +165,20 @@ def test_the_curve_rises_to_the_plan_and_brackets():
 def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
     law = BinomialTrialCount(4, 0.5)
     found = plan.plan_federated(**RUN, trials=law)
-    assert found.sweep is not None
-    assert (found.sweep.expected, found.sweep.count) == (pytest.approx(2.0), 2)
-    assert found.sweep.one == found.epsilon
-    assert found.epsilon.upper < found.sweep.best.upper < 2 * found.sweep.shown.upper
+    assert found.tuning_cost is not None
+    assert (found.tuning_cost.expected, found.tuning_cost.count) == (pytest.approx(2.0), 2)
+    assert found.tuning_cost.single_run == found.epsilon
+    assert found.epsilon.upper < found.tuning_cost.best.upper < 2 * found.tuning_cost.all_released.upper
     tuned = BestOfTrials(found.schedule.release(), law)
-    assert found.sweep.best.upper == epsilon(tuned, delta=found.delta.delta).upper
-    told = found.to_json()["sweep"]
-    assert (told["law"], codec.decode(told["trials"]), codec.decode(told["best"])) == (
-        "binomial:4,0.5", law, found.sweep.best
+    assert found.tuning_cost.best.upper == epsilon(tuned, delta=found.delta.delta).upper
+    told = found.to_json()["tuning_cost"]
+    assert (told["trial_distribution"], codec.decode(told["trials"]), codec.decode(told["best"])) == (
+        "binomial:4,0.5", law, found.tuning_cost.best
     )  # fmt: skip
-    assert "sweep" not in plan.plan_federated(**RUN).to_json()
-    faint = plan.plan_federated(**RUN | {"noise_multiplier": 0.1, "rounds": 2}, trials=law).sweep
-    assert faint.one.lower > 0.99 * faint.one.upper
-    assert faint.best.upper > faint.one.upper > 100
+    assert "tuning_cost" not in plan.plan_federated(**RUN).to_json()
+    faint = plan.plan_federated(**RUN | {"noise_multiplier": 0.1, "rounds": 2}, trials=law).tuning_cost
+    assert faint.single_run.lower > 0.99 * faint.single_run.upper
+    assert faint.best.upper > faint.single_run.upper > 100
     with pytest.raises(CheckError, match=r"^trials must be"):
         plan.plan_federated(**RUN, trials="fixed:2")
 
@@ -206,23 +206,23 @@ def test_limits_say_what_is_not_covered():
     said = plan.list_limits(
         sampling="poisson", without_replacement=False, rounds_per_release=5, adaptive_clip=True, privacy_unit="school"
     )
-    assert [limit.code for limit in said if limit.verdict is Status.WARNED] == [
-        "limits/several-updates",
-        "limits/clip-learnt",
+    assert [limit.code for limit in said if limit.status is Status.WARNED] == [
+        "coverage/several-updates",
+        "coverage/adaptive-clip",
     ]
-    assert ["NOT" in limit.message for limit in said] == [limit.verdict is Status.WARNED for limit in said]
-    assert "never be claimed" in next(limit.message for limit in said if limit.code == "limits/late-replies")
+    assert ["NOT" in limit.message for limit in said] == [limit.status is Status.WARNED for limit in said]
+    assert "never be claimed" in next(limit.message for limit in said if limit.code == "coverage/late-replies")
     assert any("model: 5)" in limit.message for limit in said)
     assert "school" in said[0].message
 
 
 @pytest.mark.parametrize(
-    ("late", "code"), [("close-early", "limits/round-closes-early"), ("replace", "limits/invited-again")]
+    ("late", "code"), [("close-early", "coverage/round-closes-early"), ("replace", "coverage/non-responders-replaced")]
 )
 def test_a_reply_that_keeps_another_out_is_not_priced(late, code):
     known = {"without_replacement": True, "rounds_per_release": 1, "adaptive_clip": False, "privacy_unit": "client"}
     warned = [
-        one for one in plan.list_limits(sampling="poisson", **known, late_replies=late) if one.verdict is Status.WARNED
+        one for one in plan.list_limits(sampling="poisson", **known, late_replies=late) if one.status is Status.WARNED
     ]
     assert [one.code for one in warned] == [code]
     assert "NOT" in warned[0].message

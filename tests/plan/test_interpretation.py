@@ -102,12 +102,16 @@ def test_room_is_counted_in_such_releases():
 
     for cap in (0.5, 1.2, 1.5, 2.0, 3.1, 7.0):
         found = under(cap)
-        together = [epsilon(Repeated(noise, k), delta=1e-6).upper for k in (found.fits, found.fits + 1) if k]
+        together = [
+            epsilon(Repeated(noise, k), delta=1e-6).upper
+            for k in (found.max_releases_under_cap, found.max_releases_under_cap + 1)
+            if k
+        ]
         assert together[-1] > cap
         assert all(each <= cap for each in together[:-1])
-        assert (found.headroom.id == "headroom/none") == (cap < found.epsilon)
-    assert under(100.0).fits == 64
-    assert under(None).fits is None
+        assert (found.headroom_note.id == "headroom/none") == (cap < found.epsilon)
+    assert under(100.0).max_releases_under_cap == 64
+    assert under(None).max_releases_under_cap is None
 
 
 @pytest.mark.slow
@@ -116,7 +120,7 @@ def test_more_releases_cost_more_and_odds_move_further_than_epsilon(planned):
     costs = [cost for _, cost in found.releases]
     assert costs == sorted(costs)
     assert costs[0] == found.epsilon == planned.epsilon.upper
-    assert found.epsilon < found.moved < found.epsilon + 0.3
+    assert found.epsilon < found.log_odds_factor < found.epsilon + 0.3
     assert found.deeper[1] > found.epsilon
 
 
@@ -127,13 +131,13 @@ def test_the_sentences_hold_their_numbers(planned):
     assert told.startswith("The released models are (0.7229, 1e-6)-differentially private for one client (N = 50,000).")
     assert "Adding or removing one client makes any set of results at most 2.07 times as likely, plus 1e-6." in told
     assert KINDS["percent"](found["posteriors"][0]["posterior"]) in sentence(found["odds"])
-    assert "0.05 records on average" in sentence(found["worst"][0]), "50,000 times 1e-6"
+    assert "0.05 records on average" in sentence(found["delta_notes"][0]), "50,000 times 1e-6"
     assert not any(word in str(found) for word in ("strong", "weak", "safe"))
 
 
 def test_without_noise_nothing_is_said_to_hold():
     found = plan.plan_federated(**RUN | {"noise_multiplier": 0.0}).meaning(2.0)
-    assert (found.statement.id, found.odds.id, found.fits) == ("claim/none", "odds/unbounded", 0)
+    assert (found.statement.id, found.odds.id, found.max_releases_under_cap) == ("claim/none", "odds/unbounded", 0)
     assert [line.id for line in found.delta_notes] == ["delta/none"]
 
 

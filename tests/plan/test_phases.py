@@ -47,7 +47,7 @@ def test_a_run_cut_in_phases_costs_what_it_costs_whole():
     whole = plan.plan_federated(population=60_000, cohort_size=900, rounds=100, noise_multiplier=1.2)
     cut = plan.plan_phases([Schedule(60_000, 900, rounds, 1.2) for rounds in (7, 43, 50)])
     assert overlap(whole.epsilon, cut.epsilon)
-    assert cut.neighbors.id == "phases/one-population"
+    assert cut.neighbor_note.id == "phases/one-population"
 
 
 @pytest.mark.slow
@@ -63,12 +63,12 @@ def test_delta_is_compared_with_the_largest_population():
     parts = [Schedule(100, 100, 1, 9.0), Schedule(4000, 4000, 1, 9.0)]
     found = plan.plan_phases(parts, policy=FREE)
     assert found.delta.delta == 1 / 4000 < 1 / 100
-    assert (found.neighbors.id, dict(found.neighbors.params)["enrolled"]) == ("phases/largest-population", 4000)
-    more = plan.plan_phases(parts, policy=FREE, enrolled=4100)
+    assert (found.neighbor_note.id, dict(found.neighbor_note.params)["enrolled"]) == ("phases/largest-population", 4000)
+    more = plan.plan_phases(parts, policy=FREE, total_population=4100)
     assert more.delta.delta == 1 / 4100
-    assert (more.neighbors.id, dict(more.neighbors.params)["enrolled"]) == ("phases/stated-population", 4100)
-    with pytest.raises(CheckError, match="enrolled must be at least 4000"):
-        plan.plan_phases(parts, enrolled=3999)
+    assert (more.neighbor_note.id, dict(more.neighbor_note.params)["enrolled"]) == ("phases/stated-population", 4100)
+    with pytest.raises(CheckError, match="total_population must be at least 4000"):
+        plan.plan_phases(parts, total_population=3999)
 
 
 def test_little_noise_in_one_phase_is_priced_with_its_sampling_and_none_is_no_privacy():

@@ -25,13 +25,13 @@ BASE = TrainingLoop(examples=60_000, batch_size=600, updates=1000, noise_multipl
 
 def failed(setup, **options):
     found = preflight(replace(setup, **options), delta=DELTA)
-    return found, {one.code for one in found.findings if one.verdict is Status.FAILED}
+    return found, {one.code for one in found.findings if one.status is Status.FAILED}
 
 
 def test_a_loop_as_accountants_take_it_costs_what_they_say():
     found, wrong = failed(BASE)
     assert not wrong
-    assert found.holds
+    assert found.passed
     assert found.cost == found.believed == ep.epsilon(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), delta=DELTA)
 
 
@@ -52,25 +52,25 @@ def test_workers_with_shards_of_their_own_are_one_large_batch():
         ({"accumulation": 4, "batch_size": 150}, "batches/several-samples"),
         ({"workers": 2, "own_shards": False, "batch_size": 300}, "batches/several-samples"),
         ({"clipped": "microbatch"}, "clipping/microbatches"),
-        ({"divisor": "realised"}, "divisor/realised-cohort"),
+        ({"divisor": "realised"}, "divisor/realized-cohort-size"),
         ({"max_batch_size": 650}, "truncation/frequent"),
-        ({"believed_rate": 0.001}, "rate/too-low"),
-        ({"believed_updates": 10}, "rate/fewer-steps"),
+        ({"believed_rate": 0.001}, "sampling-rate/too-low"),
+        ({"believed_updates": 10}, "sampling-rate/fewer-steps"),
     ],
 )
 def test_each_difference_is_found_and_costs_more(options, code):
     found, wrong = failed(BASE, **options)
     assert code in wrong
-    assert not found.holds
+    assert not found.passed
     assert found.cost.upper > found.believed.upper
-    assert wrong & {"believed/too-low", "believed/nothing-proved"}
+    assert wrong & {"accountant-epsilon/too-low", "accountant-epsilon/unproven"}
 
 
 def test_a_difference_that_costs_nothing_is_a_warning():
     found, wrong = failed(BASE, accumulation=4, batch_size=150, noise_added="batch")
     assert not wrong
-    assert found.holds
-    codes = {one.code for one in found.findings if one.verdict is Status.WARNED}
+    assert found.passed
+    codes = {one.code for one in found.findings if one.status is Status.WARNED}
     assert codes == {"batches/several-samples", "noise-added/more-than-counted"}
     assert found.cost.upper < found.believed.upper
 
@@ -87,17 +87,17 @@ def test_the_chance_that_a_batch_is_cut_is_told_from_above():
 def test_little_noise_is_no_difference_to_what_an_accountant_counts(noise):
     found, wrong = failed(BASE, noise_multiplier=noise)
     assert not wrong
-    assert found.holds
-    assert "noise-added/holds" in {one.code for one in found.findings}
+    assert found.passed
+    assert "noise-added/passed" in {one.code for one in found.findings}
     assert 100 < found.cost.upper < math.inf
 
 
 def test_what_needs_no_price():
-    for parameters, code in ((100, "signal/holds"), (10**8, "signal/drowned")):
+    for parameters, code in ((100, "utility/passed"), (10**8, "utility/noise-dominates")):
         assert code in {one.code for one in preflight(replace(BASE, parameters=parameters), delta=DELTA).findings}
     wasted = preflight(replace(BASE, believed_rate=0.02, max_batch_size=1000), delta=DELTA)
-    assert {one.code for one in wasted.findings} >= {"rate/too-high", "truncation/holds"}
-    assert wasted.holds
+    assert {one.code for one in wasted.findings} >= {"sampling-rate/too-high", "truncation/passed"}
+    assert wasted.passed
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -106,8 +106,8 @@ def test_infinite_never_holds(sampler, noise):
     """What the accountant says is infinite, too: the two are not compared."""
     found, wrong = failed(BASE, noise_multiplier=noise, sampler=sampler)
     assert found.cost.upper == math.inf
-    assert not found.holds
-    assert "believed/nothing-proved" in wrong
+    assert not found.passed
+    assert "accountant-epsilon/unproven" in wrong
 
 
 VARIANTS = [
@@ -141,7 +141,7 @@ def test_noise_that_changes_is_composed_update_by_update():
     parts = [Repeated(PoissonSampled(Gaussian(noise), 0.01), count) for count, noise in changing.stages]
     found = preflight(changing, delta=DELTA)
     assert found.cost == found.believed == ep.epsilon(ep.Composed(parts), delta=DELTA)
-    assert found.holds
+    assert found.passed
     fewer = preflight(replace(changing, believed_updates=300), delta=DELTA)  # the first 300
     assert (
         fewer.believed.upper == ep.epsilon(ep.Composed([parts[0], Repeated(parts[1].release, 100)]), delta=DELTA).upper
@@ -153,15 +153,15 @@ def test_noise_that_changes_is_composed_update_by_update():
 @pytest.mark.parametrize(
     ("told", "code", "verdict"),
     [
-        (1.5, "noise-told/too-high", Status.FAILED),
-        (0.9, "noise-told/too-low", Status.WARNED),
-        (1.0, "noise-told/holds", Status.PASSED),
+        (1.5, "accountant-noise/too-high", Status.FAILED),
+        (0.9, "accountant-noise/too-low", Status.WARNED),
+        (1.0, "accountant-noise/passed", Status.PASSED),
     ],
 )
 def test_noise_that_the_accountant_is_not_told(told, code, verdict):
     found = preflight(replace(BASE, believed_noise=told), delta=DELTA)
-    assert (code, verdict) in {(one.code, one.verdict) for one in found.findings}
-    assert found.holds is (verdict is not Status.FAILED)
+    assert (code, verdict) in {(one.code, one.status) for one in found.findings}
+    assert found.passed is (verdict is not Status.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_changes_of_noise_are_checked(options, says):
 
 def test_what_was_not_looked_at_is_listed():
     found = preflight(BASE, delta=DELTA)
-    unseen = {one.code for one in found.findings if one.verdict is Status.NOT_CHECKED}
-    assert {code.partition("/")[2] for code in unseen} == {"not-looked-at"}
+    unseen = {one.code for one in found.findings if one.status is Status.NOT_CHECKED}
+    assert {code.partition("/")[2] for code in unseen} == {"not-checked"}
     assert {code.partition("/")[0] for code in unseen} == {
         "gradients",
         "changes",
@@ -292,7 +292,7 @@ def test_a_repeated_row_costs_twice_its_uses():
 )
 def test_an_example_that_an_update_may_hold_twice_does_not_pass(options):
     assert "batches/several-samples" in failed(BASE, **options)[1]
-    assert "batches/holds" in {one.code for one in preflight(replace(BASE, sampler="shuffled"), delta=DELTA).findings}
+    assert "batches/passed" in {one.code for one in preflight(replace(BASE, sampler="shuffled"), delta=DELTA).findings}
 
 
 @pytest.mark.slow_beyond(1)
@@ -360,7 +360,7 @@ def test_a_file_is_read_by_its_fields():
 
 def test_json_has_everything():
     document = preflight(replace(BASE, sampler="shuffled"), delta=DELTA).to_json()
-    assert document["holds"] is False
+    assert document["passed"] is False
     assert document["setup"]["sampler"] == "shuffled"
-    assert document["findings"][0]["effect"] == "falls"
+    assert document["findings"][0]["claim_effect"] == "unsupported"
     assert TrainingLoop.parse(document["setup"]) == replace(BASE, sampler="shuffled")

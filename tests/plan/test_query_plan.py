@@ -133,8 +133,8 @@ def test_asking_more_than_planned_is_a_finding():
     assert not found.covers_used_queries
     assert found.remaining == pytest.approx(-0.5)
     (told,) = found.findings
-    assert (told.code, told.verdict) == ("queries/too-many", "failed")
-    assert dict(told.numbers) == {"planned": 4, "used": 6}
+    assert (told.code, told.status) == ("queries/too-many", "failed")
+    assert dict(told.values) == {"planned": 4, "used": 6}
 
 
 def test_weighted_use_is_counted_in_order():
@@ -146,7 +146,7 @@ def test_weighted_use_is_counted_in_order():
 def test_the_classic_formula_is_caught():
     found = plan.queries(epsilon=20.0, queries=1, mechanism="gaussian", delta=1e-5)
     broken = {finding.code: finding for finding in found.findings}["classic-formula/delta-exceeded"]
-    assert (broken.verdict, broken.code) == ("failed", "classic-formula/delta-exceeded")
+    assert (broken.status, broken.code) == ("failed", "classic-formula/delta-exceeded")
     assert found.shares[0].exact.scale > found.shares[0].classic.scale
 
 
@@ -216,12 +216,12 @@ def test_what_the_classic_formula_really_spends_is_told():
     """Where every query gets the whole delta, Q queries spend Q of it; one query alone spends what it says."""
     found = plan.queries(epsilon=1.0, queries=100, mechanism="gaussian", delta=1e-6)
     (told,) = found.findings
-    assert (told.code, told.verdict) == ("classic-formula/delta-for-each", "warned")
-    assert dict(told.numbers) == {"total_delta": pytest.approx(1e-4)}
+    assert (told.code, told.status) == ("classic-formula/delta-for-each", "warned")
+    assert dict(told.values) == {"total_delta": pytest.approx(1e-4)}
     assert found.classic_total_delta == pytest.approx(1e-4)
     assert plan.queries(epsilon=0.5, queries=1, mechanism="gaussian", delta=1e-6).findings == ()
     two = plan.queries(epsilon=0.5, queries=2, mechanism="gaussian", delta=1e-6)
-    assert [told.numbers for told in two.findings] == [(("total_delta", 2e-06),)]
+    assert [told.values for told in two.findings] == [(("total_delta", 2e-06),)]
     assert plan.queries(epsilon=0.5, queries=5, delta=1e-6).findings == ()  # Laplace noise has no classic delta
     assert plan.queries(epsilon=0.5, queries=5, delta=1e-6).classic_total_delta == 0.0
     many = plan.queries(epsilon=1.0, queries=10**7, mechanism="gaussian", delta=1e-6)

@@ -311,14 +311,19 @@ def test_a_schedules_answers_are_the_librarys():
     assert QUESTIONS["/federated"].parse(given | boundary).answer() == found.to_json() | told
     points = QUESTIONS["/federated/curve"].parse(given).answer()["points"]
     for point, known in zip(points, plan.compute_epsilon_curve(found), strict=True):
-        assert (point["rounds"], point["formula"]) == (known.rounds, known.formula)
+        assert (point["rounds"], point["closed_form"]) == (known.rounds, known.closed_form)
         assert (point["lower"], point["upper"]) == (known.epsilon.lower, known.epsilon.upper)
     more = QUESTIONS["/federated"].parse(everybody | {"group_size": 4, "trials": "binomial:8,0.5"}).answer()
     whole = plan.plan_federated(**everybody, group_size=4, trials=BinomialTrialCount(8, 0.5))
-    assert (more["group_size"], more["person"]) == (4, codec.encode(whole.person))
-    assert more["sweep"] == whole.sweep.to_json()
-    assert whole.epsilon.upper < whole.sweep.best.upper < whole.sweep.shown.upper < whole.person.upper
-    assert not {"group_size", "person", "sweep"} & set(QUESTIONS["/federated"].parse(everybody).answer())
+    assert (more["group_size"], more["group_interval"]) == (4, codec.encode(whole.group_interval))
+    assert more["tuning_cost"] == whole.tuning_cost.to_json()
+    assert (
+        whole.epsilon.upper
+        < whole.tuning_cost.best.upper
+        < whole.tuning_cost.all_released.upper
+        < whole.group_interval.upper
+    )
+    assert not {"group_size", "group_interval", "tuning_cost"} & set(QUESTIONS["/federated"].parse(everybody).answer())
     with pytest.raises(CheckError, match=r"^trials must be one of"):
         QUESTIONS["/federated"].parse(everybody | {"trials": "often:3"}).answer()
 
@@ -357,7 +362,7 @@ def test_a_comparison_tells_at_each_point_who_is_better():
 
 def test_the_risk_of_queries_is_about_a_person():
     told = QUESTIONS["/queries/risk"].parse({"epsilon": 1.0, "queries": 2, "delta": 1e-6}).answer()
-    assert "person" in json.dumps(told["of_attacks"])
+    assert "person" in json.dumps(told["attack_note"])
     assert told["rows"]
 
 

@@ -100,18 +100,18 @@ def test_the_closed_form_of_source_1_stands_beside_it():
         simulation=False,
         details={},
     )
-    assert made.formula.root_term == pytest.approx(1.0513, abs=5e-5)
-    assert made.formula.linear_term == pytest.approx(0.04, abs=1e-12)
-    assert made.formula.total == pytest.approx(1.0913, abs=5e-5)
+    assert made.closed_form.root_term == pytest.approx(1.0513, abs=5e-5)
+    assert made.closed_form.linear_term == pytest.approx(0.04, abs=1e-12)
+    assert made.closed_form.total == pytest.approx(1.0913, abs=5e-5)
 
 
 def test_only_plans_of_this_version_are_read():
     document = plan().to_json()
-    for changes in ({"v": 1}, {"v": None}, {"kind": "report"}, {"kind": None}):
-        with pytest.raises(ValueError, match="plan must be a version 0 plan document"):
+    for changes in ({"v": 0}, {"v": None}, {"kind": "report"}, {"kind": None}):
+        with pytest.raises(ValueError, match="plan must be a version 1 plan document"):
             RegisteredPlan.from_json(document | changes)
     for other in (None, [], "plan", [["kind", "plan"], ["v", 0]]):
-        with pytest.raises(ValueError, match="plan must be a version 0 plan document"):
+        with pytest.raises(ValueError, match="plan must be a version 1 plan document"):
             RegisteredPlan.from_json(other)
     for unlike in (document | {"surplus": 1}, {k: v for k, v in document.items() if k != "details"}):
         with pytest.raises(ValueError, match="plan must have the fields"):
@@ -127,8 +127,8 @@ def test_only_plans_of_this_version_are_read():
         ("simulation", 0, "simulation"),
         ("details", [], "details"),
         ("name", "", "name"),
-        ("formula", {"root_term": -1.0, "linear_term": 0.0}, "root_term"),
-        ("formula", {"root_term": 1.0, "linear_term": -0.5}, "linear_term"),
+        ("closed_form", {"root_term": -1.0, "linear_term": 0.0}, "root_term"),
+        ("closed_form", {"root_term": 1.0, "linear_term": -0.5}, "linear_term"),
         ("guarantee", document["epsilon"], "guarantee"),
         ("epsilon", document["guarantee"], "epsilon"),
         ("unamplified", document["guarantee"], "unamplified"),
@@ -173,7 +173,7 @@ def test_a_plan_holds_what_it_was_registered_with():
     assert made.unamplified == accounting.epsilon(scheme.unamplified_release(), delta=1e-5, relation=relation)
     assert made.guarantee == Guarantee(made.epsilon.upper, 1e-5, relation, "school", 2000)
     given = {"sampling_probability": 0.05, "noise_multiplier": 3.0, "rounds": 30, "delta": 1e-5}
-    assert made.formula == accounting.federated_closed_form(**given)
+    assert made.closed_form == accounting.federated_closed_form(**given)
     assert made.budget == {"scope": "a/b", "epsilon": "2", "delta": "1e-5", "delta_rationale": "policy"}
     assert (made.name, made.simulation, made.details) == ("p", False, {"settings": "0" * 64})
     for rounds in (1, 7, 30):
@@ -204,10 +204,10 @@ def test_neighbors_that_a_scheme_has_no_price_for_are_refused(scheme, relation):
     with pytest.raises(CheckError, match=f"relation must be zero-out for {scheme.kind}, got {relation.value}"):
         build_registered_plan(lambda _: scheme, relation=relation, **given)
     made = build_registered_plan(lambda _: scheme, relation=NeighboringRelation.ZERO_OUT, **given)
-    assert check_plan(made).verdict == "passed"
+    assert check_plan(made).status == "passed"
     forged = replace(made, guarantee=replace(made.guarantee, relation=relation))
     found = check_plan(forged)
-    assert found.verdict == "failed"
+    assert found.status == "failed"
     assert f"no price for neighbors that differ as {relation.value} says" in found.message
 
 

@@ -33,14 +33,14 @@ def stamped(**said):
 
 
 def outcome(document, **given):
-    return {found.code: found.verdict for found in reports.check_calculation(document, **given)}
+    return {found.code: found.status for found in reports.check_calculation(document, **given)}
 
 
 def test_a_record_that_says_nothing_has_nothing_to_say_it_in():
     found = stamped(delta_reason=" ")
     assert set(found["record"]) == {"v", "kind", "software", "question", "answer"}
     assert found["sha256"] == codec.hash_canonical(found["record"])
-    assert outcome(found) == {"record/holds": Status.PASSED, "answer/comes-out-again": Status.PASSED}
+    assert outcome(found) == {"record/passed": Status.PASSED, "calculation/passed": Status.PASSED}
     assert reports.is_calculation(found)
     assert not reports.is_calculation(found["record"])
 
@@ -57,12 +57,12 @@ def test_what_its_owner_says_is_carried_and_no_number_is_read_from_it():
     assert found["record"]["answer"] == stamped()["record"]["answer"]
     again = json.loads(json.dumps(found))
     assert [one.code for one in reports.check_calculation(again)] == [
-        "record/holds",
-        "answer/comes-out-again",
+        "record/passed",
+        "calculation/passed",
         *["references/not-checked"] * 2,
     ]
-    assert outcome(again, files={DATA.name: DATA.sha256, MODEL.name: MODEL.sha256})["references/holds"] == "passed"
-    assert outcome(again, files={DATA.name: "0" * 64})["references/other-file"] == "failed"
+    assert outcome(again, files={DATA.name: DATA.sha256, MODEL.name: MODEL.sha256})["references/passed"] == "passed"
+    assert outcome(again, files={DATA.name: "0" * 64})["references/mismatch"] == "failed"
     with pytest.raises(CheckError, match="reference must be a name in the record, got other"):
         outcome(again, files={"other": DATA.sha256})
 
@@ -106,11 +106,11 @@ def test_any_change_fails(place):
 @pytest.mark.parametrize(
     ("owner", "code"),
     [
-        ({"delta": 0.5}, "record/owner-malformed"),
-        ({"delta_reason": 0.5}, "record/owner-malformed"),
-        ({"delta_reason": "x" * 1001}, "record/owner-malformed"),
-        ({"references": [{"what": "data", "name": "x"}]}, "record/owner-malformed"),
-        ({"references": [{"what": "data", "name": "/home/me/x", "sha256": "0" * 64}]}, "record/owner-malformed"),
+        ({"delta": 0.5}, "record/owner-fields-invalid"),
+        ({"delta_reason": 0.5}, "record/owner-fields-invalid"),
+        ({"delta_reason": "x" * 1001}, "record/owner-fields-invalid"),
+        ({"references": [{"what": "data", "name": "x"}]}, "record/owner-fields-invalid"),
+        ({"references": [{"what": "data", "name": "/home/me/x", "sha256": "0" * 64}]}, "record/owner-fields-invalid"),
     ],
 )
 def test_a_record_that_says_what_it_may_not_fails(owner, code):
@@ -120,7 +120,10 @@ def test_a_record_that_says_what_it_may_not_fails(owner, code):
 
 def test_a_question_that_cannot_be_asked_again_fails():
     record = stamped()["record"] | {"question": {}}
-    assert outcome({"record": record, "sha256": codec.hash_canonical(record)})["answer/not-repeatable"] is Status.FAILED
+    assert (
+        outcome({"record": record, "sha256": codec.hash_canonical(record)})["calculation/not-reproducible"]
+        is Status.FAILED
+    )
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"record": {}, "sha256": ""}, {"record": 3, "sha256": ""}])
@@ -171,4 +174,4 @@ print([found.code for found in reports.check_calculation(json.load(sys.stdin))])
 """
     told = json.dumps(stamped())
     done = subprocess.run([sys.executable, "-c", code], input=told, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['record/holds', 'answer/comes-out-again']"
+    assert done.stdout.strip() == "['record/passed', 'calculation/passed']"

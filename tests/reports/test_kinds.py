@@ -81,7 +81,7 @@ def anew(report, evidence):
         again = build_report(outcome)
     except (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         return None
-    return again if not any(one.verdict is Status.FAILED for one in outcome.findings) else None
+    return again if not any(one.status is Status.FAILED for one in outcome.findings) else None
 
 
 def test_each_value_has_a_kind(finished):
@@ -93,7 +93,7 @@ def test_each_value_has_a_kind(finished):
     for place in leaves(report):
         if value_at(report, place) is None:
             assert kind_at(report, place) == Unknown()
-    assert report["kinds"] == list_parts(OF_RUNS)
+    assert report["figure_sources"] == list_parts(OF_RUNS)
     for parts in (OF_RUNS, OF_LOGS):
         assert all(isinstance(part.kind, Attested) == bool(part.says) for part in parts)
         assert len({part.place for part in parts}) == len(parts)
@@ -150,7 +150,7 @@ def test_a_final_score_of_seven_is_the_owners_word(finished):
 
 def test_only_what_is_recomputed_looks_passed(finished):
     report, _ = finished
-    assert report["verification"]["verdict"] == "passed"
+    assert report["verification"]["status"] == "passed"
     page = render_html(report)
     looks = re.findall(r'<th scope="row">([a-z]+)</th><td><span class="([a-z]+)">([^<]*)</span>', page)
     assert [check for check, _, _ in looks] == [one["check"] for one in report["verification"]["findings"]]
@@ -177,7 +177,7 @@ def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
         told
         == "Every field of the report is what its evidence amounts to; what the owner and the ledger state is copied."
     )
-    (counts,) = [dict(one.numbers) for one in found.findings if one.check == "report"]
+    (counts,) = [dict(one.values) for one in found.findings if one.check == "report"]
     assert counts.keys() == {"recomputed", "owner", "ledger", "unknown"}
     assert sum(counts.values()) == len(list(leaves(report)))
 
@@ -189,7 +189,7 @@ def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
     stated = replace(plan.epsilon, upper=low, lower=min(plan.epsilon.lower, low))
     lowered = replace(plan, guarantee=replace(plan.guarantee, epsilon=low), epsilon=stated)
     report = finish(tmp_path / "run", tmp_path / "ledger.db", lowered)
-    assert report["verification"]["verdict"] == "warned"
+    assert report["verification"]["status"] == "warned"
     assert report["claim"]["guarantee"]["epsilon"] == low
     assert report["claim"]["supported"] == report["claim"]["epsilon"]["upper"] == plan.guarantee.epsilon
     assert format_upper(plan.guarantee.epsilon) in report["claim"]["statement"]
@@ -200,7 +200,12 @@ def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
 def test_part_by_part_it_is_told_how_much_is_copied(finished):
     report, _ = finished
     parts = {part.part: part for part in compare_rebuilt(codec.encode_canonical(report))}
-    assert {name for name, part in parts.items() if part.copied == 0} >= {"accounting", "limits", "forgeable", "kinds"}
+    assert {name for name, part in parts.items() if part.copied == 0} >= {
+        "accounting",
+        "limits",
+        "residual_risks",
+        "figure_sources",
+    }
     for name in ("owner", "utility", "budget", "rounds", "identity"):
         assert 0 < parts[name].copied == parts[name].fields
     assert 0 < parts["claim"].copied < parts["claim"].fields

@@ -76,19 +76,19 @@ def report(found):
 
 def test_a_report_of_logs_is_a_report(report, found):
     check_schema(report)
-    assert report["kind"] == "logs-report"
+    assert report["kind"] == "log-report"
     assert report["claim"]["statement"] == format_verified_claim(found)
     assert report["claim"]["supported"] == found.evidence.claim.guarantee.epsilon
-    assert report["verification"]["verdict"] == "passed"
-    assert report["verification"]["false_alarm"] == pytest.approx(
+    assert report["verification"]["status"] == "passed"
+    assert report["verification"]["false_alarm_rate"] == pytest.approx(
         1e-6 + compute_alarm(found.evidence.claim.guarantee), rel=1e-12
     )
     assert {one["field"] for one in report["publication"]["blank"]} == set(PUBLICATION_FIELDS)
-    assert len(report["forgeable"]) == len(FORGERIES_OF_LOGS) + 1
+    assert len(report["residual_risks"]) == len(FORGERIES_OF_LOGS) + 1
     with pytest.raises(ValueError, match="surplus"):
         check_schema(report | {"surplus": 1})
     spoilt = json.loads(json.dumps(report))
-    del spoilt["verification"]["findings"][0]["effect"]
+    del spoilt["verification"]["findings"][0]["claim_effect"]
     with pytest.raises(ValueError, match="effect"):
         check_schema(spoilt)
 
@@ -97,9 +97,9 @@ def test_a_report_of_logs_is_a_report(report, found):
 def test_whoever_has_the_logs_builds_it_again(report, found, page):
     content = render_html(report).encode() if page else spelt(report)
     outcome = verify_log_report(content, found)
-    ends = {one.code: one.verdict for one in outcome.findings}
-    assert ends["report/holds"] == "passed"
-    assert ("page/holds" in ends) == page
+    ends = {one.code: one.status for one in outcome.findings}
+    assert ends["report/passed"] == "passed"
+    assert ("page/passed" in ends) == page
     assert outcome.status == "passed"
     assert outcome.claim == format_verified_claim(found)
 
@@ -122,11 +122,11 @@ def test_nothing_that_is_changed_in_it_passes(report, found, monkeypatch):
 @pytest.mark.slow
 def test_other_logs_give_another_report(report, tmp_path):
     again = verify_logs(save(honest(stddev=1.5 * C * Z), tmp_path))
-    assert "report/differs" in {one.code for one in verify_log_report(spelt(report), again).findings}
+    assert "report/mismatch" in {one.code for one in verify_log_report(spelt(report), again).findings}
 
 
 def test_what_is_no_report_of_logs_is_refused(report, found):
-    for content in (b"{}", b'{"kind": "report"}', b"[]", b"no", b'{"kind": "logs-report", "kind": "logs-report"}'):
+    for content in (b"{}", b'{"kind": "report"}', b"[]", b"no", b'{"kind": "log-report", "kind": "log-report"}'):
         with pytest.raises(RecordError):
             verify_log_report(content, found)
     with pytest.raises(RecordError, match="verify it with the mapping"):
@@ -142,7 +142,7 @@ def test_a_client_more_or_less_changes_nothing_that_is_told(report, tmp_path):
     without = lambda one: one | {"evidence": one["evidence"] | {"files": {}}}  # noqa: E731 - a mapping has no client
     assert without(less) == without(report)
     assert less["evidence"]["files"] == report["evidence"]["files"]
-    assert less["evidence"]["unbound"] == ["clients.csv", "enrollment.csv", "rounds.csv"]
+    assert less["evidence"]["unhashed_files"] == ["clients.csv", "enrollment.csv", "rounds.csv"]
 
 
 def one_more_at(number):
@@ -184,7 +184,7 @@ def test_logs_that_are_not_public_do_not_tell_norms_by_what_was_clipped_to(tmp_p
         run.clip[9] = largest
         told.append(report_of(tmp_path, run))
     assert told[0] == told[1]
-    assert "clipping/another-norm" in {one["code"] for one in told[0]["verification"]["findings"]}
+    assert "clipping/norm-mismatch" in {one["code"] for one in told[0]["verification"]["findings"]}
     told = [report_of(tmp_path, rounds=rows) for rows in (without(7), lambda rows: without(7)(without(9)(rows)))]
     assert told[0] == told[1]
     assert "rounds/out-of-order" in {one["code"] for one in told[0]["verification"]["findings"]}
@@ -193,9 +193,9 @@ def test_logs_that_are_not_public_do_not_tell_norms_by_what_was_clipped_to(tmp_p
 def test_a_check_on_people_says_how_it_ended_and_no_figure(report, found):
     told = {one["check"]: one for one in report["verification"]["findings"]}
     for check in ("log", "population", "delta", "norms", "custody", "participation"):
-        assert told[check]["says"] == "Checked on logs that are no part of this report: passed."
-        assert told[check]["numbers"] == {}
-    assert "on 3840 padding values" in told["noise"]["says"]
+        assert told[check]["message"] == "Checked on logs that are no part of this report: passed."
+        assert told[check]["values"] == {}
+    assert "on 3840 padding values" in told["noise"]["message"]
     assert {one.name for one in publish(found).what_ifs} == {"participation lists known"}
 
 
@@ -203,7 +203,7 @@ def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
     report = report_of(tmp_path, head="public = true\n")
     check_schema(report)
     assert report["observed"]["cohorts"] == [len(ids) for ids in honest().took_part]
-    low, high = report["observed"]["limits"]
+    low, high = report["observed"]["control_limits"]
     assert low < min(report["observed"]["cohorts"]) < max(report["observed"]["cohorts"]) < high
     names = {one["name"] for one in report["verification"]["what_ifs"]}
     assert "worst end of the observed schedule (95%)" in names
@@ -211,7 +211,7 @@ def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
         report["evidence"]["files"]["rounds.csv"] == hashlib.sha256((tmp_path / "rounds.csv").read_bytes()).hexdigest()
     )
     told = {one["check"]: one for one in report["verification"]["findings"]}
-    assert told["norms"]["numbers"] == told["custody"]["numbers"] == {}
+    assert told["norms"]["values"] == told["custody"]["values"] == {}
     for text in texts(report):
         assert "an estimate, not a guarantee" in text or "in plain words" in text
     assert "<svg" in render_html(report)
@@ -221,8 +221,8 @@ def test_a_salt_binds_logs_that_are_not_public(tmp_path):
     report = report_of(tmp_path, head=f'salt = "{SALT}"\n')
     evidence = report["evidence"]
     digest = hashlib.sha256((tmp_path / "rounds.csv").read_bytes())
-    assert evidence["keyed"]["rounds.csv"] == hmac.new(SALT.encode(), digest.digest(), "sha256").hexdigest()
-    assert evidence["unbound"] == []
+    assert evidence["hmac_files"]["rounds.csv"] == hmac.new(SALT.encode(), digest.digest(), "sha256").hexdigest()
+    assert evidence["unhashed_files"] == []
     assert set(evidence["files"]) == {"mapping.toml"}
     assert digest.hexdigest() not in json.dumps(report)
     assert SALT not in json.dumps(report)
@@ -240,7 +240,7 @@ def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
     if found.status != "failed":
         assert report["claim"]["supported"] == found.evidence.claim.guarantee.epsilon
         return
-    failed = {one.check for one in found.findings if one.verdict == "failed"}
+    failed = {one.check for one in found.findings if one.status == "failed"}
     assert code.partition("/")[0] in failed
     sampler = failed <= {"participation", "population"}
     assert report["claim"]["supported"] == (
@@ -264,14 +264,14 @@ def test_without_lists_the_claim_without_amplification_is_what_stands(tmp_path):
     found = verify_logs(save(honest(), tmp_path, mapping=ONLY_SIZES))
     report = build_report(found)
     assert report["claim"]["supported"] == bound_every_round(found.evidence.claim).upper > 40
-    assert report["reading"]["mu"] == pytest.approx(np.sqrt(T) / Z)
+    assert report["risk_metrics"]["mu"] == pytest.approx(np.sqrt(T) / Z)
     for text in texts(report):
         assert format_upper(bound_every_round(found.evidence.claim).upper) in text.replace("\\", "")
-    assert report["verification"]["verdict"] == "not checked"
+    assert report["verification"]["status"] == "not checked"
 
 
 def test_steps_of_the_playbook_stand_in_it_with_its_hash(tmp_path):
-    (tmp_path / "steps.toml").write_text('[steps]\n"divisor/realised-cohort" = "train again"\nrounds = "ask"\n')
+    (tmp_path / "steps.toml").write_text('[steps]\n"divisor/realized-cohort-size" = "train again"\nrounds = "ask"\n')
     report = report_of(tmp_path, realised(honest()), head='playbook = "steps.toml"\n')
     digest = hashlib.sha256((tmp_path / "steps.toml").read_bytes()).hexdigest()
     (triggered,) = [one for one in report["verification"]["findings"] if "playbook" in one]
@@ -279,7 +279,7 @@ def test_steps_of_the_playbook_stand_in_it_with_its_hash(tmp_path):
     assert report["evidence"]["files"]["steps.toml"] == digest
     for text in texts(report)[::2]:
         plain = text.replace("\\", "")
-        assert "divisor/realised-cohort: train again" in plain
+        assert "divisor/realized-cohort-size: train again" in plain
         assert digest in plain
 
 
@@ -332,7 +332,7 @@ def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
     assert report["simulation"]
     assert "This run is a simulation" in report["claim"]["statement"]
     assert "protects nobody" in render_markdown(report, kind="summary")
-    assert not any(line.startswith(SEEDED.deed[:10].capitalize()) for line in report["forgeable"])
+    assert not any(line.startswith(SEEDED.deed[:10].capitalize()) for line in report["residual_risks"])
 
 
 def test_it_is_canonical_and_the_same_again(report, found):
@@ -360,8 +360,8 @@ def test_a_report_shows_which_rows_were_not_looked_at(tmp_path, public):
     left_out = T if public else None
     told = {"section": "participation", "file": "clients.csv", "where": {"kind": "used"}, "rows_left_out": left_out}
     assert report["observed"]["filters"] == [told]
-    assert report["verification"]["verdict"] != "passed"
-    assert "log/rows-left-out" in {one["code"] for one in report["verification"]["findings"]}
+    assert report["verification"]["status"] != "passed"
+    assert "log/rows-excluded" in {one["code"] for one in report["verification"]["findings"]}
     check_schema(report)
     how_many = "60: all" if public else "a number that is not public: all"
     for text in texts(report)[::2]:

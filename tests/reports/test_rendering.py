@@ -45,7 +45,7 @@ def test_a_failed_check_withdraws_the_claim():
 
 def test_the_server_of_a_central_scheme_gets_no_guarantee():
     rows = list_party_guarantees(ClientLevelCentral(10, 0.5, 2, 1.0, 1.0), unit="x", epsilon=1.0, unamplified=2.0)
-    assert {r["party"]: r["protected_by"] for r in rows}["Server"].startswith("no guarantee")
+    assert {r["party"]: r["protection"] for r in rows}["Server"].startswith("no guarantee")
     with pytest.raises(UnsupportedMechanismError):
         list_party_guarantees(Scheme(), unit="x", epsilon=1.0, unamplified=2.0)
 
@@ -74,7 +74,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         "accounting": {"curve": curve},
         "budget": {"epsilon": "4"},
         "rounds": rounds,
-        "utility": {"without_dp": bare, "study": study},
+        "utility": {"baseline_rounds": bare, "study": study},
         "result": {"score_name": "R squared on the test set"},
     }
     assert set(rendering.draw_report_plots(report)) == {"epsilon", "score", "study"}

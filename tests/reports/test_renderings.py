@@ -91,7 +91,9 @@ def test_readings_are_the_accountants(report):
         relation=plan.guarantee.relation,
         privacy_unit=plan.guarantee.privacy_unit,
     )
-    assert report["reading"] == codec.parse_json(codec.encode_canonical(reading | {"moved": told.moved}))
+    assert report["risk_metrics"] == codec.parse_json(
+        codec.encode_canonical(reading | {"log_odds_factor": told.log_odds_factor})
+    )
     assert f"<p>{told.odds}</p>" in html.unescape(render_html(report | {"simulation": False}))
     supposed = f"<p>With fresh randomness, this would hold: {told.odds}</p>"
     assert supposed in html.unescape(render_html(report)), "seeded noise protects no one"
@@ -112,12 +114,12 @@ def test_readings_are_the_accountants(report):
 
 def test_a_fitted_mu_comes_close_by_what_it_says(report):
     """Checked at rates of the accountant's own: the best test stays below the Gaussian's but for what is left out."""
-    plan, fit = make_plan(), report["reading"]["fit"]
+    plan, fit = make_plan(), report["risk_metrics"]["fit"]
     gaussian, curve = profile(GaussianDP(fit["mu"])), profile(plan.scheme.release())
-    assert 0 < fit["beyond"] <= SLACK
+    assert 0 < fit["slack"] <= SLACK
     assert 0 <= fit["regret"] < 0.01
     for fpr in (0.01, 0.4):
-        assert curve.tpr(fpr).lower <= gaussian.tpr(fpr + fit["beyond"]).upper + fit["beyond"]
+        assert curve.tpr(fpr).lower <= gaussian.tpr(fpr + fit["slack"]).upper + fit["slack"]
         assert gaussian.tpr(fpr).lower <= curve.tpr(fpr + fit["regret"]).upper + fit["regret"]
     assert curve.tpr(0.2).lower > gaussian.tpr(0.2).upper, "without the slack the mu would be too small"
 
@@ -131,10 +133,10 @@ def test_every_rendering_has_the_table_of_copies(report):
 
 def test_where_nothing_is_promised_to_copies_it_is_said_in_words(report):
     spoilt = json.loads(json.dumps(report))
-    points = spoilt["reading"]["groups"]
+    points = spoilt["risk_metrics"]["groups"]
     points[1] |= {"epsilon": "inf", "lower": "inf"}
     points[2] |= {"epsilon": None, "lower": None}
-    spoilt["reading"]["fit"] = None
+    spoilt["risk_metrics"]["fit"] = None
     check_schema(spoilt)
     _, two, eight, _ = format_group_rows(spoilt)
     assert two == ("2", "no finite bound", "no finite bound")
@@ -144,7 +146,7 @@ def test_where_nothing_is_promised_to_copies_it_is_said_in_words(report):
     assert "Nothing is promised to somebody whose data" in render_markdown(spoilt, kind="summary")
     points[1] |= {"epsilon": 0.1}
     points[1] |= {"lower": -1.0}
-    with pytest.raises(ValueError, match=r"^reading"):
+    with pytest.raises(ValueError, match=r"^risk_metrics"):
         check_schema(spoilt)
 
 
@@ -173,10 +175,10 @@ def test_the_most_that_a_person_holds_is_read_first():
 
 
 def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):
-    assert report["forgeable"] == list_residual_risks(make_plan())
+    assert report["residual_risks"] == list_residual_risks(make_plan())
     seeded = "A seeded run was called real"
-    assert not any(line.startswith(seeded) for line in report["forgeable"])
-    assert any(line.startswith(seeded) for line in real["forgeable"])
+    assert not any(line.startswith(seeded) for line in report["residual_risks"])
+    assert any(line.startswith(seeded) for line in real["residual_risks"])
     less = "Clients added less noise"
     assert any(line.startswith(less) for line in list_residual_risks(make_plan(local)))
     assert not any(line.startswith(less) for line in list_residual_risks(make_plan(central)))
@@ -201,7 +203,7 @@ def test_a_simulation_speaks_in_the_conditional(report, real):
 def test_markdown_shows_the_bounds_rounded_up_and_the_fingerprint(report, kind):
     text = render_markdown(report, kind=kind)
     assert format_upper(report["claim"]["epsilon"]["upper"]) in text
-    assert format_upper(100 * report["reading"]["attack"][-1]["tpr"], 3) + "%" in text
+    assert format_upper(100 * report["risk_metrics"]["attack"][-1]["tpr"], 3) + "%" in text
     assert codec.hash_canonical(report) in text
     assert render_markdown(report, kind=kind) == text
     assert not re.search(r"\n{3}|None|Undefined", text)
@@ -234,7 +236,7 @@ def test_a_pdf_is_set_from_the_report_and_reads_no_markup(real):
 
 def test_a_failed_run_is_no_promise_in_any_rendering(report):
     failed = json.loads(json.dumps(report))
-    failed["verification"]["verdict"] = "failed"
+    failed["verification"]["status"] = "failed"
     failed["claim"]["statement"] = "Nothing is claimed: checks fail on noise."
     for kind in ("markdown", "summary"):
         text = render_markdown(failed, kind=kind)
@@ -299,7 +301,7 @@ def test_every_field_and_fact_has_its_place_in_a_record(real):
     assert inner["accounting"]["post_processing"]
     assert sentence(real["claim"]["epsilon"]["method"]) in inner["accounting"]["composition"]
     for party in real["claim"]["parties"]:
-        assert f"{party['party']} sees {party['sees']}: {party['protected_by']}" in inner["deployment_model"]["actors"]
+        assert f"{party['party']} sees {party['view']}: {party['protection']}" in inner["deployment_model"]["actors"]
     for name, value in real["mechanism"]["scheme"].items():
         assert str(value) in inner["implementation"]["mechanisms"], name
     assert inner["administrative"]["registry_authors"] == [real["identity"]["owner"]]
@@ -317,7 +319,7 @@ def test_no_record_is_made_of_what_is_no_deployment(report, real):
         build_registry_record(report, ABOUT)
     with pytest.raises(RecordError, match="requires description, region, publication_date"):
         build_registry_record(real, {})
-    failed = real | {"verification": real["verification"] | {"verdict": "failed"}}
+    failed = real | {"verification": real["verification"] | {"status": "failed"}}
     with pytest.raises(RecordError, match="no guarantee"):
         build_registry_record(failed, ABOUT)
     with pytest.raises(CheckError, match="as the report binds it"):
@@ -363,17 +365,17 @@ def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, 
     finish(tmp_path / "run", tmp_path / "ledger.db", plan, records=records(plan.scheme))
     report = codec.parse_json((tmp_path / "run" / "report.json").read_bytes())
     check_schema(report)
-    assert report["verification"]["verdict"] == "failed"
+    assert report["verification"]["status"] == "failed"
     supported, planned = report["claim"]["supported"], format_upper(plan.epsilon.upper)
     assert supported == ("inf" if left == "none" else pytest.approx(plan.unamplified.upper, rel=1e-9))
-    assert report["reading"] is None
+    assert report["risk_metrics"] is None
     assert not format_risk_rows(report)
     for text in (*(render_markdown(report, kind=kind) for kind in ("markdown", "summary")), page(report)):
         for line in text.replace("\\", "").splitlines():
             if planned in line:
                 assert any(word in line for word in ("was planned", "Recomputed", "closed form")), line
             assert "best attack" not in line
-    told = [row["protected_by"] for row in report["claim"]["parties"]]
+    told = [row["protection"] for row in report["claim"]["parties"]]
     assert any(
         ("nothing that the records support" if left == "none" else format_upper(supported)) in one for one in told
     )
@@ -388,9 +390,9 @@ def page(report):
 def test_blanks_are_listed_with_what_they_would_complete(real):
     told = real["publication"]
     assert told["stated"]["organisation"] == "Example Org"
-    blank = {item["field"]: item["completes"] for item in told["blank"]}
+    blank = {item["field"]: item["required_by"] for item in told["blank"]}
     assert blank == {
-        name: f.completes for name, f in PUBLICATION_FIELDS.items() if name not in ("organisation", "retention")
+        name: f.required_by for name, f in PUBLICATION_FIELDS.items() if name not in ("organisation", "retention")
     }
     assert compute_registry_tier({}) == 0
     every = dict.fromkeys(PUBLICATION_FIELDS, "x")
@@ -442,9 +444,9 @@ def test_blanks_are_filled_and_nothing_is_contradicted(real):
 def test_the_docs_list_every_field():
     page = (DOCS / "how-to" / "publish-a-report.md").read_text()
     for name, field in PUBLICATION_FIELDS.items():
-        assert re.search(rf"^\| `{name}` \| {re.escape(field.says)}.* \| {field.completes} \|$", page, re.MULTILINE), (
-            name
-        )
+        assert re.search(
+            rf"^\| `{name}` \| {re.escape(field.description)}.* \| {field.required_by} \|$", page, re.MULTILINE
+        ), name
 
 
 def test_a_verdict_is_written_for_whatever_was_verified(finished, tmp_path):
@@ -455,7 +457,7 @@ def test_a_verdict_is_written_for_whatever_was_verified(finished, tmp_path):
     weak = replace(weak, claim=EVIL, files={"b.csv": "2" * 64, "a.csv": "1" * 64})
     text = render_verdict(weak, title=EVIL, playbook=Playbook.read(rules))
     assert "Verdict: **failed**" in text
-    assert "| noise | failed | falls | critical |" in text
+    assert "| noise | failed | unsupported | critical |" in text
     assert "noise/too-weak: stop \\<b\\>at once" in text
     assert text.index("a.csv") < text.index("b.csv")
     assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`", text)

@@ -16,7 +16,7 @@ from epsilog.ledger import verify_ledger
 from epsilog.plan import RegisteredPlan
 from epsilog.reports import build_report, format_statement
 from epsilog.terms import RecordError, codec
-from epsilog.verification import Claim, read_evidence, verify_evidence
+from epsilog.verification import Claim, compute_certified_interval, read_evidence, verify_evidence
 
 module = importlib.import_module("epsilog.reports.report")
 
@@ -41,7 +41,7 @@ def test_the_claim_is_the_plans(run):
     assert (claim["delta_rationale"], claim["coverage"]) == ("policy cap", plan.details["coverage"])
     assert [row["party"] for row in claim["parties"]] == [party.name for party in plan.scheme.parties]
     assert report["identity"] == plan.details["identity"] | {"period": "2026-Q4"}
-    assert (report["v"], report["kind"], report["simulation"]) == (1, "report", True)
+    assert (report["v"], report["kind"], report["simulation"]) == (2, "report", True)
 
 
 def test_the_mechanism_is_the_plans(run):
@@ -70,15 +70,15 @@ def test_the_accounts_are_worked_out_for_every_round_and_for_the_whole(run):
         rounds=scheme.noisy_sums(scheme.rounds),
         delta=plan.guarantee.delta,
     )
-    shown = accounts["formula"]
+    shown = accounts["closed_form"]
     assert (shown["root_term"], shown["linear_term"], shown["total"]) == (
         formula.root_term,
         formula.linear_term,
         formula.root_term + formula.linear_term,
     )
-    assert shown["dominates"] == ("root" if formula.root_term >= formula.linear_term else "linear")
+    assert shown["dominant_term"] == ("root" if formula.root_term >= formula.linear_term else "linear")
     assert shown["side"] == "estimate"
-    assert shown["verdict"]
+    assert shown["note"]
 
 
 def test_rounds_and_result_are_the_records(run):
@@ -111,16 +111,21 @@ def test_the_evidence_is_the_files_and_the_books(run):
     assert report["budget"] == plan.budget | {
         "charged": {"epsilon": report["budget"]["charged"]["epsilon"], "delta": "0.00001"},
         "state": "committed",
-        "spent_before": {"epsilon": "0", "delta": "0"},
-        "binding": {"scope": "acme/2026", "by": "ledger", "caps": caps, "held": {"epsilon": "0", "delta": "0"}},
+        "earlier_spending": {"epsilon": "0", "delta": "0"},
+        "binding": {
+            "scope": "acme/2026",
+            "source": "ledger",
+            "caps": caps,
+            "spent_or_reserved": {"epsilon": "0", "delta": "0"},
+        },
     }
     spent = books.balances["acme/2026"].committed
     assert report["budget"]["charged"] == dict(spent)
     assert evidence["references"] == {"playbook": "a" * 64}
     assert (evidence["plan"], len(evidence["records"])) == (plan.to_json(), plan.scheme.rounds)
-    assert report["verification"]["verdict"] == "passed"
-    assert report["utility"]["without_dp"]
-    assert {"place": "claim/coverage", "kind": "attested", "by": "owner"} in report["kinds"]
+    assert report["verification"]["status"] == "passed"
+    assert report["utility"]["baseline_rounds"]
+    assert {"path": "claim/coverage", "source": "attested", "attested_by": "owner"} in report["figure_sources"]
 
 
 def test_files_within_a_report_are_those_of_the_folder(run):
@@ -174,7 +179,7 @@ def test_a_run_without_a_test_set_has_no_score_and_did_not_diverge(tmp_path):
     finish(tmp_path / "run", tmp_path / "ledger.db", plan, records=(public, private))
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert (report["result"]["diverged"], report["result"]["test_score"]) == (False, None)
-    assert "rounds" not in {f["check"] for f in report["verification"]["findings"] if f["verdict"] != "passed"}
+    assert "rounds" not in {f["check"] for f in report["verification"]["findings"] if f["status"] != "passed"}
     page = (tmp_path / "run" / "report.html").read_text()
     assert "No score was released: there is no test set." in page
     assert "Training diverged" not in page
@@ -210,5 +215,6 @@ def test_what_a_report_says_of_rounds_and_trials_covers_outcomes_as_its_claim_do
     plan = make_plan()
     last = module.sample_epsilon_curve(plan, plan.scheme.rounds)[-1]
     assert last["upper"] == plan.guarantee.epsilon
-    before = module.sample_epsilon_curve(plan, plan.scheme.rounds, version=0)[-1]
-    assert before["upper"] < last["upper"] < before["upper"] * (1 + 1e-9)
+    guarantee = plan.guarantee
+    uncovered = compute_certified_interval(plan.scheme.release(), guarantee.delta, guarantee.relation).upper
+    assert uncovered < last["upper"] < uncovered * (1 + 1e-9)

@@ -29,11 +29,11 @@ REPORT = {
         "supported": 1.5,
         "guarantee": {"epsilon": 1.5, "delta": 1e-5},
         "epsilon": {"lower": 1.49, "upper": 1.5, "method": "a method"},
-        "parties": [{"party": "Public", "sees": "models", "protected_by": "epsilon 1.5"}],
+        "parties": [{"party": "Public", "view": "models", "protection": "epsilon 1.5"}],
     },
     "mechanism": {"scheme": {"type": "client-level-central", "rounds": 3}, "noise_stddev": 1.0},
     "accounting": {
-        "formula": {"total": 1.0, "verdict": "below"},
+        "closed_form": {"total": 1.0, "status": "below"},
         "curve": [{"round": r, "lower": r / 2, "upper": r / 2 + 0.01} for r in (1, 2, 3)],
     },
     "budget": {"epsilon": "4", "charged": {"epsilon": "1.5"}, "state": "committed"},
@@ -41,11 +41,11 @@ REPORT = {
     "result": {"rounds": 3, "score_name": "accuracy", "test_score": 0.67},
     "utility": None,
     "verification": {
-        "verdict": "passed",
+        "status": "passed",
         "findings": [
-            {"code": "noise/holds", "check": "noise", "verdict": "passed", "says": "The noise agrees.", "numbers": {}}
+            {"code": "noise/passed", "check": "noise", "status": "passed", "message": "The noise agrees.", "values": {}}
         ],
-        "what_ifs": [{"name": "lists known", "epsilon": "inf", "says": "Unbounded."}],
+        "what_ifs": [{"name": "lists known", "epsilon": "inf", "message": "Unbounded."}],
     },
     "limits": ["A limit."],
 }

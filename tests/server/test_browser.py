@@ -1026,7 +1026,7 @@ def test_sliders_in_a_notebook_show_the_kernels_answer_once_it_is_there(browser,
         answer = """
             const names = ['population', 'cohort_size', 'rounds', 'noise_multiplier', 'delta'];
             const asked = Object.fromEntries(names.map(name => [name, model.get(name)]));
-            const said = {lower: 0.5, upper: 0.77777, verdict: 'Said so.'};
+            const said = {lower: 0.5, upper: 0.77777, closed_form_note: 'Said so.'};
             model.set('certified', {asked: {...asked, ...arguments[0]}, ...said})"""
         browser.execute_script(answer, {"rounds": 200})  # of values that are no longer shown
         assert "Said so." not in text(browser, "#cell")

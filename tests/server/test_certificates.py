@@ -233,8 +233,8 @@ def test_what_cannot_be_certified_says_why(site):
     )
     last = events(site, started.json()["id"])[-1]
     assert last["state"] == "failed"
-    assert "8 bands, separation 4" in last["says"]
-    assert len(last["says"]) < 250
+    assert "8 bands, separation 4" in last["message"]
+    assert len(last["message"]) < 250
     too_long = site.post("certificates", {"participation": "cyclic-poisson", "bins": 1024, "epochs": 100})
     assert (too_long.status, too_long.json()["errors"][0]["field"]) == (422, "epochs")
 

@@ -112,9 +112,9 @@ def test_a_failure_says_what_may_be_said(error, says):
     job.begin()
     until(lambda: job.is_finished)
     assert job.snapshot["state"] == "failed"
-    assert says in job.snapshot["says"]
-    assert "path of ours" not in job.snapshot["says"]
-    assert len(job.snapshot["says"]) <= 500
+    assert says in job.snapshot["message"]
+    assert "path of ours" not in job.snapshot["message"]
+    assert len(job.snapshot["message"]) <= 500
     until(lambda: not job._thread.is_alive())  # or what it raised were noticed in another test
 
 

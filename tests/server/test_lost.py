@@ -251,9 +251,9 @@ def test_a_token_goes_to_the_server_that_was_named_and_nowhere_else():
         ([b"nonsense"] * 4, OutcomeUnknownError),
         ([b""] * 4, OutcomeUnknownError),
         ([b"", said("401 Unauthorized", b"{}")], OutcomeUnknownError),  # let in the first time, perhaps
-        ([b"", said("403 Forbidden", b'{"code": "access", "says": "no"}')], OutcomeUnknownError),
+        ([b"", said("403 Forbidden", b'{"code": "access", "message": "no"}')], OutcomeUnknownError),
         ([b"", said("404 Not Found")], OutcomeUnknownError),
-        ([b"", said("500 x", b'{"code": "integrity", "says": "no", "index": 1}')], OutcomeUnknownError),
+        ([b"", said("500 x", b'{"code": "integrity", "message": "no", "index": 1}')], OutcomeUnknownError),
         ([b"", said("422 x", b'{"code": "check", "check": ["scope", "one", "none", "be"]}')], CheckError),
         ([b"", said("409 x"), said("403 Forbidden")], OutcomeUnknownError),
     ],

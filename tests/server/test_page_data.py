@@ -48,7 +48,7 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
             "simulation": True,
             "epsilon": 1.5,
             "delta": 1e-5,
-            "verdict": "passed",
+            "status": "passed",
             "rounds": 3,
         }
     assert page_data.run_route(asked(runs=tmp_path), "b-run") == REPORT
@@ -208,7 +208,7 @@ def test_verify_says_sound_and_says_broken(site, serve_app, ledger_path, tmp_pat
     with serve_app(create_app(ledger=str(broken))) as other:
         verdict = checked(other)
     assert verdict["sound"] is False
-    assert verdict["says"]
+    assert verdict["message"]
 
 
 @pytest.mark.parametrize(

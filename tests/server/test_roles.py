@@ -11,7 +11,7 @@ from epsilog.server.access import Role
 from epsilog.terms import codec
 
 HASH = "ab" * 32
-RELEASE = {"v": 0, "term": {"type": "pure", "epsilon": 0.0009765625}}
+RELEASE = {"v": 1, "term": {"type": "pure", "epsilon": 0.0009765625}}
 WHO = {"actor": "dora", "reason": "a test"}
 KEYED = {"key": "theirs"}
 SPEND, OWN, READ, AUDIT = "spend", "own", "read", "audit"
@@ -238,7 +238,7 @@ def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monke
     with open_ledger(path) as books:
         books.create_budget("acme", kind="pure", epsilon="8")
     held = {name: tokens.create_token(file, name, role="spender", scope="acme")[1] for name in ("anna", "bob")}
-    nothing = {"v": 0, "term": {"type": "pure", "epsilon": 0.0}}
+    nothing = {"v": 1, "term": {"type": "pure", "epsilon": 0.0}}
 
     def free(key):
         return {"scope": "acme", "release": nothing, "key": key}

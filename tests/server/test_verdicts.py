@@ -42,12 +42,12 @@ def report(tmp_path_factory):
 def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
     told, risk = asked("/federated/verdict", ASK), asked("/federated/risk", ASK)
     assert sentence(told["statement"]) == report["claim"]["statement"]
-    assert told["moved"] == report["reading"]["moved"]
+    assert told["log_odds_factor"] == report["risk_metrics"]["log_odds_factor"]
     mine = [(sentence(label), figure) for label, figure in risk["rows"]]
     assert mine == [row for row in format_risk_rows(report) if "approximate" not in row[0]]
-    assert [tuple(row) for row in risk["copies"]] == format_group_rows(report)
+    assert [tuple(row) for row in risk["group_rows"]] == format_group_rows(report)
     pages = render_html(report), render_markdown(report)
-    for message in (risk["of_attacks"], risk["of_copies"], told["odds"]):
+    for message in (risk["attack_note"], risk["group_note"], told["odds"]):
         assert all(sentence(message) in html.unescape(page) for page in pages)
     for label, figure in mine:
         assert all(label in page and figure in page for page in pages), label
@@ -60,11 +60,11 @@ def test_a_mix_means_what_its_one_release_means_on_its_own_page():
     mix = {"parts": [part], "delta": 1e-5}
     of_run = [asked("/federated/verdict", ASK | {"cap": 1.0}), asked("/federated/risk", ASK)]
     of_mix = [asked("/account/verdict", mix | {"cap": 1.0}), asked("/account/risk", mix)]
-    for name in ("odds", "posteriors", "releases", "headroom", "fits", "copies", "rows"):
+    for name in ("odds", "posteriors", "releases", "headroom_note", "max_releases_under_cap", "group_rows", "rows"):
         mine, theirs = (next(each[name] for each in found if name in each) for found in (of_mix, of_run))
         assert json.dumps(mine).replace("person", "school") == json.dumps(theirs), name
     assert of_mix[0]["statement"][1]["subject"] == "releases"
-    assert of_mix[0]["fits"] > 0
+    assert of_mix[0]["max_releases_under_cap"] > 0
 
 
 @pytest.mark.slow

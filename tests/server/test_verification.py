@@ -38,7 +38,7 @@ def test_a_report_comes_out_again(site, run, name):
     assert found.status == 200
     told, expected = found.json(), verify_report(text.encode(), None)
     worker.ROUTES["/verify"].response.model_validate(told, strict=False)
-    assert (told["verdict"], told["stands"]) == (expected.status, expected.claim)
+    assert (told["status"], told["supported_claim"]) == (expected.status, expected.claim)
     assert told["findings"] == [json.loads(json.dumps(one.to_json())) for one in expected.findings]
     assert not any(part["differing"] for part in told["parts"])
     assert {part["part"] for part in told["parts"]} == set(json.loads((run / "report.json").read_text()))
@@ -51,8 +51,8 @@ def test_what_was_changed_is_named_with_both_values(site, run):
     report["surplus"] = 1
     del report["limits"]
     told = site.post("verify", {"report": codec.encode_canonical(report).decode()}).json()
-    assert told["verdict"] == "failed"
-    assert "Nothing is claimed" in told["stands"]
+    assert told["status"] == "failed"
+    assert "Nothing is claimed" in told["supported_claim"]
     differing = {place: (says, again) for part in told["parts"] for place, says, again in part["differing"]}
     assert differing["claim/epsilon/upper"][0] == "0.1"
     assert float(differing["claim/epsilon/upper"][1]) > 0.6
@@ -65,14 +65,14 @@ def test_of_many_differences_the_first_are_told(site, run):
     report = codec.parse_json((run / "report.json").read_bytes())
     report["rounds"] += [0] * 5000
     told = site.post("verify", {"report": codec.encode_canonical(report).decode()}).json()
-    assert told["verdict"] == "failed"
+    assert told["status"] == "failed"
     (rounds,) = (part for part in told["parts"] if part["part"] == "rounds")
     assert len(rounds["differing"]) == 1000
 
 
 def test_what_is_no_report_is_refused_in_words(site, run):
     page = (run / "report.html").read_text()
-    for text in ("", "{}", "[1]", "nothing", "<html></html>", page.replace("&#34;v&#34;:0", "", 1), '{"a": NaN}'):
+    for text in ("", "{}", "[1]", "nothing", "<html></html>", page.replace("&#34;v&#34;:2", "", 1), '{"a": NaN}'):
         found = site.post("verify", {"report": text})
         assert found.status == 422, text[:40]
         assert "report" in found.json()["detail"]
@@ -116,18 +116,18 @@ def judged(site, given):
     told = site.post("verify", given)
     assert told.status == 200, told.body
     found = told.json()
-    return found["verdict"], {one["code"]: one["verdict"] for one in found["findings"]}, found["stands"]
+    return found["status"], {one["code"]: one["status"] for one in found["findings"]}, found["supported_claim"]
 
 
 def test_a_report_and_its_bundle_are_checked_as_the_command_checks_them(site, signed):
     verdict, found, stands = judged(site, signed)
     assert verdict == "not checked"  # custody stays with the owner
-    assert {found[code] for code in ("ledger/holds", "signature/holds", "checkpoint/holds", "report/holds")} == {
+    assert {found[code] for code in ("ledger/passed", "signature/passed", "checkpoint/passed", "report/passed")} == {
         "passed"
     }
     assert "No ledger" not in stands
     alone = judged(site, {"report": signed["report"]})[1]
-    assert "ledger/holds" not in alone
+    assert "ledger/passed" not in alone
     assert "failed" not in {*found.values(), *alone.values()}
 
 
@@ -135,7 +135,7 @@ def test_a_bundle_alone_is_worked_out_entry_by_entry(site, signed):
     kept = {name: signed[name] for name in ("bundle", "checkpoint", "key")}
     verdict, found, stands = judged(site, kept)
     assert (verdict, stands) == ("passed", "")
-    assert {"ledger/holds", "prices/holds", "signature/holds"} <= found.keys()
+    assert {"ledger/passed", "costs/passed", "signature/passed"} <= found.keys()
     assert judged(site, {"bundle": signed["bundle"]})[0] == "not checked"  # nobody's signature counts
 
 
@@ -200,7 +200,7 @@ def test_a_record_carries_its_owners_words_and_is_checked():
     assert stamped["record"].pop("owner") == said
     assert stamped["record"] == plain["record"]
     assert plain["record"]["question"] == plan.QUESTIONS["/federated"].parse(asked).to_json()
-    assert (plain["record"]["v"], plain["record"]["software"]) == (0, _SOFTWARE)
+    assert (plain["record"]["v"], plain["record"]["software"]) == (1, _SOFTWARE)
     query = {"epsilon": 1.0, "queries": 3}
     queries = record("/queries/record", query | said)
     assert queries["record"]["owner"] == said
@@ -209,13 +209,13 @@ def test_a_record_carries_its_owners_words_and_is_checked():
     with pytest.raises(CheckError, match=r"references\[1\].name must be a name, not the path"):
         record("/federated/record", asked | {"references": wrong})
     for document, codes, verdict in [
-        (plain, ["record/holds", "answer/comes-out-again"], "passed"),
-        (queries, ["record/holds", "answer/comes-out-again", "references/not-checked"], "not checked"),
-        (plain | {"sha256": "0" * 64}, ["record/changed", "answer/comes-out-again"], "failed"),
+        (plain, ["record/passed", "calculation/passed"], "passed"),
+        (queries, ["record/passed", "calculation/passed", "references/not-checked"], "not checked"),
+        (plain | {"sha256": "0" * 64}, ["record/changed", "calculation/passed"], "failed"),
     ]:
         found = verification.verify_route(verification.VerifyRequest(record=json.dumps(document)))
         responses.ReportVerificationModel.model_validate_json(json.dumps(found))
-        assert ([one["code"] for one in found["findings"]], found["verdict"]) == (codes, verdict)
+        assert ([one["code"] for one in found["findings"]], found["status"]) == (codes, verdict)
     for other in ("{", "[]", '{"record": 3, "sha256": ""}', '{"sha256": "", "sha256": ""}'):
         with pytest.raises(CheckError, match="record must be a stamped calculation"):
             verification.verify_route(verification.VerifyRequest(record=other))

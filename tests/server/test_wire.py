@@ -41,7 +41,7 @@ from epsilog.terms import (
 HASH, OTHER = "ab" * 32, "cd" * 32
 
 
-DATA = {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}
+DATA = {"v": 1, "term": {"type": "pure", "epsilon": 0.25}}
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +124,15 @@ ODD = ["1e400", "NaN", "-0", "-1", "", " 1", "1_0", "0x1", "١", "1" * 101, "Inf
         b'{"scope": "acme", "scope": "lab"}',
         b"[" * 30_000,
         json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "surprise": 1}).encode(),
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": 1e400}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": NaN}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": -0.25}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure", "epsilon": "x"}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "pure"}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": {"type": "interval", "lower": 0, "upper": 1}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 0, "term": [1]}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": 1e400}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": NaN}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": -0.25}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": "x"}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure"}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "interval", "lower": 0, "upper": 1}}}',
+        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": [1]}}',
         b'{"scope": "TOP", "key": "odd", "release": {"v": false, "term": {}}}',
-        b'{"scope": "TOP", "key": "\\ud800", "release": {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}}',
+        b'{"scope": "TOP", "key": "\\ud800", "release": {"v": 1, "term": {"type": "pure", "epsilon": 0.25}}}',
         *(
             json.dumps({"scope": "TOP", "key": "odd", "release": DATA, field: value}).encode()
             for odd in ODD
@@ -226,8 +226,8 @@ def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(le
         said = [(entry.key, entry.verb, entry.body.get("actor")) for entry in here.history(top) if entry.key]
         assert said == [
             (f"{top}-1", "plan-registered", "anna"),
-            (f"{top}-1", "price-overridden", "dora"),
-            (f"{top}-2", "price-overridden", "dora"),
+            (f"{top}-1", "cost-overridden", "dora"),
+            (f"{top}-2", "cost-overridden", "dora"),
             (f"{top}-2", "reserved", "bob"),
             (f"{top}-1", "reserved", "anna"),
         ]

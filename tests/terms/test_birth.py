@@ -92,7 +92,7 @@ ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
         (lambda: mechanisms.DenseStrategy(()), "rows must not be empty"),
         (lambda: mechanisms.DenseStrategy(((1.0,), (1.0,))), "row 1 must have 2 entries, got 1"),
         (lambda: mechanisms.DenseStrategy(((1.0,), (0.5, 0.0))), "rows must be finite and above 0"),
-        (lambda: terms.CustodyRecord(1, (), 0.0, 0.0, dropped=-1), "dropped must be at least 0"),
+        (lambda: terms.CustodyRecord(1, (), 0.0, 0.0, non_finite_updates=-1), "non_finite_updates must be at least 0"),
     ],
 )
 def test_out_of_range_is_refused_by_name(make, says):
@@ -192,7 +192,7 @@ STRATEGY = mechanisms.ToeplitzStrategy((1.0,))
         (CLIENT_SIDE, dict.fromkeys(("clients", "cohort_size", "rounds", "max_participations", "epochs"), 1)),
         (terms.RoundRecord(3, "00", 1.0, 1.0, (), 0.0, 0.0), {"round": 1, "noise_stddev": 0}),
         (terms.CustodyRecord(3, (), 1.0, 0.5, 3, 3), {"round": 1, "largest_norm": 0, "clipped_fraction": 0}),
-        (terms.CustodyRecord(3, (), 1.0, 0.5, 3, 3), {"dropped": 0, "unusable_rows": 0}),
+        (terms.CustodyRecord(3, (), 1.0, 0.5, 3, 3), {"non_finite_updates": 0, "unusable_rows": 0}),
     ],
 )
 def test_the_least_of_each_number_is_taken_and_what_is_below_it_is_not(term, least):

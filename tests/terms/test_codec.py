@@ -70,7 +70,7 @@ SAMPLES = [
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), None, None),
     terms.RoundRecord(1, "ab" * 32, 0.6, 0.5, (0.25, -1.5), 0.5, 0.75, 0.48),
-    terms.CustodyRecord(1, (3, 5, 9), 0.5, 1.0, dropped=2, unusable_rows=3),
+    terms.CustodyRecord(1, (3, 5, 9), 0.5, 1.0, non_finite_updates=2, unusable_rows=3),
 ]
 
 
@@ -132,16 +132,16 @@ def test_whole_floats_and_integers_have_the_same_bytes():
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ({"v": 1, "term": {"type": "pure", "epsilon": 1}}, "v must be 0"),
+        ({"v": 0, "term": {"type": "pure", "epsilon": 1}}, "v must be 1"),
         ({"term": {"type": "pure", "epsilon": 1}}, "document must be"),
-        ({"v": 0, "term": {"type": "purr-dp", "epsilon": 1}}, "purr-dp"),
-        ({"v": 0, "term": {"type": "pure"}}, r"missing fields \['epsilon'\]"),
-        ({"v": 0, "term": {"type": "pure", "epsilon": 1, "delta": 0}}, r"unknown fields \['delta'\]"),
-        ({"v": 0, "term": {"type": "pure", "epsilon": -1}}, "epsilon must be finite and at least 0, got -1"),
-        ({"v": 0, "term": {"type": "pure", "epsilon": "inf"}}, "epsilon must be finite"),
-        ({"v": 0, "term": {"type": "pure", "epsilon": True}}, "epsilon must be a number"),
-        ({"v": 0, "term": [1]}, "JSON object"),
-        ({"v": 0, "term": {"type": "repeated", "release": 3, "count": 2}}, "release must be a Release"),
+        ({"v": 1, "term": {"type": "purr-dp", "epsilon": 1}}, "purr-dp"),
+        ({"v": 1, "term": {"type": "pure"}}, r"missing fields \['epsilon'\]"),
+        ({"v": 1, "term": {"type": "pure", "epsilon": 1, "delta": 0}}, r"unknown fields \['delta'\]"),
+        ({"v": 1, "term": {"type": "pure", "epsilon": -1}}, "epsilon must be finite and at least 0, got -1"),
+        ({"v": 1, "term": {"type": "pure", "epsilon": "inf"}}, "epsilon must be finite"),
+        ({"v": 1, "term": {"type": "pure", "epsilon": True}}, "epsilon must be a number"),
+        ({"v": 1, "term": [1]}, "JSON object"),
+        ({"v": 1, "term": {"type": "repeated", "release": 3, "count": 2}}, "release must be a Release"),
     ],
 )
 def test_bad_documents_are_refused_by_name(document, says):
@@ -160,9 +160,9 @@ NOISE = {"type": "gaussian", "noise_multiplier": 1.0, "sensitivity": 1.0}
 @pytest.mark.parametrize(
     "document",
     [
-        {"v": 0, "term": NOISE | {"noise_multiplier": 10**400}},
-        {"v": 0, "term": NOISE | {"type": ["gaussian"]}},
-        {"v": 0, "term": NOISE | {"type": {}}},
+        {"v": 1, "term": NOISE | {"noise_multiplier": 10**400}},
+        {"v": 1, "term": NOISE | {"type": ["gaussian"]}},
+        {"v": 1, "term": NOISE | {"type": {}}},
         {"v": False, "term": NOISE},
         {"v": 0.0, "term": NOISE},
     ],
@@ -177,7 +177,7 @@ def test_a_document_nested_beyond_reading_is_refused():
     for _ in range(5000):
         term = {"type": "repeated", "release": term, "count": 1}
     with pytest.raises(ValueError, match="nested too deeply"):
-        codec.from_json({"v": 0, "term": term})
+        codec.from_json({"v": 1, "term": term})
 
 
 def test_an_answer_is_told_by_its_fields_and_a_term_in_it_by_its_tag():

@@ -15,5 +15,5 @@ def test_a_code_is_a_check_and_an_outcome(code):
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
 def test_a_check_that_always_rejects_is_none(rate):
-    with pytest.raises(CheckError, match="false_alarm"):
-        Finding("noise/too-weak", Status.FAILED, "The noise is too weak.", false_alarm=rate)
+    with pytest.raises(CheckError, match="false_alarm_rate"):
+        Finding("noise/too-weak", Status.FAILED, "The noise is too weak.", false_alarm_rate=rate)

@@ -92,7 +92,7 @@ def test_a_balance_shows_what_is_left(tmp_path):
 def test_verdicts_runs_and_audits_are_shown(registered):
     found = Verification((Finding("noise/too-weak", Status.FAILED, EVIL),))
     assert cells(found._repr_html_())[-3:] == ["noise", "failed", EVIL]
-    own = Verification((Finding("custody/holds", Status.PASSED, "7 lists"),))  # which the report does not repeat
+    own = Verification((Finding("custody/passed", Status.PASSED, "7 lists"),))  # which the report does not repeat
     told = {"claim": {"statement": EVIL}, "verification": found.to_json()}
     outcome = RunResult(registered, own, told, None, SimpleNamespace())
     whole = cells(outcome._repr_html_())

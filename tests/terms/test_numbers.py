@@ -35,7 +35,7 @@ OTHERS = [
     terms.DeltaPolicy(1e-6),
 ]
 OTHERS += [
-    terms.Finding("noise/holds", terms.Status.PASSED, "It agrees.", (("share", 0.5),)),
+    terms.Finding("noise/passed", terms.Status.PASSED, "It agrees.", (("share", 0.5),)),
     terms.Canaries(4, "ab" * 32),
 ]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]

@@ -29,7 +29,7 @@ def test_the_delta_that_is_used(cap, given, population, used, says):
     assert says in found.rationale
     assert [finding.code for finding in found.findings] == ["delta/too-large"] * (used >= 1 / population)
     numbers = {"delta": used, "one_over_n": 1 / population}
-    assert all(dict(finding.numbers) == numbers for finding in found.findings)
+    assert all(dict(finding.values) == numbers for finding in found.findings)
 
 
 @pytest.mark.parametrize("given", [0.0, 1.0, -1e-9, 2.0, math.nan, math.inf])

@@ -166,7 +166,7 @@ def test_the_model_is_that_of_one_process(small_task, tmp_path, scheme, batch_si
         assert ours.unclipped == (None if theirs.unclipped is None else pytest.approx(theirs.unclipped))
         assert ours.test_loss == pytest.approx(theirs.test_loss)
     for ours, theirs in zip(custody(tmp_path / "grid"), custody(tmp_path / "here"), strict=True):
-        assert (ours.participants, ours.dropped, ours.silent) == (theirs.participants, 0, 0)
+        assert (ours.participants, ours.non_finite_updates, ours.non_responders) == (theirs.participants, 0, 0)
         if scheme in (ALONE, RUNS):
             assert ours.largest_norm is None
         else:
@@ -322,7 +322,7 @@ def test_silence_of_all_kinds_costs_nothing_more_and_stops_nothing(small_task, t
 
     scheme = dataclasses.replace(CENTRAL, sampling_probability=1.0, rounds=2)
     here, there, _ = both(small_task, tmp_path, scheme, twist)
-    assert [record.silent for record in custody(tmp_path / "grid")] == [2, 2]
+    assert [record.non_responders for record in custody(tmp_path / "grid")] == [2, 2]
     assert [record.participants for record in custody(tmp_path / "grid")] == [tuple(range(12))] * 2
     assert there.model != pytest.approx(here.model, abs=1e-6)
     assert [one.noise_stddev for one in there.records] == [one.noise_stddev for one in here.records]

@@ -80,7 +80,7 @@ def test_the_public_record_holds_neither_cohort_nor_norm_nor_client_data(small_t
     record = train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.from_seed(1))[0].record
     assert set(encode(record)) == {
         "type", "round", "output_hash", "noise_stddev", "clip_norm", "padding", "test_loss", "test_score",
-            "unclipped", "diverged", "given_up",
+            "unclipped", "diverged", "aborted",
     }  # fmt: skip
     assert len(record.padding) == PADDING
 

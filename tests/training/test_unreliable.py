@@ -49,7 +49,7 @@ def run(scheme, engine, rounds, *, seed=1):
 
 def test_as_many_are_silent_as_the_chance_says_and_others_in_each_round(small_task):
     scheme = replace(CENTRAL, sampling_probability=1.0, rounds=200)
-    silent = [each.custody.silent for each in run(scheme, DropoutEngine(Fixed(small_task()), 0.25), 200)]
+    silent = [each.custody.non_responders for each in run(scheme, DropoutEngine(Fixed(small_task()), 0.25), 200)]
     assert stats.binomtest(sum(silent), 200 * 12, 0.25).pvalue > 1e-6
     assert len(set(silent)) > 4
 
@@ -63,10 +63,10 @@ def test_silence_takes_the_clients_updates_away_and_nothing_else(small_task, sch
         compute_next_round(scheme, engine, make_initial_state(task), Randomness.from_seed(7))
         for engine in (whole, quiet)
     )
-    assert other.custody.silent > 0
+    assert other.custody.non_responders > 0
     assert other.custody.participants == one.custody.participants
     assert (other.record.padding, other.record.noise_stddev) == (one.record.padding, one.record.noise_stddev)
-    missing = 0.2 * whole.updates[0] * other.custody.silent / scheme.expected_cohort
+    missing = 0.2 * whole.updates[0] * other.custody.non_responders / scheme.expected_cohort
     assert np.allclose(one.state.model - other.state.model, missing, atol=1e-9)
 
 
@@ -107,28 +107,28 @@ def test_whose_noise_is_its_own_takes_it_away_and_the_divisor_stays(small_task):
     scheme = ClientLevelClientSide(12, 6, 30, 30, 0.2, 1.5)
     outcomes = run(scheme, DropoutEngine(Fixed(small_task()), 0.4), 30)
     for each in outcomes:
-        assert len(each.record.padding) == 6 - each.custody.silent
+        assert len(each.record.padding) == 6 - each.custody.non_responders
     records = [each.record for each in outcomes]
-    assert check_noise(records, noise_stddev=scheme.noise_stddev).verdict == "passed"
+    assert check_noise(records, noise_stddev=scheme.noise_stddev).status == "passed"
 
 
 def test_too_few_shares_of_noise_give_a_round_up_before_anything_is_seen(small_task):
     """The model stays, nothing is recorded of the round, and noise that is shown is as large as planned."""
     outcomes = run(SHARED, DropoutEngine(Fixed(small_task()), 0.35), 12, seed=3)
     models = [make_initial_state(small_task()).model, *(each.state.model for each in outcomes)]
-    given_up = [each.record.given_up for each in outcomes]
-    assert 2 < sum(given_up) < 10
+    aborted = [each.record.aborted for each in outcomes]
+    assert 2 < sum(aborted) < 10
     for before, after, each in zip(models, models[1:], outcomes, strict=False):
-        replies = 6 - each.custody.silent
-        assert each.record.given_up == (replies < 4)
-        assert np.array_equal(before, after) == each.record.given_up
+        replies = 6 - each.custody.non_responders
+        assert each.record.aborted == (replies < 4)
+        assert np.array_equal(before, after) == each.record.aborted
         assert len(each.record.padding) == (replies if replies >= 4 else 0)
     records, custody = [each.record for each in outcomes], [each.custody for each in outcomes]
-    assert check_noise(records, noise_stddev=SHARED.noise_stddev).verdict == "passed"
-    assert check_custody(custody, records, SHARED).verdict == "passed"
-    assert check_participation(custody, SHARED).verdict == "passed"
-    hidden = [replace(one, given_up=False) if one.given_up else one for one in records]
-    assert check_custody(custody, hidden, SHARED).code == "custody/other-replies"
+    assert check_noise(records, noise_stddev=SHARED.noise_stddev).status == "passed"
+    assert check_custody(custody, records, SHARED).status == "passed"
+    assert check_participation(custody, SHARED).status == "passed"
+    hidden = [replace(one, aborted=False) if one.aborted else one for one in records]
+    assert check_custody(custody, hidden, SHARED).code == "custody/reply-count-mismatch"
     assert check_noise(hidden, noise_stddev=SHARED.noise_stddev).code == "noise/not-checked"
 
 
@@ -138,8 +138,8 @@ def test_each_reply_carries_its_share_of_the_noise_and_no_more(small_task):
     engine = DropoutEngine(Fixed(task, np.zeros((12, task.model.size))), 0.2)
     for seed in range(60):
         outcome = compute_next_round(SHARED, engine, make_initial_state(task), Randomness.from_seed(seed))
-        if not outcome.record.given_up:
-            replies = 6 - outcome.custody.silent
+        if not outcome.record.aborted:
+            replies = 6 - outcome.custody.non_responders
             noise = (outcome.state.model - make_initial_state(task).model) * 6
             draws.append(noise / (SHARED.noise_stddev * np.sqrt(replies / 4)))
     values = np.concatenate(draws)

@@ -22,6 +22,6 @@ def counted(share, seed=1, scheme=COUNTING):
         stddev = scheme.noise_multiplier * clip_norm
         padding = tuple(rng.normal(0, stddev, 16).tolist())
         public.append(RoundRecord(number, "a" * 64, stddev, clip_norm, padding, 0.5, 0.5, told))
-        private.append(CustodyRecord(number, ids, clip_norm, clipped / answered, silent=silent))
+        private.append(CustodyRecord(number, ids, clip_norm, clipped / answered, non_responders=silent))
         clip_norm = scheme.next_clip_norm(clip_norm, told)
     return tuple(private), tuple(public)

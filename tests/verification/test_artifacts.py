@@ -41,7 +41,7 @@ def test_the_worst_finding_decides(verdicts, worst):
 
 
 def test_a_finding_that_lacks_what_nobody_requires_does_not_count():
-    absent = Finding("x/said", Status.NOT_CHECKED, "said", lacks="custody")
+    absent = Finding("x/said", Status.NOT_CHECKED, "said", missing_evidence="custody")
     passed = Finding("y/said", Status.PASSED, "said")
     assert combine_statuses([absent, passed]) == "not checked"
     assert combine_statuses([absent, passed], required=("custody",)) == "not checked"
@@ -69,12 +69,12 @@ def test_only_an_owners_word_of_this_version_is_read():
     word = OwnerAttestation({"epsilog": "0.0.1"}, dict.fromkeys(CUSTODY_CHECKS, Status.PASSED))
     document = word.to_json()
     assert OwnerAttestation.from_json(document) == word
-    for other in (document | {"v": 1}, document | {"kind": "plan"}, {}, None, [], "owner-word"):
-        with pytest.raises(ValueError, match="must be a version 0 owner's word"):
+    for other in (document | {"v": 0}, document | {"kind": "plan"}, {}, None, [], "owner-attestation"):
+        with pytest.raises(ValueError, match="must be a version 1 owner's word"):
             OwnerAttestation.from_json(other)
-    with pytest.raises(ValueError, match="private must name custody, norms, participation"):
-        OwnerAttestation.from_json(document | {"private": {"custody": "passed"}})
+    with pytest.raises(ValueError, match="custody_checks must name custody, norms, participation"):
+        OwnerAttestation.from_json(document | {"custody_checks": {"custody": "passed"}})
     with pytest.raises(ValueError, match="excellent"):
-        OwnerAttestation.from_json(document | {"private": dict.fromkeys(CUSTODY_CHECKS, "excellent")})
+        OwnerAttestation.from_json(document | {"custody_checks": dict.fromkeys(CUSTODY_CHECKS, "excellent")})
     with pytest.raises(ValueError, match="epsilog"):
         OwnerAttestation.from_json(document | {"software": {"epsilog": ""}})

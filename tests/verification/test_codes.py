@@ -124,7 +124,7 @@ def of_runs(run):
         {"records": (four[1], four[0])},
         {"records": (*four, replace(four[-1], round=5))},
         {"records": each(four, 4, test_loss=None, test_score=None, diverged=True)},
-        {"records": each(four, 4, given_up=True, padding=())},
+        {"records": each(four, 4, aborted=True, padding=())},
         {"records": each(four, 2, clip_norm=0.4)},
         {"records": tuple(replace(one, padding=(1e-9,) * 16) for one in four)},
         {"records": tuple(replace(one, padding=(1e9, -1e9)) for one in four)},
@@ -157,7 +157,7 @@ def of_curators(run):
         {"custody": run.custody[:-1]},
         {"custody": each(run.custody, 1, participants=(1, 1))},
         {"custody": each(run.custody, 1, withdrawn=run.custody[1].participants[:1])},
-        {"records": each(run.records, 1, given_up=True, padding=())},
+        {"records": each(run.records, 1, aborted=True, padding=())},
         {"custody": tuple(replace(one, participants=tuple(range(150))) for one in run.custody)},
         {"custody": each(run.custody, 1, largest_norm=0.51)},
     ):
@@ -177,7 +177,7 @@ def of_balls():
 def of_shared_noise(run):
     """A first round that is given up, under the one scheme that gives rounds up."""
     scheme = ClientLevelDistributed(12, 4, 3, 4, 2, 0.2, 1e-3, 32, 1.0)
-    first = replace(run.records[0], given_up=True, padding=())
+    first = replace(run.records[0], aborted=True, padding=())
     yield check_rounds(of_records(scheme, (first, *run.records[1:])))
 
 
@@ -210,7 +210,7 @@ def of_counts():
 
 
 def words(run, told):
-    return (replace(run.owner, private=dict(run.owner.private) | {name: told}) for name in CUSTODY_CHECKS)
+    return (replace(run.owner, custody_checks=dict(run.owner.custody_checks) | {name: told}) for name in CUSTODY_CHECKS)
 
 
 def of_charges(run):
@@ -243,14 +243,14 @@ def of_charges(run):
 def of_mixed_spread():
     """Noise that is weak in every other round and strong in the others, so that the mean is right."""
     draws = np.random.default_rng(5).normal(size=(60, 16)) * np.where(np.arange(60) % 2, 0.45, 1.34)[:, None]
-    return [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
+    return [SimpleNamespace(round=t, padding=tuple(each), aborted=False) for t, each in enumerate(draws, start=1)]
 
 
 def of_drift():
     """Half of a run is a little above what was planned, half a little below."""
     rng = np.random.default_rng(5)
     draws = rng.normal(size=(600, 16)) * np.linspace(1.15, 0.85, 600)[:, None]
-    rounds = [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
+    rounds = [SimpleNamespace(round=t, padding=tuple(each), aborted=False) for t, each in enumerate(draws, start=1)]
     yield check_noise(rounds, noise_stddev=1.0)
     sizes = np.concatenate([rng.binomial(20_000, rate, 300) for rate in (0.0507, 0.0493)])
     yield compare_cohort_sizes(PoissonSampler(20_000, 0.05), sizes)
@@ -261,14 +261,14 @@ def of_samples(run):
     yield check_noise(of_mixed_spread(), noise_stddev=1.0)
     yield from of_drift()
     for numbers in ({"values": 960.0}, {"values": 48.0}):
-        yield check_control(replace(run.owner.utility, control={"verdict": "passed", "numbers": numbers}))
+        yield check_control(replace(run.owner.utility, control={"status": "passed", "numbers": numbers}))
     scheme = make_plan(local).scheme
     private = drawn(scheme, 3)[1]
     yield check_participation(each(private, 2, participants=(1,)), scheme)
     yield check_participation([replace(one, participants=(0, 1, 2, 3)) for one in private], scheme)
     in_turn = ClientLevelCorrelatedNoise(4, 2, 2, 1, 1.0, 1.0)
     yield check_participation(each(private, 2, participants=(0,)), in_turn)
-    yield check_participation(custody(lists_with(32, np.random.default_rng(4))), CENTRAL, false_alarm=RAREST)
+    yield check_participation(custody(lists_with(32, np.random.default_rng(4))), CENTRAL, false_alarm_rate=RAREST)
 
 
 def of_what_an_owner_says_of_a_ledger():
@@ -421,7 +421,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monk
     ]
     ends = {}
     for finding in found:
-        ends.setdefault(finding.code, set()).add(finding.verdict.value)
+        ends.setdefault(finding.code, set()).add(finding.status.value)
     listed = [code for code, _ in TABLE]
     assert listed == sorted(set(listed))
     assert ends.keys() | TWIN == set(listed)

@@ -75,20 +75,20 @@ def test_checks_name_the_drift():
     rng = np.random.default_rng(5)
     sizes = np.concatenate([rng.binomial(20_000, 0.0507, 300), rng.binomial(20_000, 0.0493, 300)])
     seen = compare_cohort_sizes(PoissonSampler(20_000, 0.05), sizes)
-    assert (seen.code, seen.verdict, seen.effect) == (
+    assert (seen.code, seen.status, seen.claim_effect) == (
         "participation/drift",
         Status.FAILED,
-        "stands without amplification",
+        "supported without amplification",
     )
-    numbers = dict(seen.numbers)
+    numbers = dict(seen.values)
     assert numbers["p_total"] > 0.01
     assert f"by round {numbers['drifted_by_round']:.0f} " in seen.message
     draws = rng.normal(size=(600, 16)) * np.linspace(1.15, 0.85, 600)[:, None]
-    records = [SimpleNamespace(round=t, padding=tuple(each), given_up=False) for t, each in enumerate(draws, start=1)]
+    records = [SimpleNamespace(round=t, padding=tuple(each), aborted=False) for t, each in enumerate(draws, start=1)]
     fell = check_noise(records, noise_stddev=1.0)
-    assert (fell.code, fell.verdict, fell.effect) == ("noise/drift", Status.FAILED, "falls")
+    assert (fell.code, fell.status, fell.claim_effect) == ("noise/drift", Status.FAILED, "unsupported")
     shuffled = [records[i] for i in rng.permutation(600)]
-    assert check_noise(shuffled, noise_stddev=1.0).verdict is Status.PASSED, "the same noise, in no order"
+    assert check_noise(shuffled, noise_stddev=1.0).status is Status.PASSED, "the same noise, in no order"
 
 
 @pytest.mark.slow
@@ -97,10 +97,10 @@ def test_logs_drift_too(tmp_path):
     for public, verdict in (("true", Status.FAILED), ("false", Status.WARNED)):  # delta does not cover this failure
         found = verify_logs(save(honest(q=Q * RAMP), tmp_path, head=f"public = {public}\n"))
         (seen,) = [one for one in found.findings if one.check == "participation"]
-        assert seen.verdict is verdict
-        assert dict(seen.numbers)["p_drift"] < 1e-4
+        assert seen.status is verdict
+        assert dict(seen.values)["p_drift"] < 1e-4
     (sound,) = [one for one in verify_logs(save(honest(), tmp_path)).findings if one.check == "participation"]
-    assert dict(sound.numbers)["p_drift"] > 0.01
+    assert dict(sound.values)["p_drift"] > 0.01
 
 
 def test_a_long_run_is_looked_at_in_blocks(monkeypatch):

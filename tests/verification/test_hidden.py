@@ -49,40 +49,42 @@ def lists_with(times, rng):
 
 def test_unlikely_lists_are_a_warning_until_delta_covers_a_failure():
     rng = np.random.default_rng(4)
-    found = [check_participation(custody(lists_with(times, rng)), CENTRAL, false_alarm=RAREST) for times in range(61)]
+    found = [
+        check_participation(custody(lists_with(times, rng)), CENTRAL, false_alarm_rate=RAREST) for times in range(61)
+    ]
     codes = [one.code for one in found]
-    order = ["participation/holds", "participation/unlikely", "participation/another-sampler"]
+    order = ["participation/passed", "participation/unlikely", "participation/sampler-mismatch"]
     assert codes[5:] == sorted(codes[5:], key=order.index)  # 6 of 60 rounds are expected
     assert set(codes) == set(order)
-    assert all(one.false_alarm == RAREST for one in found)
+    assert all(one.false_alarm_rate == RAREST for one in found)
     at_usual = [check_participation(custody(lists_with(60, rng)), CENTRAL).code]
-    assert at_usual == ["participation/another-sampler"]
+    assert at_usual == ["participation/sampler-mismatch"]
 
 
 def test_no_rate_is_no_check():
     rng = np.random.default_rng(4)
-    found = check_participation(custody(poisson(rng)), CENTRAL, false_alarm=0.0)
-    assert (found.code, found.verdict) == ("participation/not-checked", Status.NOT_CHECKED)
+    found = check_participation(custody(poisson(rng)), CENTRAL, false_alarm_rate=0.0)
+    assert (found.code, found.status) == ("participation/not-checked", Status.NOT_CHECKED)
 
 
 def test_what_no_sound_run_does_fails_at_any_rate():
     fixed = replace(make_plan().scheme, sampling_probability=1.0)
-    found = check_participation(custody([np.arange(fixed.clients - 1)]), fixed, false_alarm=RAREST)
-    assert found.verdict is Status.FAILED
+    found = check_participation(custody([np.arange(fixed.clients - 1)]), fixed, false_alarm_rate=RAREST)
+    assert found.status is Status.FAILED
 
 
 def test_a_warning_stays_with_the_curator(run, monkeypatch):
     """Everything that is published of a run with unlikely lists is what is published of one with likely lists."""
     sound = verify_evidence(run)
-    above = Finding("participation/another-sampler", Status.FAILED, "rare", false_alarm=1e-6)
-    below = Finding("participation/holds", Status.PASSED, "usual", false_alarm=1e-6)
+    above = Finding("participation/sampler-mismatch", Status.FAILED, "rare", false_alarm_rate=1e-6)
+    below = Finding("participation/passed", Status.PASSED, "usual", false_alarm_rate=1e-6)
     monkeypatch.setattr(
         "epsilog.verification.participation.check_cohorts",
         lambda *asked: above if asked[2] > 1e-9 else below,
     )
     warned = verify_evidence(run)
     (found,) = [one for one in warned.findings if one.check == "participation"]
-    assert (found.code, found.verdict) == ("participation/unlikely", Status.WARNED)
+    assert (found.code, found.status) == ("participation/unlikely", Status.WARNED)
     assert get_published_verdict(found) is Status.PASSED
     assert warned.status is Status.WARNED
     assert publish(warned).to_json() == publish(sound).to_json()

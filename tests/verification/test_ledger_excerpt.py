@@ -17,7 +17,7 @@ from epsilog.verification.plans import check_plan
 
 
 def charged(evidence, **changes):
-    return check_charge(replace(evidence, ledger=replace(evidence.ledger, **changes))).verdict
+    return check_charge(replace(evidence, ledger=replace(evidence.ledger, **changes))).status
 
 
 @pytest.mark.slow
@@ -35,13 +35,13 @@ def test_the_charge_is_the_plans_in_every_respect(run):
     }.items():
         assert word.request[name] != value
         found = check_charge(replace(run, ledger=replace(word, request=dict(word.request) | {name: value})))
-        assert found.verdict == "failed"
+        assert found.status == "failed"
         assert name in found.message
     assert charged(run, scope="acme/2027") == "failed"
     verdicts = {"started": "warned", "abandoned": "warned", "reserved": "failed", "cancelled": "failed"}
     for state, verdict in verdicts.items():
         assert charged(run, state=state) == verdict
-    assert charged(run, others=1) == "warned"
+    assert charged(run, other_charges=1) == "warned"
     assert charged(run, cap={"epsilon": "8"}) == "warned"
     assert charged(run, cap={"epsilon": "0.1"}) == "failed"
 
@@ -62,25 +62,25 @@ def test_a_claim_and_a_charge_that_agree_on_too_little_fail_both(run):
     found = check_charge(
         replace(run, claim=Claim.from_plan(plan), ledger=replace(run.ledger, amounts=cheap, request=asked))
     )
-    assert found.verdict == "failed"
+    assert found.status == "failed"
     assert "whose price is" in found.message
 
 
 def test_files_must_be_named_and_the_same(run):
-    assert check_files(run).verdict == "passed"
+    assert check_files(run).status == "passed"
     for name in run.hashes:
         fewer = {n: h for n, h in run.ledger.evidence.items() if n != name}
-        assert check_files(replace(run, ledger=replace(run.ledger, evidence=fewer))).verdict == "failed"
+        assert check_files(replace(run, ledger=replace(run.ledger, evidence=fewer))).status == "failed"
         other = dict(run.ledger.evidence) | {name: "0" * 64}
-        assert check_files(replace(run, ledger=replace(run.ledger, evidence=other))).verdict == "failed"
-    assert check_files(replace(run, ledger=replace(run.ledger, evidence=None))).verdict == "not checked"
+        assert check_files(replace(run, ledger=replace(run.ledger, evidence=other))).status == "failed"
+    assert check_files(replace(run, ledger=replace(run.ledger, evidence=None))).status == "not checked"
 
 
 def test_a_round_begun_and_never_released_is_an_attempt(run):
     found = applied("attempts", run)
-    assert found.verdict == "passed"
+    assert found.status == "passed"
     found = applied("attempts", replace(run, ledger=replace(run.ledger, attempts=dict(run.ledger.attempts) | {5: 1})))
-    assert found.verdict == "warned"
+    assert found.status == "warned"
     assert "rounds [5] were begun and not released" in found.message.lower()
 
 
@@ -108,7 +108,7 @@ def entries(tmp_path_factory):
 @pytest.mark.slow
 def test_every_price_is_worked_out_again(entries):
     found = check_costs(entries)
-    assert (found.verdict, found.message) == ("passed", "Each of 7 prices is at least what the accountant says now.")
+    assert (found.status, found.message) == ("passed", "Each of 7 prices is at least what the accountant says now.")
     for index, entry in enumerate(entries):
         if entry.verb is not Verb.RESERVED:
             continue
@@ -118,8 +118,8 @@ def test_every_price_is_worked_out_again(entries):
                 for kind, amount in entry.amounts.items()
             }
             edited = [*entries[:index], replace(entry, amounts=amounts), *entries[index + 1 :]]
-            assert check_costs(edited).verdict == verdict
-    assert check_costs(()).verdict == "passed"
+            assert check_costs(edited).status == verdict
+    assert check_costs(()).status == "passed"
 
 
 @pytest.mark.slow
@@ -132,8 +132,8 @@ def test_an_owner_may_allow_less_and_it_shows(tmp_path):
         books.charge("acme", sgd, key="a", amount=little)
     entries = LedgerReader.read(tmp_path / "l.db").entries
     found = check_costs(entries)
-    assert (found.verdict, "on the owner's word" in found.message) == ("warned", True)
-    assert check_costs(e for e in entries if e.verb is not Verb.PRICE_OVERRIDDEN).verdict == "failed"
+    assert (found.status, "on the owner's word" in found.message) == ("warned", True)
+    assert check_costs(e for e in entries if e.verb is not Verb.COST_OVERRIDDEN).status == "failed"
 
 
 def test_a_ledger_file_is_examined_whole(tmp_path):
@@ -141,30 +141,30 @@ def test_a_ledger_file_is_examined_whole(tmp_path):
         books.create_budget("acme", kind="pure", epsilon="1")
         head = books.head()[1]
         books.charge("acme", PureDP(0.5), key="k")
-    assert [f.verdict for f in check_ledger_chain(tmp_path / "l.db", TrustAnchors(head))] == ["passed"] * 3
-    assert [f.verdict for f in check_ledger_chain(tmp_path / "l.db", TrustAnchors("0" * 64))] == [
+    assert [f.status for f in check_ledger_chain(tmp_path / "l.db", TrustAnchors(head))] == ["passed"] * 3
+    assert [f.status for f in check_ledger_chain(tmp_path / "l.db", TrustAnchors("0" * 64))] == [
         "passed",
         "passed",
         "failed",
     ]
-    assert check_head(None, head)[0].verdict == "not checked"
+    assert check_head(None, head)[0].status == "not checked"
     for name in ("nowhere.db", "."):
         with pytest.raises(RecordError, match="cannot be read"):
             LedgerReader.read(tmp_path / name)
     (tmp_path / "l.db").write_bytes((tmp_path / "l.db").read_bytes().replace(b"0.5", b"0.1"))
-    assert check_ledger_chain(tmp_path / "l.db")[0].verdict == "failed"
+    assert check_ledger_chain(tmp_path / "l.db")[0].status == "failed"
 
 
 def test_a_plan_on_too_small_a_budget_or_of_another_unit_than_its_data_contradicts_itself(run):
     plan = run.plan
-    assert check_plan(plan).verdict == "passed"
+    assert check_plan(plan).status == "passed"
     for name, value in (("units", 151), ("privacy_unit", "pupil")):
         data = dict(plan.details["data"]) | {name: value}
         found = check_plan(replace(plan, details=dict(plan.details) | {"data": data}))
-        assert found.verdict == "failed"
+        assert found.status == "failed"
         assert f"its data's {name} is {value!r}" in found.message
     found = check_plan(replace(plan, budget=dict(plan.budget) | {"epsilon": "0.01"}))
-    assert found.verdict == "failed"
+    assert found.status == "failed"
     assert "on a budget of 0.01" in found.message
 
 
@@ -214,7 +214,7 @@ def test_what_blocks_spent_counts_there_and_above_only_what_was_paid_for_them(tm
         ledger.reserve("a", PureDP(0.5), key="here", plan_hash="ab" * 32)
         ledger.reserve("a/q/1", PureDP(0.5), key="there", plan_hash="cd" * 32)
     books = LedgerReader.read(at)
-    assert [books.read_excerpt(32 * each).before["epsilon"] for each in ("ab", "cd")] == ["4", "2"]
+    assert [books.read_excerpt(32 * each).earlier_spending["epsilon"] for each in ("ab", "cd")] == ["4", "2"]
     assert books.read_excerpt(32 * "cd").cap == {"epsilon": "3", "delta": "0"}
 
 
@@ -232,10 +232,10 @@ def test_what_was_spent_before_is_what_had_started_under_the_nearest_budget(tmp_
         ledger.reserve("acme/a", PureDP(1.0), key="mine", plan_hash="ab" * 32)
         ledger.charge("acme/b", PureDP(3.0), key="later")
     word = LedgerReader.read(at).read_excerpt("ab" * 32)
-    assert dict(word.before) == {"epsilon": "4", "delta": "0"}
+    assert dict(word.earlier_spending) == {"epsilon": "4", "delta": "0"}
     assert LedgerExcerpt.from_json(word.to_json()) == word
     with open_ledger(tmp_path / "pure.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="20")
         ledger.charge("acme", PureDP(1.5), key="before")
         ledger.reserve("acme", PureDP(1.0), key="mine", plan_hash="ab" * 32)
-    assert LedgerReader.read(tmp_path / "pure.db").read_excerpt("ab" * 32).before == {}
+    assert LedgerReader.read(tmp_path / "pure.db").read_excerpt("ab" * 32).earlier_spending == {}

@@ -22,11 +22,11 @@ from epsilog.verification.rounds import check_rounds
 from epsilog.verification.what_if import compute_what_ifs
 
 CHECKS = ("claim", "plan", "delta", *LEDGER_CHECKS, "rounds", "noise", "clipping")
-CHECKS += ("custody", "norms", "participation", "owner", "control")
+CHECKS += ("custody", "norms", "participation", "attestation", "control")
 
 
 def verdicts(found):
-    return {finding.check: finding.verdict.value for finding in found}
+    return {finding.check: finding.status.value for finding in found}
 
 
 def planned(run, **changes):
@@ -38,7 +38,7 @@ def test_every_check_is_made_once_and_in_order(run):
     assert tuple(finding.check for finding in found.findings) == CHECKS
     assert set(verdicts(found.findings).values()) == {"passed"}
     assert found.status is Status.PASSED
-    assert found.to_json()["verdict"] == "passed"
+    assert found.to_json()["status"] == "passed"
     assert [f["check"] for f in found.to_json()["findings"]] == list(CHECKS)
 
 
@@ -56,7 +56,7 @@ def test_every_check_is_made_once_and_in_order(run):
          {"noise": "failed"}),
         (lambda e: replace(e, custody=tuple(replace(one, participants=tuple(range(150))) for one in e.custody)),
          {"participation": "failed"}),
-        (lambda e: replace(e, owner=None), {"owner": "failed"}),
+        (lambda e: replace(e, owner=None), {"attestation": "failed"}),
         (lambda e: replace(e, ledger=LedgerExcerpt(sound=False, trouble="a link is broken")), {"ledger": "failed"}),
     ],
 )  # fmt: skip
@@ -86,8 +86,8 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
 
     monkeypatch.setattr(claim, "compute_certified_interval", certified)
     found = check_claim(claimed, certified_run(run.plan))
-    assert found.verdict == verdict
-    assert dict(found.numbers) == {"claimed": claimed, "lower": 3.9, "upper": 4.0}
+    assert found.status == verdict
+    assert dict(found.values) == {"claimed": claimed, "lower": 3.9, "upper": 4.0}
     assert ("below the least possible loss, 3.9" in found.message) is below_all
     guarantee = run.plan.guarantee
     for_model = guarantee.delta * (1 - OUTCOME_SHARE)
@@ -95,24 +95,24 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
 
 
 def test_a_claim_whose_interval_is_wide_is_close_only_within_it(run):
-    assert check_claim(3.9985, replace(run.plan.epsilon, lower=3.999, upper=4.0)).verdict == "failed"
+    assert check_claim(3.9985, replace(run.plan.epsilon, lower=3.999, upper=4.0)).status == "failed"
     wide = replace(run.plan.epsilon, lower=0.0, upper=4.0)
-    assert check_claim(3.981, wide).verdict == "warned"
-    assert check_claim(3.979, wide).verdict == "failed"
+    assert check_claim(3.981, wide).status == "warned"
+    assert check_claim(3.979, wide).status == "failed"
 
 
 def test_a_schedule_without_noise_has_no_claim(run):
     silent = replace(run.plan, scheme=replace(run.plan.scheme, noise_multiplier=0.0))
     found = check_claim(1e300, certified_run(silent))
-    assert found.verdict == "failed"
-    assert [name for name, _ in found.numbers] == ["claimed", "lower"]  # an infinite figure has no place in a report
+    assert found.status == "failed"
+    assert [name for name, _ in found.values] == ["claimed", "lower"]  # an infinite figure has no place in a report
 
 
 # the plan
 
 
 def contradictions(plan):
-    assert check_plan(plan).verdict == "passed"
+    assert check_plan(plan).status == "passed"
     upper, other = plan.epsilon.upper, NeighboringRelation.REPLACE_ONE
     yield "it claims", {"guarantee": replace(plan.guarantee, epsilon=math.nextafter(upper, 9e9))}
     for name in ("epsilon", "unamplified"):
@@ -128,8 +128,8 @@ def contradictions(plan):
     assert plan.epsilon.assumptions
     yield "epsilon leaves out what it assumes", {"epsilon": replace(plan.epsilon, assumptions=())}
     for term in ("root_term", "linear_term"):
-        wrong = getattr(plan.formula, term) * (1 + 1e-8)
-        yield f"the closed form's {term}", {"formula": replace(plan.formula, **{term: wrong})}
+        wrong = getattr(plan.closed_form, term) * (1 + 1e-8)
+        yield f"the closed form's {term}", {"closed_form": replace(plan.closed_form, **{term: wrong})}
     yield "its budget is at delta", {"budget": plan.budget | {"delta": "0.00001000000000000001"}}
     yield "its scheme has 150 clients", {"guarantee": replace(plan.guarantee, population=149)}
 
@@ -138,7 +138,7 @@ def test_a_plan_that_contradicts_itself_is_told_where():
     plan, told = make_plan(), []
     for says, changes in contradictions(plan):
         found = check_plan(replace(plan, **changes))
-        assert found.verdict == "failed", says
+        assert found.status == "failed", says
         assert says in found.message
         assert found.message.count(";") == (says == "epsilon is [")  # whose end is no longer the claim's
         told.append(says)
@@ -153,14 +153,14 @@ def test_examples_that_count_by_their_rows_need_sizes_that_are_public():
         assert "clients count by their rows" in check_plan(replace(plan, **changes)).message
     said = replace(plan, guarantee=zero_out, details=plan.details | public)
     assert "clients count by their rows" not in check_plan(said).message
-    assert check_plan(make_plan(central, training={"example_cap": 9})).verdict == "passed"
+    assert check_plan(make_plan(central, training={"example_cap": 9})).status == "passed"
 
 
 def test_what_a_plan_may_differ_in():
     """A hair in the closed form, further assumptions, a wider interval, and a population of examples."""
     plan = make_plan()
     for changes in (
-        {"formula": replace(plan.formula, root_term=plan.formula.root_term * (1 + 1e-12))},
+        {"closed_form": replace(plan.closed_form, root_term=plan.closed_form.root_term * (1 + 1e-12))},
         {
             "unamplified": replace(
                 plan.unamplified, upper=plan.unamplified.upper * 2, assumptions=(*plan.unamplified.assumptions, "more")
@@ -169,10 +169,10 @@ def test_what_a_plan_may_differ_in():
         {"unamplified": replace(plan.unamplified, lower=0.0)},
     ):
         found = check_plan(replace(plan, **changes))
-        assert found.verdict == "passed", found.message
+        assert found.status == "passed", found.message
     pupils = make_plan(local)
     assert pupils.guarantee.population != pupils.scheme.clients
-    assert check_plan(pupils).verdict == "passed"
+    assert check_plan(pupils).status == "passed"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_what_a_plan_may_differ_in():
 )
 def test_delta_is_below_one_over_n(run, delta, verdict):
     found = check_delta(planned(run, guarantee=replace(run.plan.guarantee, delta=delta)))
-    assert found.verdict == verdict
-    assert dict(found.numbers) == {"delta": delta, "one_over_n": 1 / 150}
+    assert found.status == verdict
+    assert dict(found.values) == {"delta": delta, "one_over_n": 1 / 150}
 
 
 # the ledger
@@ -197,31 +197,31 @@ def test_without_a_sound_excerpt_nothing_of_the_ledger_is_checked(run):
                         (replace(run.ledger, key=None), ["passed", "failed"])):  # fmt: skip
         found = of_ledger(replace(run, ledger=word))
         assert tuple(finding.check for finding in found) == LEDGER_CHECKS
-        assert [finding.verdict.value for finding in found] == first + ["not checked"] * (5 - len(first))
-        assert all(finding.lacks == "ledger" for finding in found[len(first) :])
+        assert [finding.status.value for finding in found] == first + ["not checked"] * (5 - len(first))
+        assert all(finding.missing_evidence == "ledger" for finding in found[len(first) :])
     assert "torn" in of_ledger(replace(run, ledger=LedgerExcerpt(sound=False, trouble="torn")))[0].message
-    assert {found.verdict for found in of_ledger(run)} == {Status.PASSED}
+    assert {found.status for found in of_ledger(run)} == {Status.PASSED}
 
 
 def test_a_charge_shows_what_was_paid_claimed_and_priced(run):
     found = check_charge(run)
     again = bound_epsilon(run.plan.scheme.release(), delta=1e-5)
-    assert dict(found.numbers) == {
+    assert dict(found.values) == {
         "charged_epsilon": float(run.ledger.charged["epsilon"]),
         "claimed_epsilon": run.plan.guarantee.epsilon,
         "priced_again": again.upper,
     }
     assert found.message.startswith(f"Epsilon {run.ledger.charged['epsilon']} at delta {run.ledger.charged['delta']}")
     reserved = replace(run.ledger, state="reserved")
-    assert check_charge(replace(run, records=(), ledger=reserved)).verdict == "warned"
-    assert check_charge(replace(run, ledger=reserved)).verdict == "failed"
-    twice = check_charge(replace(run, ledger=replace(run.ledger, others=1)))
+    assert check_charge(replace(run, records=(), ledger=reserved)).status == "warned"
+    assert check_charge(replace(run, ledger=reserved)).status == "failed"
+    twice = check_charge(replace(run, ledger=replace(run.ledger, other_charges=1)))
     assert twice.message.startswith("2 charges name this plan")
 
 
 def test_released_models_are_the_recorded_ones(run):
     word = run.ledger
-    assert check_released(run).verdict == "passed"
+    assert check_released(run).status == "passed"
     for released, wrong in (
         (dict(word.released) | {2: "0" * 64}, "[2]"),
         ({n: h for n, h in word.released.items() if n != 3}, "[3]"),
@@ -229,7 +229,7 @@ def test_released_models_are_the_recorded_ones(run):
         ({1: word.released[2], 2: word.released[1], 3: word.released[3], 4: word.released[4]}, "[1, 2]"),
     ):
         found = check_released(replace(run, ledger=replace(word, released=released)))
-        assert found.verdict == "failed"
+        assert found.status == "failed"
         assert f"rounds {wrong}" in found.message
 
 
@@ -238,14 +238,14 @@ def test_each_attempt_is_told(run):
         return applied("attempts", replace(run, ledger=replace(run.ledger, attempts=times)))
 
     found = attempts({1: 1, 2: 3, 3: 2, 4: 2, 5: 2, 6: 2, 7: 1})
-    assert found.verdict == "warned"
-    assert dict(found.numbers) == {"rounds_begun": 7, "attempts": 13}
+    assert found.status == "warned"
+    assert dict(found.values) == {"rounds_begun": 7, "attempts": 13}
     assert found.message.startswith(
         "6 further attempts at rounds are recorded, at [2, 3, 4, 5, 6]; rounds [5, 6, 7] were begun and not released."
     )
     assert attempts(dict.fromkeys(range(1, 5), 1) | {2: 2}).message.startswith("1 further attempt at a round is")
     assert attempts(dict.fromkeys(range(1, 6), 1)).message.startswith("Rounds [5] were begun and not released.")
-    assert attempts(dict.fromkeys(range(1, 5), 1)).verdict == "passed"
+    assert attempts(dict.fromkeys(range(1, 5), 1)).status == "passed"
 
 
 # the rounds
@@ -268,61 +268,61 @@ def test_rounds_are_complete_and_in_order(run):
         ((one, two, three, unscored), "passed", "All 4 rounds"),
     ):
         found = check_rounds(replace(run, records=records))
-        assert found.verdict == verdict, says
+        assert found.status == verdict, says
         assert says in found.message
-        assert dict(found.numbers) == {"planned": 4, "recorded": max((one.round for one in records), default=0)}
+        assert dict(found.values) == {"planned": 4, "recorded": max((one.round for one in records), default=0)}
 
 
 def test_a_round_that_was_given_up_released_nothing(run):
     """Under a scheme that may give up, and with the model of the round before."""
     shared = ClientLevelDistributed(150, 30, 20, 4, 4, 0.5, 0.01, 20, 2.0)
     one, two, three, four = run.records
-    idle = replace(three, given_up=True, padding=(), output_hash=two.output_hash)
+    idle = replace(three, aborted=True, padding=(), output_hash=two.output_hash)
     for scheme, records, code in (
-        (shared, (one, two, idle, four), "rounds/holds"),
-        (shared, (one, two, replace(idle, output_hash=three.output_hash), four), "rounds/given-up-in-name"),
-        (run.plan.scheme, (one, two, idle, four), "rounds/given-up-in-name"),
-        (shared, (replace(one, given_up=True, padding=()), two, three, four), "rounds/given-up-at-once"),
+        (shared, (one, two, idle, four), "rounds/passed"),
+        (shared, (one, two, replace(idle, output_hash=three.output_hash), four), "rounds/aborted-with-output"),
+        (run.plan.scheme, (one, two, idle, four), "rounds/aborted-with-output"),
+        (shared, (replace(one, aborted=True, padding=()), two, three, four), "rounds/aborted-immediately"),
     ):
         assert check_rounds(replace(planned(run, scheme=scheme), records=records)).code == code
     with pytest.raises(ValueError, match="padding must be absent where a round was given up"):
-        replace(one, given_up=True)
+        replace(one, aborted=True)
 
 
 # the owner
 
 
 def test_the_owners_word_speaks_of_what_was_planned(run):
-    assert verdicts(check_owner(run)) == {"owner": "passed", "control": "passed"}
-    assert verdicts(check_owner(replace(run, owner=None))) == {"owner": "failed"}
-    assert verdicts(check_owner(planned(run, simulation=False))) == {"owner": "failed"}
+    assert verdicts(check_owner(run)) == {"attestation": "passed", "control": "passed"}
+    assert verdicts(check_owner(replace(run, owner=None))) == {"attestation": "failed"}
+    assert verdicts(check_owner(planned(run, simulation=False))) == {"attestation": "failed"}
     silent = replace(run, owner=replace(run.owner, utility=None))
-    assert verdicts(check_owner(silent)) == {"owner": "failed"}
-    assert verdicts(check_owner(planned(silent, simulation=False))) == {"owner": "passed"}
+    assert verdicts(check_owner(silent)) == {"attestation": "failed"}
+    assert verdicts(check_owner(planned(silent, simulation=False))) == {"attestation": "passed"}
 
 
 def test_a_control_that_was_accepted_is_no_control_or_too_short():
     for control, verdict in (
-        ({"verdict": "failed", "numbers": {"values": 960.0}}, "passed"),
-        ({"verdict": "passed", "numbers": {"values": 960.0}}, "failed"),
-        ({"verdict": "passed", "numbers": {"values": 48.0}}, "warned"),
+        ({"status": "failed", "values": {"values": 960.0}}, "passed"),
+        ({"status": "passed", "values": {"values": 960.0}}, "failed"),
+        ({"status": "passed", "values": {"values": 48.0}}, "warned"),
     ):
-        assert check_control(SimulatedUtility("score", control=control)).verdict == verdict
+        assert check_control(SimulatedUtility("score", control=control)).status == verdict
 
 
 def test_the_owners_word_on_private_checks_binds(run):
-    owner = replace(run.owner, private=dict(run.owner.private) | {"norms": Status.WARNED})
+    owner = replace(run.owner, custody_checks=dict(run.owner.custody_checks) | {"norms": Status.WARNED})
     found = {f.check: f for f in verify_evidence(replace(run, owner=owner)).findings}
-    assert found["norms"].verdict == "failed"
+    assert found["norms"].status == "failed"
     assert found["norms"].message.startswith("The owner says warned, and custody.jsonl says passed: No norm exceeds")
-    assert {found["custody"].verdict, found["participation"].verdict} == {"passed"}
+    assert {found["custody"].status, found["participation"].status} == {"passed"}
     public = publish(verify_evidence(replace(run, owner=owner, custody=None)))
     shown = {f.check: f for f in public.findings}
-    assert shown["norms"].verdict == "warned"
+    assert shown["norms"].status == "warned"
     assert shown["norms"].message.endswith("which is not public: warned.")
-    assert shown["custody"].verdict == "passed"
-    assert not shown["norms"].numbers
-    assert shown["noise"].numbers
+    assert shown["custody"].status == "passed"
+    assert not shown["norms"].values
+    assert shown["noise"].values
 
 
 # what deviations would cost
@@ -369,7 +369,7 @@ def test_a_client_side_run_is_reconciled_too():
     evidence = Evidence(Claim.from_plan(plan), tuple(public), tuple(private), None)
     found = verify_evidence(evidence, required=("custody",))
     told = verdicts(found.findings)
-    assert {name for name, verdict in told.items() if verdict != "passed"} == {*LEDGER_CHECKS, "owner"}
+    assert {name for name, verdict in told.items() if verdict != "passed"} == {*LEDGER_CHECKS, "attestation"}
     assert [one.name for one in found.what_ifs] == [
         "weakest noise that the padding allows (95%)",
         "participation lists known",

@@ -99,28 +99,28 @@ def test_each_is_known_by_its_content(place):
 
 
 def test_a_bundle_passes_with_its_signers_key_alone(place, key, other):
-    sound = ["ledger/holds", "prices/holds"]
-    assert found(check_ledger_chain(place / "l.bundle", brought(place, key))) == [*sound, "signature/holds"]
+    sound = ["ledger/passed", "costs/passed"]
+    assert found(check_ledger_chain(place / "l.bundle", brought(place, key))) == [*sound, "signature/passed"]
     assert verdict(check_ledger_chain(place / "l.bundle", brought(place, key))) == "passed"
     assert verdict(check_ledger_chain(place / "l.bundle", brought(place, other, key))) == "passed"
     for keys, bundle, code in (
         ((), "l.bundle", "signature/not-checked"),
-        ((other,), "l.bundle", "signature/of-another-key"),
-        ((key,), "unsigned.bundle", "signature/none"),
-        ((), "unsigned.bundle", "signature/none"),
+        ((other,), "l.bundle", "signature/key-mismatch"),
+        ((key,), "unsigned.bundle", "signature/missing"),
+        ((), "unsigned.bundle", "signature/missing"),
     ):
         findings = check_ledger_chain(place / bundle, brought(place, *keys))
         assert found(findings) == [*sound, code]
         assert verdict(findings) == ("failed" if keys == (other,) else "not checked")
-    assert found(check_ledger_chain(place / "l.db", brought(place, key))) == [*sound, "signature/none"]
+    assert found(check_ledger_chain(place / "l.db", brought(place, key))) == [*sound, "signature/missing"]
     assert found(check_ledger_chain(place / "l.db")) == sound
 
 
 @pytest.mark.parametrize("name", ["l.db", "l.bundle"])
 def test_a_kept_checkpoint_catches_a_ledger_that_was_cut_or_rewritten(place, key, name):
     held = check_ledger_chain(place / name, brought(place, older="older.txt"))
-    assert "checkpoint/holds" in found(held)
-    for other, code in (("cut.bundle", "checkpoint/cut-off"), ("other.bundle", "checkpoint/rewritten")):
+    assert "checkpoint/passed" in found(held)
+    for other, code in (("cut.bundle", "checkpoint/truncated"), ("other.bundle", "checkpoint/rewritten")):
         findings = check_ledger_chain(place / other, brought(place, key, older="older.txt"))
         assert code in found(findings)
         assert verdict(findings) == "failed"
@@ -129,21 +129,21 @@ def test_a_kept_checkpoint_catches_a_ledger_that_was_cut_or_rewritten(place, key
 def test_a_checkpoint_alone_shows_that_its_ledger_only_grew(place, key, tmp_path):
     new = place / "checkpoint.txt"
     findings = check_note(new, "checkpoint", None, brought(place, key, older="older.txt"))
-    assert found(findings) == ["consistency/holds", "signature/holds"]
+    assert found(findings) == ["consistency/passed", "signature/passed"]
     for name in ("cut.bundle", "other.bundle"):
         note = LedgerReader.read(place / name).note
         (tmp_path / "kept.txt").write_text(str(note))
         findings = check_note(new, "checkpoint", None, brought(tmp_path, key, older="kept.txt"))
         assert verdict(findings) == ("not checked" if name == "cut.bundle" else "failed")
-    assert found(check_note(new, "checkpoint", None, brought(place, key))) == ["signature/holds"]
+    assert found(check_note(new, "checkpoint", None, brought(place, key))) == ["signature/passed"]
 
 
 def test_a_checkpoint_is_held_against_a_ledger(place, key):
     for name, code in (
-        ("l.db", "holds"),
-        ("l.bundle", "holds"),
-        ("cut.bundle", "cut-off"),
-        ("other.bundle", "cut-off"),
+        ("l.db", "passed"),
+        ("l.bundle", "passed"),
+        ("cut.bundle", "truncated"),
+        ("other.bundle", "truncated"),
     ):
         findings = check_note(
             place / "checkpoint.txt", "checkpoint", LedgerReader.read(place / name), brought(place, key)
@@ -154,12 +154,12 @@ def test_a_checkpoint_is_held_against_a_ledger(place, key):
 def test_a_receipt_stands_on_its_signature_and_falls_with_its_ledger(place, key, other):
     path = place / "receipt.txt"
     (first, signed) = check_note(path, "receipt", None, brought(place, key))
-    assert (first.code, signed.code) == ("receipt/holds", "signature/holds")
+    assert (first.code, signed.code) == ("receipt/passed", "signature/passed")
     assert "epsilon 0.25 (add-or-remove-one) is committed" in first.message
     assert "acme" not in first.message
     assert verdict(check_note(path, "receipt", None, brought(place))) == "not checked"
     assert verdict(check_note(path, "receipt", None, brought(place, other))) == "failed"
-    for name, code in (("l.db", "receipt/holds"), ("other.bundle", "receipt/not-in-ledger")):
+    for name, code in (("l.db", "receipt/passed"), ("other.bundle", "receipt/not-in-ledger")):
         findings = check_note(path, "receipt", LedgerReader.read(place / name), brought(place, key))
         assert findings[0].code == code
         assert verdict(findings) == ("passed" if name == "l.db" else "failed")
@@ -209,14 +209,14 @@ def test_a_receipt_of_an_entry_that_a_later_one_undid_is_found_out(key, tmp_path
     assert (lie.included, lie.facts["state"]) == (True, "reserved")
     books = LedgerReader.read(tmp_path / "s.db")
     for receipt, code, told in (
-        (lie, "receipt/not-the-last-entry", "failed"),
-        (at, "receipt/no-longer-charged", "warned"),
-        (Receipt.parse(write_receipt(cancelled, key="gone", origin="o", signer=key).text), "receipt/holds", "passed"),
+        (lie, "receipt/not-latest-state", "failed"),
+        (at, "receipt/charge-cancelled", "warned"),
+        (Receipt.parse(write_receipt(cancelled, key="gone", origin="o", signer=key).text), "receipt/passed", "passed"),
     ):
         finding = check_receipt(receipt, books)
-        assert (finding.code, finding.verdict) == (code, told)
+        assert (finding.code, finding.status) == (code, told)
     runs = check_receipt(Receipt.parse(write_receipt(cancelled, key="runs", origin="o", signer=key).text), books)
-    assert (runs.code, runs.verdict) == ("receipt/holds", "passed")
+    assert (runs.code, runs.status) == ("receipt/passed", "passed")
     assert runs.message.endswith("is started, as the ledger says; by now it is committed.")
     assert check_receipt(
         Receipt.parse(write_receipt(closed, key="runs", origin="o", signer=key).text), books
@@ -237,7 +237,7 @@ def test_a_checkpoint_of_no_entries_shows_nothing(place, key, tmp_path):
         now = list(iterate_verified_documents(books))
     for name in ("l.db", "l.bundle", "other.bundle"):
         findings = check_ledger_chain(place / name, TrustAnchors(checkpoint=empty, keys=(key.verifier,)))
-        assert "checkpoint/of-no-entries" in found(findings)
+        assert "checkpoint/empty" in found(findings)
         assert combine_statuses(findings, required=()) == "not checked", (
             "whatever is required: it was brought to be checked"
         )
@@ -245,11 +245,11 @@ def test_a_checkpoint_of_no_entries_shows_nothing(place, key, tmp_path):
     findings = check_note(
         tmp_path / "since.txt", "checkpoint", None, TrustAnchors(checkpoint=empty, keys=(key.verifier,))
     )
-    assert found(findings)[0] == "consistency/of-no-entries"
+    assert found(findings)[0] == "consistency/empty"
     assert verdict(findings) == "not checked"
     assert found(
         check_note(tmp_path / "empty.txt", "checkpoint", LedgerReader.read(place / "l.db"), brought(place, key))
-    )[0] == ("checkpoint/of-no-entries")
+    )[0] == ("checkpoint/empty")
 
 
 def test_a_ledger_of_another_name_is_not_the_one_that_was_kept(place, key, tmp_path):
@@ -260,23 +260,23 @@ def test_a_ledger_of_another_name_is_not_the_one_that_was_kept(place, key, tmp_p
     write_bundle(now, tmp_path / "p.bundle", origin="p", key=key)
     both = TrustAnchors(checkpoint=mine, keys=(key.verifier,))
     findings = check_ledger_chain(tmp_path / "p.bundle", both)
-    assert "checkpoint/of-another-ledger" in found(findings)
+    assert "checkpoint/ledger-mismatch" in found(findings)
     assert verdict(findings) == "failed"
     other = checkpoint_file(tmp_path / "p.txt", now, "p", signer=key)
     for ledger in (None, LedgerReader.read(place / "l.db"), LedgerReader.read(place / "l.bundle")):
         findings = check_note(tmp_path / "p.txt", "checkpoint", ledger, both)
-        assert {"consistency/of-another-ledger"} <= set(found(findings))
+        assert {"consistency/ledger-mismatch"} <= set(found(findings))
         assert verdict(findings) == "failed"
     (tmp_path / "r.txt").write_text(str(write_receipt(now, key="q-1", origin="p", signer=key)))
     for ledger in (None, LedgerReader.read(place / "l.db")):
         findings = check_note(tmp_path / "r.txt", "receipt", ledger, both)
-        assert "consistency/of-another-ledger" in found(findings)
+        assert "consistency/ledger-mismatch" in found(findings)
     findings = check_note(tmp_path / "r.txt", "receipt", LedgerReader.read(place / "l.bundle"), brought(place, key))
-    assert found(findings)[0] == "receipt/of-another-ledger"
+    assert found(findings)[0] == "receipt/ledger-mismatch"
     with pytest.raises(CheckError, match="since must be a checkpoint of p"):
         prove_consistency(mine.checkpoint, now, other.note)
     nameless = checkpoint_file(tmp_path / "n.txt", now[:3], Checkpoint.UNNAMED)
-    assert "checkpoint/holds" in found(check_ledger_chain(tmp_path / "p.bundle", TrustAnchors(checkpoint=nameless)))
+    assert "checkpoint/passed" in found(check_ledger_chain(tmp_path / "p.bundle", TrustAnchors(checkpoint=nameless)))
 
 
 def survivors(path, content, check, places):
@@ -355,28 +355,28 @@ def told(path, *keys, **given):
 
 def test_a_report_is_signed_by_whom_it_is_signed(report, key, other, tmp_path):
     mine, theirs = (Envelope.over("report.json", report.read_bytes(), each) for each in (key, other))
-    assert (told(report), told(report, key)) == ([], ["signature/none"])
+    assert (told(report), told(report, key)) == ([], ["signature/missing"])
     put(report, mine)
-    assert told(report, key) == told(report, other, key) == ["signature/holds"]
-    assert (told(report), told(report, other)) == (["signature/not-checked"], ["signature/of-another-key"])
+    assert told(report, key) == told(report, other, key) == ["signature/passed"]
+    assert (told(report), told(report, other)) == (["signature/not-checked"], ["signature/key-mismatch"])
     put(report, theirs, mine)
-    assert told(report, key) == told(report, other) == told(report, key, other) == ["signature/holds"]
-    assert told(report.parent, key) == ["signature/holds"]  # a run's folder
+    assert told(report, key) == told(report, other) == told(report, key, other) == ["signature/passed"]
+    assert told(report.parent, key) == ["signature/passed"]  # a run's folder
     put(report, Envelope.over("report.json", b"another", key))
-    assert told(report, key) == ["signature/of-another-file"]
-    assert told(report) == ["signature/of-another-file"]  # needs no key to be seen
+    assert told(report, key) == ["signature/file-mismatch"]
+    assert told(report) == ["signature/file-mismatch"]  # needs no key to be seen
     put(report, Envelope(mine.payload, ((key.verifier.label, theirs.signatures[0][1]),)))
-    assert told(report, key) == ["signature/broken"]
+    assert told(report, key) == ["signature/invalid"]
     put(report, Envelope(mine.payload, (("", mine.signatures[0][1]),)))
-    assert told(report, key) == ["signature/holds"]
-    assert told(report, other) == ["signature/of-another-key"]
+    assert told(report, key) == ["signature/passed"]
+    assert told(report, other) == ["signature/key-mismatch"]
     put(report, Envelope.over("report.json", b"as it was", key), theirs)  # signed again after a change, by another
-    assert told(report, key) == ["signature/of-another-file"]
-    assert told(report, other) == told(report, key, other) == ["signature/holds"]
+    assert told(report, key) == ["signature/file-mismatch"]
+    assert told(report, other) == told(report, key, other) == ["signature/passed"]
     assert told(report) == ["signature/not-checked"]
     elsewhere = tmp_path / "kept.jsonl"
     elsewhere.write_text(f"{theirs}\n")
-    assert told(report, other, signature=elsewhere) == ["signature/holds"]
+    assert told(report, other, signature=elsewhere) == ["signature/passed"]
 
 
 def test_a_signature_that_cannot_be_read_is_an_error(report, key, tmp_path):
@@ -400,18 +400,18 @@ def test_of_several_signed_things_the_worst_is_told(key):
         SignatureCheck("c"),
     )
     keys = (key.verifier,)
-    assert found(check_signatures([good, bad, none], keys)) == ["signature/broken"]
+    assert found(check_signatures([good, bad, none], keys)) == ["signature/invalid"]
     (finding,) = check_signatures([good, none], keys)
-    assert (finding.code, finding.message) == ("signature/holds", "The a is signed by k. The c is not signed.")
-    assert found(check_signatures([], keys)) == ["signature/none"]
+    assert (finding.code, finding.message) == ("signature/passed", "The a is signed by k. The c is not signed.")
+    assert found(check_signatures([], keys)) == ["signature/missing"]
     (finding,) = check_signatures([none, good], keys)  # what is verified comes first: nobody has signed that
-    assert (finding.code, finding.message) == ("signature/none", "The c is not signed. The a is signed by k.")
+    assert (finding.code, finding.message) == ("signature/missing", "The c is not signed. The a is signed by k.")
     assert check_signatures([], ()) == ()
 
 
 def test_a_kept_checkpoint_signs_neither_a_bundle_nor_a_folder(place, key, tmp_path):
     findings = check_ledger_chain(place / "unsigned.bundle", brought(place, key, older="older.txt"))
-    assert "signature/none" in found(findings)
+    assert "signature/missing" in found(findings)
     assert verdict(findings) == "not checked"
     assert read_signed(tmp_path, (key.verifier,)) == (SignatureCheck("report"),)
     assert read_signed(tmp_path, ()) == ()
@@ -422,7 +422,7 @@ def test_a_ledger_that_does_not_hold_is_told_first(place, key, tmp_path):
     books = LedgerReader.read(tmp_path / "b")
     for path, kind in ((place / "checkpoint.txt", "checkpoint"), (place / "receipt.txt", "receipt")):
         findings = check_note(path, kind, books, brought(place, key))
-        assert "ledger/broken" in found(findings)
+        assert "ledger/invalid" in found(findings)
         assert verdict(findings) == "failed"
     assert StoredCheckpoint.parse((place / "checkpoint.txt").read_text()).checkpoint.size == 7
 
@@ -448,15 +448,15 @@ def test_a_statement_that_does_not_approve_is_no_approval(key, said):
     alone = check_file_signatures("report", content, [envelope_of(content, key, **said)], [key.verifier])
     assert alone.by == alone.broken == ()
     (found,) = check_signatures([alone], [key.verifier])
-    assert (found.code, found.verdict) == ("signature/not-an-approval", "failed")
+    assert (found.code, found.status) == ("signature/not-an-approval", "failed")
     for order in (1, -1):
         both = [Envelope.over("report.json", content, key), envelope_of(content, key, **said)][::order]
         (found,) = check_signatures([check_file_signatures("report", content, both, [key.verifier])], [key.verifier])
-        assert found.verdict == ("warned" if "predicateType" in said else "failed")
+        assert found.status == ("warned" if "predicateType" in said else "failed")
 
 
 def test_an_approval_may_say_that_it_is_one(key):
     content = b"a report"
     approved = envelope_of(content, key, predicate={"result": "approved"})
     (found,) = check_signatures([check_file_signatures("report", content, [approved], [key.verifier])], [key.verifier])
-    assert found.code == "signature/holds"
+    assert found.code == "signature/passed"

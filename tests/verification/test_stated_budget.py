@@ -130,7 +130,7 @@ def test_what_was_given_back_in_a_race_is_reserved_again_once_there_is_room(ledg
         charge.commit({})
         assert steps.is_charge_closed(plan, ledger)
         word = LedgerReader.read(ledger).read_excerpt(plan.hash)
-        assert (word.key, word.state, word.others) == (charge.key, "committed", 0)
+        assert (word.key, word.state, word.other_charges) == (charge.key, "committed", 0)
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -170,7 +170,7 @@ def test_what_is_cancelled_after_a_run_has_ended_changes_nothing_that_was_said_o
         other = books.reserve("acme", plan.release, key="other", simulation=True, **ask)
         report = finish(tmp_path / "run", ledger, plan, make_budget=False)
         then = LedgerReader.read(ledger).read_excerpt(plan.hash)
-        assert then.others == 1
+        assert then.other_charges == 1
         other.cancel("not run")
         later = books.reserve("acme", plan.release, key="later", simulation=True, **ask)
         later.cancel("not run")
@@ -191,17 +191,17 @@ def test_what_never_started_is_no_further_charge_of_the_plan(ledger, tmp_path, e
 
         end(reserve_plan(books, plan, tmp_path / "run"))
         assert LedgerReader.read(ledger).read_excerpt(plan.hash).state == "cancelled"
-        assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 0
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash).other_charges == 0
         finish(tmp_path / "run", ledger, plan, make_budget=False)
         later = books.reserve("acme", plan.release, key="later", simulation=True, **ask)
-        assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 1
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash).other_charges == 1
         end(later)
         word = LedgerReader.read(ledger).read_excerpt(plan.hash)
-        assert (word.key, word.state, word.others) == (f"{make_charge_key(plan)}-2", "committed", 0)
+        assert (word.key, word.state, word.other_charges) == (f"{make_charge_key(plan)}-2", "committed", 0)
         assert verify_evidence(read_evidence(tmp_path / "run", ledger)).status == "passed"
         books.reserve("acme", plan.release, key="lost", simulation=True, **ask)
         books.abandon("lost", actor="dora", reason="somebody ran it")
-        assert LedgerReader.read(ledger).read_excerpt(plan.hash).others == 1
+        assert LedgerReader.read(ledger).read_excerpt(plan.hash).other_charges == 1
 
 
 def test_a_raised_cap_of_the_scope_itself_is_no_leave_to_exceed_what_is_stated(ledger, tmp_path):
@@ -241,10 +241,10 @@ def charged_without_looking(ledger, tmp_path, monkeypatch):
 
 def test_verification_fails_where_a_stated_budget_is_spent_twice(ledger, tmp_path, monkeypatch):
     one, two = charged_without_looking(ledger, tmp_path, monkeypatch)
-    assert one["verification"]["verdict"] == "passed"
+    assert one["verification"]["status"] == "passed"
     found = {f["check"]: f for f in two["verification"]["findings"]}["charge"]
-    assert (found["code"], found["verdict"]) == ("charge/above-stated-budget", "failed")
-    assert "the plan states a budget of 1" in found["says"]
+    assert (found["code"], found["status"]) == ("charge/above-stated-budget", "failed")
+    assert "the plan states a budget of 1" in found["message"]
     assert two["claim"]["supported"] == "inf"
     evidence = read_evidence(tmp_path / "two", ledger)
     assert verify_evidence(evidence).status == "failed"
@@ -260,8 +260,8 @@ def test_a_reservation_that_starts_later_counts_as_one_that_started(ledger, tmp_
         finish(tmp_path / "two", ledger, plan_of("two"), make_budget=False)
         first.start()
     word = LedgerReader.read(ledger).read_excerpt(plan_of("two").hash)
-    assert word.before["epsilon"] == "0"
-    assert word.held == dict(first.amounts["approximate"])
+    assert word.earlier_spending["epsilon"] == "0"
+    assert word.spent_or_reserved == dict(first.amounts["approximate"])
     assert verify_evidence(read_evidence(tmp_path / "two", ledger)).status == "failed"
 
 
@@ -273,8 +273,8 @@ def test_the_report_names_the_budget_that_binds(ledger, tmp_path):
     with open_ledger(ledger) as books:
         books.change_cap("acme", epsilon="1000.2", delta="1e-2", actor="dora", reason="more")
     report = finish(tmp_path / "one", ledger, plan_of("one"), make_budget=False)
-    binding = {"scope": "acme", "by": "ledger", "caps": {"epsilon": "1000.2", "delta": "0.01"}}
-    assert report["budget"]["binding"] == binding | {"held": {"epsilon": "999.5", "delta": "0"}}
+    binding = {"scope": "acme", "source": "ledger", "caps": {"epsilon": "1000.2", "delta": "0.01"}}
+    assert report["budget"]["binding"] == binding | {"spent_or_reserved": {"epsilon": "999.5", "delta": "0"}}
     says = "the ledger's cap for acme binds: 1000.2, of which 999.5 was spent or reserved before"
     assert says.replace("'", "&#39;") in render_html(report)
     assert says in render_markdown(report)
@@ -284,8 +284,8 @@ def test_the_report_names_the_budget_that_binds(ledger, tmp_path):
 def test_where_the_plan_states_less_than_the_ledger_its_cap_binds(ledger, tmp_path):
     report = finish(tmp_path / "one", ledger, plan_of("one"), make_budget=False)
     caps = {"epsilon": "1", "delta": "1e-5"}
-    held = {"epsilon": "0", "delta": "0"}
-    assert report["budget"]["binding"] == {"scope": "acme/2026", "by": "plan", "caps": caps, "held": held}
+    stated = {"scope": "acme/2026", "source": "plan", "caps": caps}
+    assert report["budget"]["binding"] == stated | {"spent_or_reserved": {"epsilon": "0", "delta": "0"}}
     assert "the cap that the plan states for acme/2026 binds: 1, of which 0 was" in render_markdown(report)
 
 

@@ -189,7 +189,7 @@ test("the formula never stands without a bound", async () => {
   const ask = readFederatedAsk(values);
   expect(ask).toEqual(readFederatedAsk({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2 }));
   const answer = await browserEngine.federated(ask, new AbortController().signal);
-  expect(answer.formula.total).toBeCloseTo(0.6334, 4);
+  expect(answer.closed_form.total).toBeCloseTo(0.6334, 4);
   expect(answer.epsilon.upper).toBeGreaterThan(0.7226); // the certified lower bound
   expect(answer.epsilon.upper).toBeLessThan(0.735);
   await expect(browserEngine.federated({ ...ask, sampling: "fixed-size" }, new AbortController().signal)).rejects.toThrow("Poisson");
@@ -209,7 +209,7 @@ test("inverse questions keep to the goal", async () => {
 
 test("what is stated and not priced in the browser is said beside the number", async () => {
   const plain = readFederatedAsk({ population: 1000, cohort_size: 10, rounds: 5, noise_multiplier: 1, delta: 1e-6 } as RawValues);
-  const says = async (more: object): Promise<string> => (await browserEngine.federated({ ...plain, ...more }, new AbortController().signal)).limits.map((each) => each.says).join(" ");
+  const says = async (more: object): Promise<string> => (await browserEngine.federated({ ...plain, ...more }, new AbortController().signal)).limits.map((each) => each.message).join(" ");
   expect(await says({})).not.toContain("NOT");
   for (const more of [{ group_size: 3 }, { trials: "fixed:4" }, { without_replacement: false }, { adaptive_clip: true }, { late_replies: "replace" }]) expect(await says(more)).toContain("does NOT cover");
 });

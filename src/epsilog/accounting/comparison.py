@@ -57,14 +57,14 @@ class GaussianDPFit:
     """
 
     mu: float
-    beyond: float
+    slack: float
     regret: float
     relation: NeighboringRelation
 
     @property
     def error(self) -> float:
         """The larger of both: the two trade-off curves are nowhere further apart, along the diagonal."""
-        return max(self.beyond, self.regret)
+        return max(self.slack, self.regret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class ProfileComparison:
     tolerance: float
 
     @property
-    def verdict(self) -> str:
+    def outcome(self) -> str:
         """Which release protects better, for certain.
 
         "first" or "second": better at some point, and nowhere easier to attack by more than ``tolerance``; "neither":
@@ -204,7 +204,7 @@ def compare_profiles(
         docs/accounting/interpretation.md.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> compare_profiles(Gaussian(2.0), Gaussian(1.0)).verdict
+    >>> compare_profiles(Gaussian(2.0), Gaussian(1.0)).outcome
     'first'
     """
     tolerance = check.in_closed_interval(1e-4, 0.1)(tolerance=tolerance)

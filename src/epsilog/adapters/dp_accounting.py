@@ -339,7 +339,7 @@ _WRITERS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "exponential": lambda one, dp: dp.ExponentialMechanismDpEvent(one.epsilon) if not one.monotone else None,
     "report-noisy-max": _write_selection,
-    "tuned": _write_tuned,
+    "best-of-trials": _write_tuned,
 }
 """Converters by the tag of the mechanism; each returns None if the parameters have no counterpart."""
 

@@ -53,7 +53,7 @@ class FederatedSliders(anywidget.AnyWidget):
         except (ValueError, EpsilogError) as error:
             outcome: dict[str, Any] = {"trouble": str(error)}
         else:
-            numbers = {"lower": plan.epsilon.lower, "upper": plan.epsilon.upper, "formula": plan.formula.total}
+            numbers = {"lower": plan.epsilon.lower, "upper": plan.epsilon.upper, "closed_form": plan.closed_form.total}
             outcome = {name: value if math.isfinite(value) else None for name, value in numbers.items()}  # JSON: no inf
-            outcome["verdict"] = str(plan.verdict)
+            outcome["closed_form_note"] = str(plan.closed_form_note)
         self.set_trait("certified", {"asked": asked} | outcome)

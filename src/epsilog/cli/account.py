@@ -164,7 +164,7 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
             {
                 "release": codec.to_json(release),
                 "interval": codec.encode(interval),
-                "formula": None if formula is None else {"total": codec.encode(formula), "side": "estimate"},
+                "closed_form": None if formula is None else {"total": codec.encode(formula), "side": "estimate"},
             }
         )
     (name, at), *_ = interval.given
@@ -276,10 +276,10 @@ def _list_trial_costs(
 
 def list_tuning_rows(found: TuningCost) -> list[tuple[str, str]]:
     """Return the expected number of trials, the cost of one, and of all."""
-    every = "no bound" if found.shown is None else format_interval(found.shown)
+    every = "no bound" if found.all_released is None else format_interval(found.all_released)
     return [
         ("trials expected", f"{found.expected:.6g}"),
-        ("one trial", format_interval(found.one)),
+        ("one trial", format_interval(found.single_run)),
         (f"{found.count} trials, all of them shown", every),
     ]
 
@@ -411,7 +411,7 @@ def compare_command(
     if as_json:
         return print_json(
             {
-                "verdict": found.verdict,
+                "outcome": found.outcome,
                 "first_excess": found.first_excess,
                 "second_excess": found.second_excess,
                 "tolerance": found.tolerance,
@@ -420,7 +420,7 @@ def compare_command(
                     for at in (*found.at_deltas, *found.at_fprs)
                 ],
                 "gaussian_fits": [
-                    {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret} for fit in fits
+                    {"mu": codec.encode(fit.mu), "slack": fit.slack, "regret": fit.regret} for fit in fits
                 ],
             }
         )
@@ -434,7 +434,7 @@ def compare_command(
     print_figures(
         "Everywhere",
         [
-            (style("better"), style(str(Message(f"better/{found.verdict}")))),
+            (style("better"), style(str(Message(f"better/{found.outcome}")))),
             ("first easier to attack", f"by at most {format_upper(found.first_excess, 2)}"),
             ("second easier to attack", f"by at most {format_upper(found.second_excess, 2)}"),
         ],

@@ -420,7 +420,7 @@ def budget_to_json(budget: Balance) -> dict[str, Any]:
         "quota": budget.quota,
         "retired": budget.retired,
         "partition": budget.partition,
-        "promise": budget.promise and dict(budget.promise),
+        "target_guarantee": budget.target_guarantee and dict(budget.target_guarantee),
         **amounts,
         "theorem": budget.theorem,
     }
@@ -494,7 +494,7 @@ def _format_body(body: Mapping[str, Any]) -> str:
     if "round" in body:
         return f"round {body['round']}"
     caps = format_amounts(body["caps"]) if "caps" in body else ""
-    caps += f" (for {format_amounts(body['promise'])})" if "promise" in body else ""
+    caps += f" (for {format_amounts(body['target_guarantee'])})" if "target_guarantee" in body else ""
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
     reason = escape_control_characters(": ".join(filter(None, (body.get("actor"), body.get("reason")))))
     return "; ".join(filter(None, (caps, plan, body.get("until"), reason)))

@@ -160,11 +160,11 @@ def _format_done(opened: Ledger, command: Command, done: Done, ledger: str) -> F
 
 def _format_created(_: Ledger, command: Command, done: Done, ledger: str) -> Formatted:  # noqa: ARG001
     assert done.balance is not None, "it is about a budget"
-    made, promise = done.balance, done.balance.promise and dict(done.balance.promise)
+    made, promise = done.balance, done.balance.target_guarantee and dict(done.balance.target_guarantee)
     document = {"scope": made.scope, "kind": made.kind, "caps": dict(made.caps), "ledger": ledger}
     keeps = f", which guarantees {format_amounts(promise)}" if promise else ""
     text = f"{made.scope} in {ledger}: {format_amounts(made.caps)} ({made.kind}){keeps}"
-    return document | ({"promise": promise} if promise else {}), text
+    return document | ({"target_guarantee": promise} if promise else {}), text
 
 
 def _format_partitioned(_: Ledger, command: Command, done: Done, ledger: str) -> Formatted:  # noqa: ARG001
@@ -190,7 +190,7 @@ _FORMATS: dict[str, Callable[[Ledger, Command, Done, str], Formatted]] = {
 
 def _format_budget(budget: Balance) -> str:
     retired = f"; retired (entry {budget.retired})" if budget.retired else ""
-    promise = f" (for {format_amounts(budget.promise)})" if budget.promise else ""
+    promise = f" (for {format_amounts(budget.target_guarantee)})" if budget.target_guarantee else ""
     amounts = (
         f"cap {format_amounts(budget.caps)}{promise}; spent {format_amounts(budget.spent)}; available "
         f"{format_amounts(budget.available)}"

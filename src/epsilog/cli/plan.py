@@ -80,7 +80,7 @@ def _plan_federated(*, epsilon: float | None, as_json: bool, **given: Any) -> No
 
 def _show_federated(plan: FederatedPlan) -> None:
     q, noise = plan.schedule.sampling_probability, plan.schedule.noise_multiplier
-    formula, releases = plan.formula, plan.releases_per_period
+    formula, releases = plan.closed_form, plan.releases_per_period
     print_figures(
         "Federated plan",
         [
@@ -95,15 +95,19 @@ def _show_federated(plan: FederatedPlan) -> None:
             ("  root term", f"{formula.root_term:.4f}" + _mark_larger(formula.dominant_term == "root")),
             ("  linear term", f"{formula.linear_term:.4f}" + _mark_larger(formula.dominant_term == "linear")),
             *([(f"{releases} releases together", format_interval(plan.cumulative))] if releases > 1 else []),
-            *([] if plan.person is None else [(f"holder of up to {plan.group_size}", format_interval(plan.person))]),
-            *([] if plan.sweep is None else _list_sweep_rows(plan.sweep)),
+            *(
+                []
+                if plan.group_interval is None
+                else [(f"holder of up to {plan.group_size}", format_interval(plan.group_interval))]
+            ),
+            *([] if plan.tuning_cost is None else _list_sweep_rows(plan.tuning_cost)),
             *([] if plan.fit is None else [("mu of Gaussian DP", _format_fit(plan.fit))]),
         ],
     )
-    further = [plan.person, plan.sweep.best if plan.sweep else None]
+    further = [plan.group_interval, plan.tuning_cost.best if plan.tuning_cost else None]
     assumptions = dict.fromkeys(line for one in (plan.epsilon, *further) if one is not None for line in one.assumptions)
     warnings = (finding.message for finding in plan.delta.findings)
-    for line in (str(plan.verdict), *warnings, *(f"Assumes: {each}" for each in assumptions)):
+    for line in (str(plan.closed_form_note), *warnings, *(f"Assumes: {each}" for each in assumptions)):
         print_notice(line)
 
 
@@ -116,7 +120,7 @@ def _format_fit(fit: GaussianDPFit) -> str:
     """Return a mu with both its errors, each rounded up."""
     if fit.error == 0:
         return format_upper(fit.mu, 4)
-    errors = Message.of("gdp/fit-errors", mu=fit.mu, beyond=fit.beyond, regret=fit.regret)
+    errors = Message.of("gdp/fit-errors", mu=fit.mu, slack=fit.slack, regret=fit.regret)
     return f"approximately {errors}"
 
 
@@ -213,11 +217,11 @@ def preflight_command(
                 ("method", str(found.cost.method)),
             ],
         )
-        rows = [[one.verdict.value, one.code, one.message] for one in found.findings]
+        rows = [[one.status.value, one.code, one.message] for one in found.findings]
         print_table("Findings", ["", "code", "what was found"], rows)
         for line in found.cost.assumptions:
             print_notice(f"Assumes: {line}")
-    if not found.holds:
+    if not found.passed:
         raise typer.Exit(NOT_VERIFIED)
 
 

@@ -266,7 +266,7 @@ def _show_summary(report: dict[str, Any], folder: Path) -> None:
 
     claim, result, budget = report["claim"], report["result"], report["budget"]
     utility, none = report["utility"] or {}, _format_missing_score(result)
-    bare = utility.get("without_dp") or []
+    bare = utility.get("baseline_rounds") or []
     print_figures(
         f"{report['identity']['name']}" + (" (simulation)" if report["simulation"] else ""),
         [
@@ -276,33 +276,33 @@ def _show_summary(report: dict[str, Any], folder: Path) -> None:
             *((name, f"{value}: {what}") for name, value, what in list_tuning_figures(report)),
             *((name, f"{value}: {what}") for name, value, what in list_noisy_counts(report)),
             *((name, f"{value}, {what}") for name, value, what in format_audit_bound(report)),
-            ("closed form (estimate)", _format_figure(report["accounting"]["formula"]["total"], "none")),
+            ("closed form (estimate)", _format_figure(report["accounting"]["closed_form"]["total"], "none")),
             ("participation known", format_upper(float(claim["unamplified"]["upper"]))),
             (
                 result["score_name"],
                 _format_figure(result["test_score"], none)
                 + (f" (without DP {_format_figure(bare[-1]['test_score'], none)})" if bare else ""),
             ),
-            ("records against plan and ledger", format_status(report["verification"]["verdict"])),
+            ("records against plan and ledger", format_status(report["verification"]["status"])),
             ("report", str(folder / RunArtifact.PAGE)),
         ],
     )
     if utility.get("study"):
         points = "  ".join(f"{p['epsilon']:g}: {_format_figure(p['test_score'], none)}" for p in utility["study"])
         print_notice(f"Score at other budgets (epsilon: score)  {points}")
-    print_notice(report["accounting"]["formula"]["verdict"])
+    print_notice(report["accounting"]["closed_form"]["status"])
     for finding in report["verification"]["findings"]:
-        if finding["verdict"] in ("failed", "warned"):
-            print_notice(f"{finding['check']}: {finding['says']}")
+        if finding["status"] in ("failed", "warned"):
+            print_notice(f"{finding['check']}: {finding['message']}")
 
 
 def _show_side_by_side(reports: list[dict[str, Any]]) -> None:
     """Print what each run protects, against whom, and at what cost."""
     rows = []
     for report in reports:
-        guarantee, bare = report["claim"]["guarantee"], (report["utility"] or {}).get("without_dp")
+        guarantee, bare = report["claim"]["guarantee"], (report["utility"] or {}).get("baseline_rounds")
         none = _format_missing_score(report["result"])
-        server = next(row["protected_by"] for row in report["claim"]["parties"] if row["party"] == "Server")
+        server = next(row["protection"] for row in report["claim"]["parties"] if row["party"] == "Server")
         rows.append(
             [
                 report["identity"]["name"],

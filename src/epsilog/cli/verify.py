@@ -194,9 +194,9 @@ def _print_outcome(
         output.write_text(render_verdict(outcome, title=title.name, playbook=rules), encoding="utf-8")
     claim = outcome.claim
     if as_json:
-        return print_json(outcome.to_json(rules) | {"stands": claim, "required": sorted(outcome.required)})
-    rows: list[list[str | Text]] = [[f.check, format_status(f.verdict), f.message] for f in outcome.findings]
-    print_table(str(title), ["check", "verdict", "what was found"], rows)
+        return print_json(outcome.to_json(rules) | {"supported_claim": claim, "required": sorted(outcome.required)})
+    rows: list[list[str | Text]] = [[f.check, format_status(f.status), f.message] for f in outcome.findings]
+    print_table(str(title), ["check", "status", "what was found"], rows)
     for what_if in outcome.what_ifs:
         print_notice(what_if.message)
     if rules is not None:

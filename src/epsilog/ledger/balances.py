@@ -45,7 +45,7 @@ class Balance:
         set_aside: what is left of the shares of this budget; None while it has none.
         decommissioned: of what is committed, what is no longer used; None while that is nothing.
         retired: index of the entry that retired the scope; None while it is not.
-        promise: the epsilon and delta from which the caps were computed; None if the caps were stated.
+        target_guarantee: the epsilon and delta from which the caps were computed; None if the caps were stated.
         partition: index of the entry that declared the scope a partition; its caps are those of any one block, and it
             takes no charge itself. None for every other budget.
     """
@@ -63,7 +63,7 @@ class Balance:
     set_aside: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     decommissioned: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     retired: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
-    promise: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    target_guarantee: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     partition: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
@@ -99,14 +99,16 @@ class Balance:
     @property
     def terms(self) -> tuple[object, ...]:
         """What is the same where the same budget is made again."""
-        limit = self.caps if self.promise is None else self.promise  # of which a later release may find larger caps
+        limit = (
+            self.caps if self.target_guarantee is None else self.target_guarantee
+        )  # of which a later release may find larger caps
         made = self.relation, self.privacy_unit, self.simulation, self.quota, self.partition is not None
         return self.kind, tuple(self.caps), limit, *made
 
     @property
     def filter(self) -> PrivacyFilter:
         """By which rule charges are let in."""
-        return get_privacy_filter(self.kind, promised=self.promise is not None)
+        return get_privacy_filter(self.kind, promised=self.target_guarantee is not None)
 
     @property
     def theorem(self) -> str:
@@ -138,7 +140,9 @@ class Balance:
         data = json.loads(document)
         amounts = {name: Amounts.parse(data.pop(name)) for name in ("caps", "reserved", "started", "committed")}
         amounts |= {
-            name: Amounts.parse(data.pop(name)) for name in ("set_aside", "decommissioned", "promise") if name in data
+            name: Amounts.parse(data.pop(name))
+            for name in ("set_aside", "decommissioned", "target_guarantee")
+            if name in data
         }
         return cls(**data | amounts | {"relation": NeighboringRelation(data["relation"])})
 
@@ -158,16 +162,16 @@ def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         started=zero,
         committed=zero,
         quota=quota,
-        promise=get_target_guarantee(entry, entry.body["kind"]),
+        target_guarantee=get_target_guarantee(entry, entry.body["kind"]),
         partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
     )
 
 
 def get_target_guarantee(entry: Entry, kind: str) -> Amounts | None:
     """What an entry says that the caps of a budget are to keep."""
-    if "promise" not in entry.body:
+    if "target_guarantee" not in entry.body:
         return None
-    promise = Amounts.parse(entry.body["promise"])
+    promise = Amounts.parse(entry.body["target_guarantee"])
     require_target_guarantee(kind, promise)
     return promise
 

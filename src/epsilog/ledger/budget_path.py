@@ -127,9 +127,9 @@ def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
             _require_cover(entry, balance.kind, compute_cap_increase(balance, caps))
         if set(caps) != set(balance.caps):
             raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
-        changed = replace_fields(balance, caps=caps, promise=get_target_guarantee(entry, balance.kind))
+        changed = replace_fields(balance, caps=caps, target_guarantee=get_target_guarantee(entry, balance.kind))
         if changed.filter != balance.filter:
-            stated = "epsilon and delta" if balance.promise else "its orders"
+            stated = "epsilon and delta" if balance.target_guarantee else "its orders"
             raise ConflictError(f"cap of the budget of {balance.scope!r} is stated by {stated}, as it was made")
         return changed
     return replace_fields(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance

@@ -29,7 +29,7 @@ _MOST = 1e6  # of rho or mu squared: nothing is left of a guarantee long before
 def require_target_guarantee(kind: str, promise: Amounts) -> None:
     """Requires a promise that a budget of this kind can make; anything else is a ``CheckError``."""
     if kind not in KINDS:
-        raise CheckError("promise", f"of a {' or '.join(KINDS)} budget", repr(kind))
+        raise CheckError("target_guarantee", f"of a {' or '.join(KINDS)} budget", repr(kind))
     for quantity in sorted(PROMISED):
         if not promise.units.get(quantity):
             raise CheckError(quantity, f"above 0 where a {kind} budget promises (epsilon, delta)", "0")

@@ -34,7 +34,7 @@ class ChargeRecord:
         rounds: the most rounds it may run; None for no limit.
         opened: index of the entry that reserved it, or allowed it, or registered its plan.
         closed: index of the entry that closed it; None while it is open.
-        waiver: SHA-256 of the one request that it may be reserved with, if an owner has overridden its cost.
+        override_hash: SHA-256 of the one request that it may be reserved with, if an owner has overridden its cost.
         plan: SHA-256 of the one plan that it may be reserved for, if that was registered.
         until: when anyone may cancel a reservation, UTC, ISO 8601; None for never.
         decommissioned: index of the entry that took what it released out of use; None while it is in use.
@@ -48,7 +48,7 @@ class ChargeRecord:
     rounds: int | None
     opened: int
     closed: int | None = None
-    waiver: str | None = None
+    override_hash: str | None = None
     plan: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     until: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     decommissioned: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
@@ -138,7 +138,7 @@ def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: Charg
 def get_round_stage(state: RoundState | None) -> RoundStage:
     """Return the state of a round; None is one that never began."""
     if state is None:
-        return RoundStage.AHEAD
+        return RoundStage.NOT_STARTED
     return RoundStage.OPEN if state.output_hash is None else RoundStage.RELEASED
 
 
@@ -170,7 +170,7 @@ def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundSta
 
 def _read_notes(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
     """Return a charge with what a verb records besides its state."""
-    if entry.verb is Verb.HELD_UNTIL:
+    if entry.verb is Verb.EXPIRY_SET:
         return {"until": entry.body["until"]}
     if entry.verb is Verb.DECOMMISSIONED:
         return {"decommissioned": entry.index}
@@ -204,11 +204,13 @@ def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) ->
         return ChargeRecord(
             key, entry.scope, rule.to_state, entry.amounts, None, opened=entry.index, plan=plan, actor=actor
         )
-    waiver = hash_overridden_request(request) if rule.to_state is ChargeState.ALLOWED else None
+    override_hash = hash_overridden_request(request) if rule.to_state is ChargeState.OVERRIDDEN else None
     if charge is not None:
         _require_announced(charge, entry)
-        waiver = waiver or charge.waiver
-    allowing = rule.to_state is ChargeState.ALLOWED  # a cost override leaves the charge with the one who announced it
+        override_hash = override_hash or charge.override_hash
+    allowing = (
+        rule.to_state is ChargeState.OVERRIDDEN
+    )  # a cost override leaves the charge with the one who announced it
     return ChargeRecord(
         key,
         entry.scope,
@@ -216,7 +218,7 @@ def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) ->
         entry.amounts,
         request["rounds"],
         opened=entry.index,
-        waiver=waiver,
+        override_hash=override_hash,
         plan=None if charge is None else charge.plan,
         actor=(None if charge is None else charge.actor) if allowing else entry.body.get("actor"),
     )
@@ -225,7 +227,7 @@ def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) ->
 def _require_announced(charge: ChargeRecord, entry: Entry) -> None:
     """A known key comes with the plan and the request that it is known for."""
     request = entry.body["request"]
-    if charge.waiver is not None and charge.waiver != hash_overridden_request(request):
+    if charge.override_hash is not None and charge.override_hash != hash_overridden_request(request):
         raise ConflictError(f"charge {charge.key!r} was allowed for another request (entry {charge.opened})")
     if charge.plan is not None and charge.plan != request["plan_hash"]:
         raise ConflictError(f"charge {charge.key!r} was registered for another plan ({charge.plan})")
@@ -253,7 +255,7 @@ def apply_to_round(
     rule, stage = TRANSITIONS[entry.verb], get_round_stage(state)
     if stage not in rule.rounds:
         refusal = {
-            RoundStage.AHEAD: "must start before it releases",
+            RoundStage.NOT_STARTED: "must start before it releases",
             RoundStage.RELEASED: "is released: it is neither rerun nor released again",
         }
         raise ConflictError(f"round {number} of charge {charge.key!r} {refusal[stage]}")

@@ -72,7 +72,7 @@ def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (
         raise CheckError("orders", "named for an rdp budget, and for no other", f"{list(orders)} for {kind}", verb="be")
     stated = None if request.amount is None else _stated_amount(request.amount, kind, orders)
     if stated is not None and overridden:
-        return replace(stated, method=Message("method/owner-allowed@1"))
+        return replace(stated, method=Message("method/cost-override@1"))
     try:
         if stated is None:
             return _proven(request, kind, orders)

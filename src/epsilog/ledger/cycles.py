@@ -159,7 +159,7 @@ class CycleHistory:
             "reserved": dict(budget.reserved),
             "available": dict(budget.available),
             "theorem": budget.theorem,
-            "says": list(self.notes),
+            "notes": list(self.notes),
             "cycles": [self._cycle_to_json(cycle) for cycle in self.cycles],
         }
 
@@ -257,7 +257,7 @@ def fold_cycles(
         if name is None or rule.to_state is None:
             continue
         known = heard.setdefault(name, _Heard())
-        known.allowed |= entry.verb is Verb.PRICE_OVERRIDDEN
+        known.allowed |= entry.verb is Verb.COST_OVERRIDDEN
         if entry.verb is Verb.RESERVED:
             known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
         if rule.is_spend:

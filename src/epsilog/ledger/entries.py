@@ -21,7 +21,7 @@ from epsilog.ledger.amounts import Amounts
 from epsilog.terms import CheckError, check
 from epsilog.terms.codec import encode_canonical
 
-VERSION = 0
+VERSION = 1
 GENESIS = "0" * 64  # what the first entry names as the one before
 ChargeId: TypeAlias = tuple[str, str]  # what a charge is known by: the scope that it names, and its key there
 
@@ -36,9 +36,9 @@ class Verb(StrEnum):
     CAP_CHANGED = "cap-changed"
     SCOPE_RETIRED = "scope-retired"
     PLAN_REGISTERED = "plan-registered"
-    PRICE_OVERRIDDEN = "price-overridden"
+    COST_OVERRIDDEN = "cost-overridden"
     RESERVED = "reserved"
-    HELD_UNTIL = "held-until"
+    EXPIRY_SET = "expiry-set"
     STARTED = "started"
     ROUND_STARTED = "round-started"
     ROUND_RELEASED = "round-released"
@@ -123,7 +123,7 @@ class Entry:
         fields = _value(document)
         version = fields.pop("v", None) if isinstance(fields, dict) else None
         if type(version) is not int or version != VERSION:
-            raise ValueError(f"v must be {VERSION}")
+            raise ValueError(f"it is of version {version!r}, and this release reads version {VERSION}")
         if set(fields) != set(cls.__dataclass_fields__):
             raise CheckError("fields", f"{sorted(cls.__dataclass_fields__)}", f"{sorted(fields)}")
         fields["verb"] = Verb(fields["verb"])

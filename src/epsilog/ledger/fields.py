@@ -169,7 +169,7 @@ Orders = Annotated[
 ]
 BudgetRelation = Annotated[NeighboringRelation, Arg("neighboring relation of its charges", kind=RELATION)]
 Simulation = Annotated[bool, Arg("the data are simulated; only budgets of simulations accept the charge")]
-_EXAMPLE = {"v": 0, "term": {"type": "pure", "epsilon": 0.25}}
+_EXAMPLE = {"v": 1, "term": {"type": "pure", "epsilon": 0.25}}
 ReleaseField = Annotated[Release, Arg("the release, as tagged JSON", kind=RELEASE, example=_EXAMPLE)]
 Relation = Annotated[
     NeighboringRelation | None, Arg("the neighboring relation", kind=RELATION, none_means="that of the nearest budget")

@@ -52,11 +52,11 @@ def error_to_json(error: Exception) -> dict[str, Any]:
             return {"code": "budget-exceeded", "refusal": error.to_json()}
         case LedgerIntegrityError():
             message = str(error).removeprefix(f"entry {error.index}: ")
-            return {"code": "integrity", "says": message, "index": error.index}
+            return {"code": "integrity", "message": message, "index": error.index}
         case UnsupportedMechanismError():
             return {"code": "unsupported", "method": error.method, "reason": error.reason} | _term(error.term)
     code = next((code for code, kind in _WORDS.items() if isinstance(error, kind)), None)
-    return {} if code is None else {"code": code, "says": str(error)[:5000]}
+    return {} if code is None else {"code": code, "message": str(error)[:5000]}
 
 
 def _term(term: object) -> dict[str, Any]:
@@ -90,13 +90,13 @@ def _unsupported_error_from_json(problem: Mapping[str, Any]) -> Exception:
 
 
 def _make_error_reader(kind: type[Exception]) -> Callable[[Mapping[str, Any]], Exception]:
-    return lambda problem: kind(str(problem["says"]))
+    return lambda problem: kind(str(problem["message"]))
 
 
 _RAISED: dict[str, Callable[[Mapping[str, Any]], Exception]] = {
     "check": lambda problem: CheckError(*map(str, problem["check"])),
     "budget-exceeded": _budget_error_from_json,
-    "integrity": lambda problem: LedgerIntegrityError(str(problem["says"]), index=problem["index"]),
+    "integrity": lambda problem: LedgerIntegrityError(str(problem["message"]), index=problem["index"]),
     "unsupported": _unsupported_error_from_json,
 } | {code: _make_error_reader(kind) for code, kind in _WORDS.items()}
 TRANSMITTED_ERRORS = frozenset(_RAISED)

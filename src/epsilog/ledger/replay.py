@@ -116,9 +116,9 @@ class LedgerReplay:
         self.charges[name] = step.charge
         if step.round is not None:
             self.rounds.setdefault(name, [])[step.round.number - 1 :] = [step.round]  # the last again, or the next
-        if entry.verb is Verb.PRICE_OVERRIDDEN:
+        if entry.verb is Verb.COST_OVERRIDDEN:
             self.overridden.append(name)
-        if entry.verb is Verb.RESERVED and step.charge.waiver is None and entry.index > self.since:
+        if entry.verb is Verb.RESERVED and step.charge.override_hash is None and entry.index > self.since:
             self.costs.add(entry)
         self.has_budgets.update(scopes.list_ancestors(entry.scope))
 
@@ -128,7 +128,7 @@ class LedgerReplay:
         self.above.update(path[:-1])
         if entry.verb is Verb.PARTITION_DECLARED:
             self.has_budgets.update(path)  # no budget is between it and the budgets that count it
-        if "promise" in entry.body:
+        if "target_guarantee" in entry.body:
             self.promised.append((entry, balance))
 
     def _check_form(self, entry: Entry) -> None:
@@ -286,9 +286,10 @@ def recheck_costs(replay: LedgerReplay, *, seconds: float = RECHECK_SECONDS) -> 
 
 def _hold_promise(entry: Entry, balance: Balance) -> None:
     """Requires that the caps of a budget keep what it promises; an error otherwise."""
-    assert balance.promise is not None
-    delta, relation = balance.promise["delta"], balance.relation
+    assert balance.target_guarantee is not None
+    delta, relation = balance.target_guarantee["delta"], balance.relation
     epsilon = cap_conversion.get_epsilon_of_caps(balance.kind, balance.caps, delta=delta, relation=relation)
-    if epsilon > Fraction(balance.promise["epsilon"]):
-        problem = f"promises {dict(balance.promise)} by {dict(balance.caps)}, of which epsilon {epsilon:.9g} is proved"
+    if epsilon > Fraction(balance.target_guarantee["epsilon"]):
+        guarantee, caps = dict(balance.target_guarantee), dict(balance.caps)
+        problem = f"promises {guarantee} by {caps}, of which epsilon {epsilon:.9g} is proved"
         raise LedgerIntegrityError(problem, index=entry.index)

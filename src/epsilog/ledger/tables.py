@@ -19,8 +19,8 @@ from epsilog.ledger.entries import GENESIS, ChargeId, Entry
 from epsilog.ledger.stored_rows import StoredRow, StoredState, StreamedRows, hash_row, parse_row, parse_state
 from epsilog.terms import LedgerIntegrityError
 
-FORMAT = 2
-EARLIER = f"the ledger is of an earlier format, and this release reads format {FORMAT}"
+FORMAT = 3
+EARLIER = f"the ledger is of format {{}}, and this release reads format {FORMAT}"
 HEAD = "SELECT format, count, hash FROM head"
 
 _PAGE_ROWS = 1000  # rows of a walk

@@ -17,7 +17,7 @@ class ChargeState(StrEnum):
     """The state of a charge; an unknown key has none: None in the table."""
 
     REGISTERED = "registered"  # its plan is known, and nothing else has happened
-    ALLOWED = "allowed"  # an owner has overridden its cost, and nothing was reserved yet
+    OVERRIDDEN = "overridden"  # an owner has overridden its cost, and nothing was reserved yet
     RESERVED = "reserved"
     STARTED = "started"
     COMMITTED = "committed"
@@ -29,7 +29,7 @@ class ChargeState(StrEnum):
 class RoundStage(StrEnum):
     """The state of one round of a charge."""
 
-    AHEAD = "ahead"
+    NOT_STARTED = "not started"
     OPEN = "open"
     RELEASED = "released"
 
@@ -37,7 +37,7 @@ class RoundStage(StrEnum):
 CLOSED_STATES = frozenset(
     {ChargeState.COMMITTED, ChargeState.CANCELLED, ChargeState.ABANDONED, ChargeState.DECOMMISSIONED}
 )  # no charge leaves these
-UNRESERVED_STATES = frozenset({ChargeState.REGISTERED, ChargeState.ALLOWED})  # known, and nothing is reserved yet
+UNRESERVED_STATES = frozenset({ChargeState.REGISTERED, ChargeState.OVERRIDDEN})  # known, and nothing is reserved yet
 HELD: dict[ChargeState | None, str] = {  # the sum of a budget that holds a charge's cost; other states have none
     ChargeState.RESERVED: "reserved",
     ChargeState.STARTED: "started",

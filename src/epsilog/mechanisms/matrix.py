@@ -164,12 +164,12 @@ class _Participation:
         return None
 
 
-@term("every-round")
+@term("full-participation")
 class FullParticipation(_Participation):
     """Every unit takes part in every round: no sampling."""
 
 
-@term("limited-participation")
+@term("bounded-participation")
 class BoundedParticipation(_Participation):
     """Every unit takes part in few rounds, far apart; they may be public, so nothing is sampled.
 
@@ -180,7 +180,7 @@ class BoundedParticipation(_Participation):
     min_separation: Annotated[int, Field("smallest distance of two of them; 1 is no condition", "b", ge=1)] = 1
 
 
-@term("binned-participation")
+@term("balls-in-bins-participation")
 class BallsInBinsParticipation(_Participation):
     """Balls-in-bins: each unit draws one slot of the cycle at random and keeps it in every cycle; slots stay hidden."""
 
@@ -191,7 +191,7 @@ class BallsInBinsParticipation(_Participation):
         return [(round_up(1 / self.cycle_length, ONCE), min(self.cycle_length, rounds))]
 
 
-@term("spaced-participation")
+@term("min-sep-participation")
 class MinSepParticipation(_Participation):
     """b-min-sep: a unit joins with a fixed chance unless it took part in the last b - 1 rounds (b = 1: Poisson)."""
 
@@ -227,7 +227,7 @@ class CyclicPoissonParticipation(_Participation):
         return [(round_up(self.probability / self.cycle_length, ONCE), rounds)]
 
 
-@term("chosen-participation")
+@term("random-allocation-participation")
 class RandomAllocationParticipation(_Participation):
     """k of t, or random allocation: each unit is in exactly this many rounds, drawn uniformly and hidden."""
 

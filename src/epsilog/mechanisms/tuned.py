@@ -220,7 +220,7 @@ class BinomialTrialCount(TrialDistribution):
         return float(self.most - 1), (1 - self.probability) / self.probability
 
 
-@term("tuned")
+@term("best-of-trials")
 class BestOfTrials(Release):
     """The best of a random number of trials of one release, by any order that was stated beforehand.
 

@@ -96,9 +96,9 @@ class RunResult:
     def _render_findings(self) -> str:
         """Render the public findings: notebooks are shared, and figures about participation are not public."""
         found = self.report["verification"]
-        rows = [(one["check"], one["verdict"], one["says"]) for one in found["findings"]]
+        rows = [(one["check"], one["status"], one["message"]) for one in found["findings"]]
         return render_html_table(
-            f"Records against plan and ledger: {found['verdict']}", rows, ["check", "verdict", "what was found"]
+            f"Records against plan and ledger: {found['status']}", rows, ["check", "status", "what was found"]
         )
 
     def _draw_curve(self) -> str:

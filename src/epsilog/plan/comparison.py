@@ -36,9 +36,9 @@ class ReleaseComparison:
     @property
     def messages(self) -> tuple[Message, ...]:
         """Which protects better, and whether the smaller epsilon is the weaker guarantee."""
-        verdict, at_delta, at_fpr = self.found.verdict, self.at_delta, self.at_fpr
-        tolerance = {} if verdict in ("neither", "open") else {"tolerance": self.found.tolerance}
-        statement = Message.of(f"compare/{verdict}", **tolerance)
+        outcome, at_delta, at_fpr = self.found.outcome, self.at_delta, self.at_fpr
+        tolerance = {} if outcome in ("neither", "open") else {"tolerance": self.found.tolerance}
+        statement = Message.of(f"compare/{outcome}", **tolerance)
         if at_fpr is None or {at_delta.better, at_fpr.better} != {"first", "second"}:
             return (statement,)
         small, other = at_delta.better, at_fpr.better
@@ -77,7 +77,7 @@ def compare_releases(
         UnsupportedMechanismError: no method has a proof for a part of one under this relation.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> compare_releases(Gaussian(2.0), Gaussian(1.0), delta=1e-6, fpr=0.01).found.verdict
+    >>> compare_releases(Gaussian(2.0), Gaussian(1.0), delta=1e-6, fpr=0.01).found.outcome
     'first'
     """
     delta, fpr = check.in_open_interval(0, 1)(delta=delta), check.in_open_interval(0, 1)(fpr=fpr)

@@ -68,7 +68,7 @@ class Schedule:
         """The share of units expected in a round (q = m / N)."""
         return self.cohort_size / self.population
 
-    def formula(self, delta: float, rounds: int | None = None) -> FederatedClosedForm:
+    def closed_form(self, delta: float, rounds: int | None = None) -> FederatedClosedForm:
         """The popular closed form, whole or after the first rounds: an estimate, never charged."""
         q, noise = self.sampling_probability, self.noise_multiplier
         rounds = self.rounds if rounds is None else rounds
@@ -117,31 +117,31 @@ class FederatedPlan:
         delta: the failure probability used, why, and what is wrong with it.
         relation: which data sets are neighbors.
         privacy_unit: what one neighbor differs in.
-        formula: the popular closed form, term by term: an estimate, never charged.
+        closed_form: the popular closed form, term by term: an estimate, never charged.
         epsilon: the certified interval for one run.
         unamplified: the same with known participation.
         releases_per_period: models trained and released in a reporting period on the same population.
         cumulative: the certified interval for all releases of a period together.
         group_size: the most units that one person holds.
-        person: the certified interval of one run for such a person; ``epsilon`` where that is one unit.
+        group_interval: the certified interval of one run for such a person; ``epsilon`` where that is one unit.
         fit: the mu of Gaussian DP that one run comes close to, with both errors; None where it was not asked for, or
             none comes close.
-        sweep: what the best of several runs costs; None for one run.
+        tuning_cost: what the best of several runs costs; None for one run.
     """
 
     schedule: Schedule
     delta: DeltaChoice
     relation: NeighboringRelation
     privacy_unit: str
-    formula: FederatedClosedForm
+    closed_form: FederatedClosedForm
     epsilon: Interval
     unamplified: Interval
     releases_per_period: int
     cumulative: Interval
     group_size: int = 1
-    person: Interval | None = None
+    group_interval: Interval | None = None
     fit: GaussianDPFit | None = None
-    sweep: TuningCost | None = None
+    tuning_cost: TuningCost | None = None
 
     @property
     def release(self) -> Release:
@@ -161,25 +161,25 @@ class FederatedPlan:
         )
 
     @property
-    def verdict(self) -> Message:
+    def closed_form_note(self) -> Message:
         """Whether the closed form under-reports."""
-        return write_formula(self.formula.total, self.epsilon)
+        return write_formula(self.closed_form.total, self.epsilon)
 
     def _repr_html_(self) -> str:
         rows = [
             ("epsilon", format_upper(self.epsilon.upper), f"certified, at delta {format_upper(self.delta.delta)}"),
             ("lower bound", format_lower(self.epsilon.lower), self.epsilon.method),
             ("if participation is known", format_upper(self.unamplified.upper), "no amplification by sampling"),
-            ("closed form", f"{self.formula.total:.4g}", "an estimate, never charged"),
+            ("closed form", f"{self.closed_form.total:.4g}", "an estimate, never charged"),
             ("releases together", format_upper(self.cumulative.upper), f"{self.releases_per_period} in a period"),
-            ("compared with the closed form", "", str(self.verdict)),
+            ("compared with the closed form", "", str(self.closed_form_note)),
         ]
         drawn = draw_interval_bar(
             self.epsilon.lower,
             self.epsilon.upper,
             title=f"epsilon: between {format_lower(self.epsilon.lower)} and {format_upper(self.epsilon.upper)}; "
-            f"the closed form says {self.formula.total:.4g}",
-            estimate=("closed form", self.formula.total),
+            f"the closed form says {self.closed_form.total:.4g}",
+            estimate=("closed form", self.closed_form.total),
         )
         return drawn + render_html_table(f"one {self.privacy_unit}, {self.relation}", rows)
 
@@ -187,12 +187,12 @@ class FederatedPlan:
         """Plain JSON values; infinite numbers are the text "inf"."""
         document = codec.plain_fields(self) | self.schedule.to_json()
         document |= {
-            "formula": formula_json(self.formula),
+            "closed_form": formula_json(self.closed_form),
             "fit": self.fit and fit_json(self.fit),
-            "verdict": self.verdict.to_json(),
+            "closed_form_note": self.closed_form_note.to_json(),
         }
-        absent = {name for name in ("person", "fit", "sweep") if document[name] is None} | {"schedule"}
-        absent |= {"group_size"} if self.person is None else set()
+        absent = {name for name in ("group_interval", "fit", "tuning_cost") if document[name] is None} | {"schedule"}
+        absent |= {"group_size"} if self.group_interval is None else set()
         return {name: value for name, value in document.items() if name not in absent}
 
 
@@ -241,7 +241,7 @@ def plan_federated(
 
     >>> policy = DeltaPolicy(None)
     >>> plan = plan_federated(population=50_000, cohort_size=500, rounds=200, noise_multiplier=1.2, policy=policy)
-    >>> round(plan.formula.total, 4)
+    >>> round(plan.closed_form.total, 4)
     0.5621
     """
     schedule = Schedule(population, cohort_size, rounds, noise_multiplier, sampling, clip_norm)
@@ -260,15 +260,15 @@ def plan_federated(
         delta=decision,
         relation=relation,
         privacy_unit=privacy_unit,
-        formula=schedule.formula(decision.delta),
+        closed_form=schedule.closed_form(decision.delta),
         epsilon=first,
         unamplified=bound_epsilon(schedule.unamplified_release(), delta=decision.delta, relation=relation, gap=gap),
         releases_per_period=releases_per_period,
         cumulative=first if releases_per_period == 1 else bound_cost(releases_per_period),
         group_size=group_size,
-        person=None if group_size == 1 else bound_cost(1, group_size),
+        group_interval=None if group_size == 1 else bound_cost(1, group_size),
         fit=_fit_gaussian_dp(schedule, relation) if check.boolean()(fit=fit) else None,
-        sweep=None
+        tuning_cost=None
         if trials is None
         else plan_tuning(schedule.release(), trials, delta=decision.delta, relation=relation, gap=gap),
     )
@@ -357,7 +357,7 @@ class EpsilonCurvePoint:
 
     rounds: int
     epsilon: Interval
-    formula: float
+    closed_form: float
 
 
 def compute_epsilon_curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[EpsilonCurvePoint, ...]:
@@ -376,7 +376,7 @@ def compute_epsilon_curve(plan: FederatedPlan, *, points: int = 12, gap: float =
     schedule, delta = plan.schedule, plan.delta.delta
     rounds = _space_rounds(schedule.rounds, points)
     bounds = (bound_schedule_epsilon(schedule, delta, plan.relation, rounds=n, gap=gap) for n in rounds)
-    return tuple(map(EpsilonCurvePoint, rounds, bounds, (schedule.formula(delta, n).total for n in rounds)))
+    return tuple(map(EpsilonCurvePoint, rounds, bounds, (schedule.closed_form(delta, n).total for n in rounds)))
 
 
 def _space_rounds(last: int, points: int) -> Sequence[int]:

@@ -36,12 +36,12 @@ class Interpretation:
         privacy_unit: what one neighbor differs in.
         population: how many there are; None where that is not stated.
         subject: what keeps the claim, in the plural.
-        moved: the logarithm of the factor by which odds grow, except with probability ``delta``.
+        log_odds_factor: the logarithm of the factor by which odds grow, except with probability ``delta``.
         releases: numbers of such releases, each with their epsilon together at ``delta``; None where none is proven.
         deeper: a smaller delta, and epsilon there.
         cap: the policy's cap on epsilon at ``delta``; None where none is stated.
-        fits: the number of such releases that fit the cap together, ``RELEASES[-1]`` for that many or more; None
-            without a cap.
+        max_releases_under_cap: the number of such releases that fit the cap together, ``RELEASES[-1]`` for that many
+            or more; None without a cap.
         assumptions: the assumptions of the cost.
     """
 
@@ -51,11 +51,11 @@ class Interpretation:
     privacy_unit: str
     population: int | None
     subject: str
-    moved: float
+    log_odds_factor: float
     releases: tuple[tuple[int, float | None], ...]
     deeper: tuple[float, float]
     cap: float | None
-    fits: int | None
+    max_releases_under_cap: int | None
     assumptions: tuple[Message, ...]
 
     @property
@@ -73,7 +73,7 @@ class Interpretation:
     @property
     def odds(self) -> Message:
         """What an attacker who knows all other data can conclude."""
-        return sentences.write_odds(self.moved, self.delta, self.privacy_unit, self.relation)
+        return sentences.write_odds(self.log_odds_factor, self.delta, self.privacy_unit, self.relation)
 
     @property
     def delta_notes(self) -> tuple[Message, ...]:
@@ -92,31 +92,34 @@ class Interpretation:
         return permits, Message.of("delta/smaller", delta=smaller, epsilon=there)
 
     @property
-    def headroom(self) -> Message:
+    def headroom_note(self) -> Message:
         """The number of such releases that fit within the cap together; epsilons do not subtract."""
-        if self.cap is None or self.fits is None:
+        if self.cap is None or self.max_releases_under_cap is None:
             return Message("headroom/no-cap")
-        if self.fits == 0:
+        if self.max_releases_under_cap == 0:
             return Message.of("headroom/none", cap=self.cap, epsilon=self.epsilon)
-        if self.fits == 1:
+        if self.max_releases_under_cap == 1:
             return Message.of("headroom/one", cap=self.cap)
-        kind = "many" if self.fits >= RELEASE_COUNTS[-1] else "some"
-        return Message.of(f"headroom/{kind}", cap=self.cap, fits=self.fits)
+        kind = "many" if self.max_releases_under_cap >= RELEASE_COUNTS[-1] else "some"
+        return Message.of(f"headroom/{kind}", cap=self.cap, fits=self.max_releases_under_cap)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values with the messages; infinite numbers are the text "inf"."""
         document = codec.plain_fields(self)
-        return {name: document[name] for name in ("epsilon", "delta", "moved", "cap", "fits", "assumptions")} | {
+        return {
+            name: document[name]
+            for name in ("epsilon", "delta", "log_odds_factor", "cap", "max_releases_under_cap", "assumptions")
+        } | {
             "statement": self.statement.to_json(),
             "odds": self.odds.to_json(),
             "posteriors": [
-                {"prior": prior, "posterior": sentences.posterior_probability(prior, self.moved)}
+                {"prior": prior, "posterior": sentences.posterior_probability(prior, self.log_odds_factor)}
                 for prior in sentences.PRIORS
             ],
-            "worst": [line.to_json() for line in self.delta_notes],
+            "delta_notes": [line.to_json() for line in self.delta_notes],
             "releases": [{"count": count, "epsilon": codec.encode(found)} for count, found in self.releases],
-            "of_releases": Message("releases/together").to_json(),
-            "headroom": self.headroom.to_json(),
+            "composition_note": Message("releases/together").to_json(),
+            "headroom_note": self.headroom_note.to_json(),
         }
 
 
@@ -187,7 +190,7 @@ def interpret_guarantee(
     >>> noise = Gaussian(4.0)
     >>> found = interpret_guarantee(noise, epsilon(noise, delta=1e-6), delta=1e-6, relation=None,
     ... privacy_unit="person", cap=2.5)
-    >>> str(found.headroom)
+    >>> str(found.headroom_note)
     '4 such releases, including this one, fit within the cap of 2.5; one more does not.'
     """
     delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
@@ -207,11 +210,11 @@ def interpret_guarantee(
         privacy_unit=check.text()(privacy_unit=privacy_unit),
         population=check.optional(check.integer(1))(population=population),
         subject=subject,
-        moved=bound_log_odds_factor(curve, delta),
+        log_odds_factor=bound_log_odds_factor(curve, delta),
         releases=tuple(together.items()),
         deeper=(smaller, curve.epsilon(smaller).upper if delta > 0 else claimed),
         cap=cap,
-        fits=None if cap is None else _fits(release, cap, delta, under, together),
+        max_releases_under_cap=None if cap is None else _fits(release, cap, delta, under, together),
         assumptions=interval.assumptions,
     )
 

@@ -1,7 +1,7 @@
 """Which noise for a training run: independent with Poisson sampling, or correlated with balls-in-bins?
 
 Both promise the same (epsilon, delta); what differs is how much noise the model carries. The noise of the correlated
-rows is a Monte Carlo *estimate*: run ``accounting.montecarlo.sweep`` on the winner before it is claimed.
+rows is a Monte Carlo *estimate*: run ``accounting.montecarlo.tuning_cost`` on the winner before it is claimed.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class PhasedPlan:
 
     Attributes:
         phases: the public facts of each, in the order in which they run.
-        enrolled: distinct units over all phases, the N of delta's comparison with 1/N.
+        total_population: distinct units over all phases, the N of delta's comparison with 1/N.
         delta: the failure probability used, why, and what is wrong with it.
         relation: the neighboring relation.
         privacy_unit: what one neighbor differs in.
@@ -49,7 +49,7 @@ class PhasedPlan:
     """
 
     phases: tuple[Schedule, ...]
-    enrolled: int
+    total_population: int
     delta: DeltaChoice
     relation: NeighboringRelation
     privacy_unit: str
@@ -67,13 +67,13 @@ class PhasedPlan:
         return Composed([phase.release() for phase in self.phases])
 
     @property
-    def neighbors(self) -> Message:
+    def neighbor_note(self) -> Message:
         """What neighbors differ in, and the N of delta's comparison."""
         sizes = {phase.population for phase in self.phases}
-        if sizes == {self.enrolled}:
+        if sizes == {self.total_population}:
             return Message.of("phases/one-population", unit=self.privacy_unit)
-        kind = "stated" if self.enrolled > max(sizes) else "largest"
-        return Message.of(f"phases/{kind}-population", unit=self.privacy_unit, enrolled=self.enrolled)
+        kind = "stated" if self.total_population > max(sizes) else "largest"
+        return Message.of(f"phases/{kind}-population", unit=self.privacy_unit, enrolled=self.total_population)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -87,7 +87,7 @@ class PhasedPlan:
         """Return plain JSON values; infinite numbers are the text "inf"."""
         return codec.plain_fields(self) | {
             "rounds": self.rounds,
-            "neighbors": self.neighbors.to_json(),
+            "neighbor_note": self.neighbor_note.to_json(),
             "release": codec.to_json(self.release),
         }
 
@@ -98,7 +98,7 @@ def plan_phases(
     delta: float | None = None,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     privacy_unit: str = "client",
-    enrolled: int | None = None,
+    total_population: int | None = None,
     policy: DeltaPolicy | None = None,
     gap: float = GAP,
 ) -> PhasedPlan:
@@ -106,11 +106,11 @@ def plan_phases(
 
     Args:
         phases: the phases in the order in which they run, all fixed before the first; 100 at most.
-        delta: failure probability; blank means min(1/N, the cap), N being ``enrolled``.
+        delta: failure probability; blank means min(1/N, the cap), N being ``total_population``.
         relation: the neighboring relation.
         privacy_unit: what one neighbor differs in.
-        enrolled: distinct units over all phases; blank means the largest population, which is right where units only
-            join over time, or only leave.
+        total_population: distinct units over all phases; blank means the largest population, which is right where units
+            only join over time, or only leave.
         policy: the delta policy; its default caps delta at 1e-6.
         gap: relative width of the interval to aim for.
 
@@ -122,7 +122,7 @@ def plan_phases(
 
     >>> slow_start = Schedule(population=50_000, cohort_size=250, rounds=50, noise_multiplier=1.5)
     >>> main = Schedule(population=60_000, cohort_size=900, rounds=150, noise_multiplier=1.2)
-    >>> plan_phases([slow_start, main]).enrolled
+    >>> plan_phases([slow_start, main]).total_population
     60000
     """
     phases = check.sequence_of(check.instance_of(Schedule))(phases=phases)
@@ -131,13 +131,15 @@ def plan_phases(
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     privacy_unit = parameters.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
     largest = max(phase.population for phase in phases)
-    enrolled = largest if enrolled is None else check.integer(largest)(enrolled=enrolled)
-    decision = (policy or DeltaPolicy()).choose_delta(delta, population=enrolled)
+    total_population = check.integer(largest)(
+        total_population=largest if total_population is None else total_population
+    )
+    decision = (policy or DeltaPolicy()).choose_delta(delta, population=total_population)
     gap = check.in_open_interval(0, 1)(gap=gap)
     known = Composed([phase.unamplified_release() for phase in phases])
     return PhasedPlan(
         phases=phases,
-        enrolled=enrolled,
+        total_population=total_population,
         delta=decision,
         relation=relation,
         privacy_unit=privacy_unit,

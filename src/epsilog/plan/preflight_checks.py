@@ -47,7 +47,7 @@ _NEAR = 1e-3  # two rates that differ by less than this part are one
 _TAIL_SHARE = 0.5  # of delta, for the probability that coins exceed the accounted number
 _DROWNED = 1.0  # the noise of an update over the longest that its sum could be
 
-NOT_LOOKED_AT = ("gradients", "changes", "randomness", "other-uses", "earlier-steps")
+NOT_CHECKED = ("gradients", "changes", "randomness", "other-uses", "earlier-steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class PreflightResult:
     findings: tuple[Finding, ...]
 
     @property
-    def holds(self) -> bool:
+    def passed(self) -> bool:
         """Whether the loop costs no more than its accountant will say, for the same neighbors.
 
         That is said of what was looked at: findings that were not checked name the rest.
         """
-        return all(one.verdict is not Status.FAILED for one in self.findings)
+        return all(one.status is not Status.FAILED for one in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinite numbers are the text "inf"."""
@@ -86,7 +86,7 @@ class PreflightResult:
             "believed": codec.encode(self.believed),
             "release": None if self.release is None else codec.to_json(self.release),
             "cost": codec.encode(self.cost),
-            "holds": self.holds,
+            "passed": self.passed,
             "findings": [one.to_json() | one.consequences() for one in self.findings],
         }
 
@@ -102,8 +102,8 @@ def preflight(setup: TrainingLoop, *, delta: float) -> PreflightResult:
     >>> found = preflight(loop, delta=1e-6)
     >>> round(found.believed.upper, 2), round(found.cost.upper, 2)
     (2.12, 19.42)
-    >>> [one.code for one in found.findings if one.verdict is Status.FAILED]
-    ['sampler/shuffled', 'believed/too-low']
+    >>> [one.code for one in found.findings if one.status is Status.FAILED]
+    ['sampler/shuffled', 'accountant-epsilon/too-low']
     """
     delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     setup = check.instance_of(TrainingLoop)(setup=setup)
@@ -115,8 +115,8 @@ def preflight(setup: TrainingLoop, *, delta: float) -> PreflightResult:
         _divisor(setup), *_truncation(setup, delta), *_signal(setup), _compare_epsilons(believed, cost),
     ]  # fmt: skip
     if _within(believed, cost):  # differences that cost nothing
-        found = [replace(one, verdict=Status.WARNED) if one.verdict is Status.FAILED else one for one in found]
-    found += [Finding.of(Message(f"{what}/not-looked-at"), Status.NOT_CHECKED) for what in NOT_LOOKED_AT]
+        found = [replace(one, status=Status.WARNED) if one.status is Status.FAILED else one for one in found]
+    found += [Finding.of(Message(f"{what}/not-checked"), Status.NOT_CHECKED) for what in NOT_CHECKED]
     return PreflightResult(setup, delta, believed, release, cost, tuple(found))
 
 
@@ -264,11 +264,11 @@ def _most(trials: int, chance: float, failure: float) -> int:
 
 
 def _holds(name: str, **numbers: float) -> Finding:
-    return Finding.of(Message.of(f"{name}/holds", **numbers))
+    return Finding.of(Message.of(f"{name}/passed", **numbers))
 
 
-def _differs(code: str, *, verdict: Status = Status.FAILED, **numbers: float) -> Finding:
-    return Finding.of(Message.of(code, **numbers), verdict)
+def _differs(code: str, *, status: Status = Status.FAILED, **numbers: float) -> Finding:
+    return Finding.of(Message.of(code, **numbers), status)
 
 
 def _sampler(setup: TrainingLoop) -> Finding:
@@ -279,13 +279,13 @@ def _rate(setup: TrainingLoop, believed: float) -> Finding:
     drawn, taken = setup.expected_batch / setup.examples, setup.updates
     counted = setup.believed_updates or taken
     if counted < taken:
-        return _differs("rate/fewer-steps", counted=counted, taken=taken)
+        return _differs("sampling-rate/fewer-steps", counted=counted, taken=taken)
     if drawn > believed * (1 + _NEAR):
-        return _differs("rate/too-low", drawn=drawn, believed=believed)
+        return _differs("sampling-rate/too-low", drawn=drawn, believed=believed)
     if drawn < believed * (1 - _NEAR) or counted > taken:
         more = {"drawn": drawn, "believed": believed, "counted": counted, "taken": taken}
-        return _differs("rate/too-high", verdict=Status.WARNED, **more)
-    return _holds("rate")
+        return _differs("sampling-rate/too-high", status=Status.WARNED, **more)
+    return _holds("sampling-rate")
 
 
 def _several(setup: TrainingLoop) -> Finding:
@@ -297,17 +297,17 @@ def _several(setup: TrainingLoop) -> Finding:
 
 def _noise(setup: TrainingLoop) -> Finding:
     if setup.noise_added != "update" and setup.noise > setup.least_noise:
-        return _differs("noise-added/more-than-counted", verdict=Status.WARNED, noise=setup.noise)
+        return _differs("noise-added/more-than-counted", status=Status.WARNED, noise=setup.noise)
     return _holds("noise-added")
 
 
 def _check_noise(setup: TrainingLoop) -> Finding:
     claimed, least, most = setup.believed_noise, setup.least_noise, max(noise for _, noise in setup.stages)
     if claimed is not None and least < claimed * (1 - _NEAR):
-        return _differs("noise-told/too-high", told=claimed, least=least)
+        return _differs("accountant-noise/too-high", told=claimed, least=least)
     if claimed is not None and most > claimed * (1 + _NEAR):
-        return _differs("noise-told/too-low", verdict=Status.WARNED, told=claimed, most=most)
-    return _holds("noise-told")
+        return _differs("accountant-noise/too-low", status=Status.WARNED, told=claimed, most=most)
+    return _holds("accountant-noise")
 
 
 def _clipping(setup: TrainingLoop) -> Finding:
@@ -316,7 +316,7 @@ def _clipping(setup: TrainingLoop) -> Finding:
 
 def _divisor(setup: TrainingLoop) -> Finding:
     known = setup.divisor == "public" or setup.sampler != "poisson"
-    return _holds("divisor") if known else _differs("divisor/realised-cohort")
+    return _holds("divisor") if known else _differs("divisor/realized-cohort-size")
 
 
 def _truncation(setup: TrainingLoop, delta: float) -> tuple[Finding, ...]:
@@ -336,14 +336,14 @@ def _signal(setup: TrainingLoop) -> tuple[Finding, ...]:
     noise = setup.noise * (2 if setup.clipped == "microbatch" else 1)
     part = noise * math.sqrt(setup.parameters) / setup.expected_batch
     if part <= _DROWNED:
-        return (_holds("signal", part=part),)
-    return (_differs("signal/drowned", verdict=Status.WARNED, part=part),)
+        return (_holds("utility", part=part),)
+    return (_differs("utility/noise-dominates", status=Status.WARNED, part=part),)
 
 
 def _compare_epsilons(believed: Interval, cost: Interval) -> Finding:
     if cost.upper <= believed.upper < math.inf or _within(believed, cost):
-        return _holds("believed", believed=believed.upper)
+        return _holds("accountant-epsilon", believed=believed.upper)
     if math.isinf(cost.upper):
-        return _differs("believed/nothing-proved", believed=believed.upper)
+        return _differs("accountant-epsilon/unproven", believed=believed.upper)
     proved = {"believed": believed.upper, "proved": cost.upper, "lower": cost.lower}
-    return Finding.of(Message.of("believed/too-low", relation=cost.relation.value, **proved), Status.FAILED)
+    return Finding.of(Message.of("accountant-epsilon/too-low", relation=cost.relation.value, **proved), Status.FAILED)

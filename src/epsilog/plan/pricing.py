@@ -74,6 +74,6 @@ def formula_json(formula: FederatedClosedForm) -> dict[str, Any]:
         "root_term": codec.encode(formula.root_term),
         "linear_term": codec.encode(formula.linear_term),
         "total": codec.encode(formula.total),
-        "dominates": formula.dominant_term,
+        "dominant_term": formula.dominant_term,
         "side": "estimate",
     }

@@ -130,7 +130,7 @@ class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
                     "rounds": point.rounds,
                     "lower": codec.encode(point.epsilon.lower),
                     "upper": codec.encode(point.epsilon.upper),
-                    "formula": codec.encode(point.formula),
+                    "closed_form": codec.encode(point.closed_form),
                 }
                 for point in points
             ]
@@ -217,7 +217,7 @@ class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="Fed
 
     def answer(self) -> dict[str, Any]:
         """Return the statements of a report for one run: odds, repeated runs, delta at worst, available under a cap."""
-        of_one = [] if self.trials is None else [Message("limits/one-run").to_json()]
+        of_one = [] if self.trials is None else [Message("coverage/one-run").to_json()]
         limits = [limit.message for limit in sentences.list_limits(**self.boundary)]
         return self.plan_of_one().meaning(self.cap).to_json() | {"limits": [*of_one, *limits]}
 
@@ -426,9 +426,9 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
         both = plan.compare_releases(*pair, delta=self.delta, fpr=self.fpr, relation=self.relation)
         found, fits = both.found, [None if fit is None else fit_json(fit) for fit in both.fits]
         return {
-            "verdict": found.verdict,
-            "better": f"better/{found.verdict}",
-            "says": codec.plain(both.messages),
+            "outcome": found.outcome,
+            "better": f"better/{found.outcome}",
+            "messages": codec.plain(both.messages),
             "deltas": [_describe_comparison(each) for each in found.at_deltas],
             "fprs": [_describe_comparison(each) for each in found.at_fprs],
             "first_excess": found.first_excess,
@@ -448,7 +448,7 @@ def _tables(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[st
     """What a reading of risk is answered with: a report's tables and sentences."""
     return {
         "rows": codec.plain(sentences.list_risk_rows(reading)),
-        "of_attacks": sentences.write_attacks(privacy_unit).to_json(),
-        "copies": sentences.list_group_rows(reading),
-        "of_copies": sentences.write_copies(delta).to_json(),
+        "attack_note": sentences.write_attacks(privacy_unit).to_json(),
+        "group_rows": sentences.list_group_rows(reading),
+        "group_note": sentences.write_copies(delta).to_json(),
     }

@@ -29,8 +29,8 @@ from epsilog.terms.charts import draw_interval_bar
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.notebook import render_html_table
 
-VERSION = 0
-PLAN_FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "formula", "budget"}
+VERSION = 1
+PLAN_FIELDS = {"v", "kind", "name", "guarantee", "scheme", "release", "epsilon", "unamplified", "closed_form", "budget"}
 PLAN_FIELDS |= {"simulation", "details"}
 _NUMBER = re.compile(r"\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 DIGITS = 6  # significant digits of a calibrated noise multiplier
@@ -54,7 +54,7 @@ class RegisteredPlan:
         epsilon: the certified interval behind the claim, published outcomes of checks included (see
         ``build_registered_plan``).
         unamplified: the same with known participation.
-        formula: the popular closed form with its two terms: an estimate, shown and never charged.
+        closed_form: the popular closed form with its two terms: an estimate, shown and never charged.
         budget: scope, caps and the reason for delta, as stated (decimal strings).
         simulation: whether this is a seeded simulation, which no real budget accepts.
         details: everything else that was fixed: identity, training, data facts, boundary, reporting, references.
@@ -67,7 +67,7 @@ class RegisteredPlan:
     scheme: Scheme
     epsilon: Interval
     unamplified: Interval
-    formula: FederatedClosedForm
+    closed_form: FederatedClosedForm
     budget: dict[str, str]
     simulation: bool
     details: dict[str, Any] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class RegisteredPlan:
             "release": codec.encode(self.release),
             "epsilon": codec.encode(self.epsilon),
             "unamplified": codec.encode(self.unamplified),
-            "formula": {"root_term": self.formula.root_term, "linear_term": self.formula.linear_term},
+            "closed_form": {"root_term": self.closed_form.root_term, "linear_term": self.closed_form.linear_term},
             "budget": dict(self.budget),
             "simulation": self.simulation,
             "details": deepcopy(self.details),
@@ -131,9 +131,9 @@ class RegisteredPlan:
         _, trials = released.one_trial or (None, None)
         if released != wrap_best_of_trials(scheme.release(), trials):
             raise ValueError("release must be what the scheme releases, or the best of several trials of that")
-        formula = FederatedClosedForm(**document["formula"])
+        formula = FederatedClosedForm(**document["closed_form"])
         for term in ("root_term", "linear_term"):
-            check.at_least(0)(**{term: document["formula"][term]})
+            check.at_least(0)(**{term: document["closed_form"][term]})
         for name, stated in {"name": document["name"], **budget}.items():
             check.text()(**{name: stated})
         if set(budget) != {"scope", "epsilon", "delta", "delta_rationale"}:
@@ -150,7 +150,7 @@ class RegisteredPlan:
         return cls(
             name=document["name"],
             scheme=scheme,
-            formula=formula,
+            closed_form=formula,
             budget=budget,
             simulation=document["simulation"],
             details=document["details"],
@@ -252,7 +252,7 @@ def build_registered_plan(
         scheme=scheme,
         epsilon=interval,
         unamplified=epsilon(wrap_best_of_trials(scheme.unamplified_release(), trials), delta=at, relation=relation),
-        formula=formula,
+        closed_form=formula,
         budget=budget,
         simulation=check.boolean()(simulation=simulation),
         details=details,

@@ -138,4 +138,4 @@ def fit_gaussian_dp_quickly(release: Release, relation: NeighboringRelation) -> 
 
 def fit_json(fit: GaussianDPFit) -> dict[str, Any]:
     """A fit as plain JSON values."""
-    return {"mu": codec.encode(fit.mu), "beyond": fit.beyond, "regret": fit.regret}
+    return {"mu": codec.encode(fit.mu), "slack": fit.slack, "regret": fit.regret}

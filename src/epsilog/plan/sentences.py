@@ -199,9 +199,9 @@ def write_formula(total: float, certified: Interval) -> Message:
 
 
 _LATE = {
-    "count-as-zero": "limits/late-replies",
-    "close-early": "limits/round-closes-early",
-    "replace": "limits/invited-again",
+    "count-as-zero": "coverage/late-replies",
+    "close-early": "coverage/round-closes-early",
+    "replace": "coverage/non-responders-replaced",
 }
 
 
@@ -228,16 +228,16 @@ def list_limits(
     rounds = check.integer(1)(rounds_per_release=rounds_per_release)
     scheme = Message(f"sampling/{sampling}")
     return (
-        Finding.of(Message.of("limits/participation-hidden", unit=privacy_unit, sampling=scheme)),
-        Finding.of(Message("limits/one-update"))
+        Finding.of(Message.of("coverage/participation-hidden", unit=privacy_unit, sampling=scheme)),
+        Finding.of(Message("coverage/one-update"))
         if without_replacement
-        else Finding.of(Message("limits/several-updates"), Status.WARNED),
-        Finding.of(Message.of("limits/models-published", rounds=rounds)),
-        Finding.of(Message("limits/clip-learnt"), Status.WARNED)
+        else Finding.of(Message("coverage/several-updates"), Status.WARNED),
+        Finding.of(Message.of("coverage/models-published", rounds=rounds)),
+        Finding.of(Message("coverage/adaptive-clip"), Status.WARNED)
         if adaptive_clip
-        else Finding.of(Message("limits/clip-fixed")),
+        else Finding.of(Message("coverage/clip-fixed")),
         Finding.of(Message(late), Status.PASSED if late_replies == "count-as-zero" else Status.WARNED),
-        Finding.of(Message("limits/server-trusted")),
+        Finding.of(Message("coverage/server-trusted")),
     )
 
 

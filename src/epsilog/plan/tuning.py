@@ -24,28 +24,33 @@ class TuningCost:
         trials: the distribution of the number of runs.
         expected: how many there are on average, rounded up.
         best: epsilon of the best, alone released: what is charged, before the first trial.
-        one: epsilon of a single run.
-        count: runs that ``shown`` is for: those expected, or one more where that is no whole number.
-        shown: epsilon of releasing all of them; None if no bound is proven.
+        single_run: epsilon of a single run.
+        count: runs that ``all_released`` is for: those expected, or one more where that is no whole number.
+        all_released: epsilon of releasing all of them; None if no bound is proven.
     """
 
     trials: TrialDistribution
     expected: float
     best: Interval
-    one: Interval
+    single_run: Interval
     count: int
-    shown: Interval | None
+    all_released: Interval | None
 
     def covering(self, other: TuningCost) -> TuningCost:
         """Return these costs with upper bounds at least as large as the other's."""
-        shown = self.shown
-        if shown is not None and other.shown is not None:
-            shown = _covering(shown, other.shown)
-        return replace(self, best=_covering(self.best, other.best), one=_covering(self.one, other.one), shown=shown)
+        all_released = self.all_released
+        if all_released is not None and other.all_released is not None:
+            all_released = _covering(all_released, other.all_released)
+        return replace(
+            self,
+            best=_covering(self.best, other.best),
+            single_run=_covering(self.single_run, other.single_run),
+            all_released=all_released,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return codec.plain_fields(self) | {"law": format_trials(self.trials)}
+        return codec.plain_fields(self) | {"trial_distribution": format_trials(self.trials)}
 
 
 def _covering(one: Interval, other: Interval) -> Interval:
@@ -70,7 +75,7 @@ def plan_tuning(
     >>> from epsilog.mechanisms import BinomialTrialCount, Gaussian
     >>> relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     >>> found = plan_tuning(Gaussian(8.0), BinomialTrialCount(8, 0.5), delta=1e-6, relation=relation)
-    >>> found.one.upper < found.best.upper < 3 * found.one.upper, found.count
+    >>> found.single_run.upper < found.best.upper < 3 * found.single_run.upper, found.count
     (True, 4)
     """
     delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
@@ -81,7 +86,9 @@ def plan_tuning(
         return epsilon(one, delta=delta, relation=relation, gap=gap)
 
     try:
-        shown = bound_cost(Repeated(release, count))
+        all_released = bound_cost(Repeated(release, count))
     except UnsupportedMechanismError:  # the repeated release may have no bound
-        shown = None
-    return TuningCost(trials, expected, bound_cost(BestOfTrials(release, trials)), bound_cost(release), count, shown)
+        all_released = None
+    return TuningCost(
+        trials, expected, bound_cost(BestOfTrials(release, trials)), bound_cost(release), count, all_released
+    )

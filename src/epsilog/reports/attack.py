@@ -26,7 +26,7 @@ def build_audit_section(evidence: Evidence) -> dict[str, Any] | None:
         "canaries": None if found is None else found.to_json(),
         "bound": None if audit is None else audit.to_json(),
         "estimate": estimate,
-        "says": _sentences(evidence, audit, estimate),
+        "messages": _sentences(evidence, audit, estimate),
     }
 
 

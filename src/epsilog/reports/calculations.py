@@ -26,6 +26,7 @@ WHATS = {
 
 MOST_REFERENCES, LONGEST_NAME, LONGEST_REASON = 20, 120, 1000
 
+VERSION = 1
 _FIELDS = {"v", "kind", "software", "question", "answer"}
 
 
@@ -77,7 +78,7 @@ def stamp_calculation(
     """
     paths = {path: kind for kind, path in KINDS.items()}
     record: dict[str, Any] = {
-        "v": 0,
+        "v": VERSION,
         "kind": paths[check.one_of(tuple(paths))(question=check.instance_of(Question)(question=question).path)],
         "software": f"epsilog {version('epsilog')}",
         "question": question.to_json(),
@@ -123,8 +124,8 @@ def check_calculation(document: Any, *, files: Mapping[str, str] | None = None) 
     record = document["record"] if is_calculation(document) else None
     if not isinstance(record, dict) or set(record) - {"owner"} != _FIELDS or record["kind"] not in KINDS:
         raise CheckError("record", "a stamped calculation", "something else")
-    if record["v"] != 0:
-        raise CheckError("v", "0", repr(record["v"]))
+    if record["v"] != VERSION:
+        raise CheckError("v", f"{VERSION}", repr(record["v"]))
     return (
         _check_stamp(record, document["sha256"]),
         _check_answer(record),
@@ -135,7 +136,7 @@ def check_calculation(document: Any, *, files: Mapping[str, str] | None = None) 
 def _check_stamp(record: dict[str, Any], sha256: Any) -> Finding:
     found = codec.hash_canonical(record)
     if found == sha256:
-        return Finding("record/holds", Status.PASSED, f"The record is as it was stamped: SHA-256 {found}.")
+        return Finding("record/passed", Status.PASSED, f"The record is as it was stamped: SHA-256 {found}.")
     says = f"The record was changed after it was stamped: its SHA-256 is {found}, and not the one beside it."
     return Finding("record/changed", Status.FAILED, says)
 
@@ -147,11 +148,11 @@ def _check_answer(record: dict[str, Any]) -> Finding:
         again = codec.encode_canonical(question.answer())
     except codec.UNREADABLE as error:
         says = f"The question ({made}) cannot be asked again: {str(error)[:200]}"
-        return Finding("answer/not-repeatable", Status.FAILED, says)
+        return Finding("calculation/not-reproducible", Status.FAILED, says)
     if again == codec.encode_canonical(record["answer"]):
-        return Finding("answer/comes-out-again", Status.PASSED, f"The answer ({made}) comes out again, every digit.")
+        return Finding("calculation/passed", Status.PASSED, f"The answer ({made}) comes out again, every digit.")
     says = f"The answer ({made}) does not come out again with epsilog {version('epsilog')}."
-    return Finding("answer/differs", Status.FAILED, says)
+    return Finding("calculation/mismatch", Status.FAILED, says)
 
 
 def _check_references(record: dict[str, Any], files: dict[str, str]) -> list[Finding]:
@@ -163,7 +164,7 @@ def _check_references(record: dict[str, Any], files: dict[str, str]) -> list[Fin
             raise CheckError("owner", "delta_reason and references", "something else")
     except codec.UNREADABLE as error:
         says = f"What the owner says in it is not what a record may hold: {str(error)[:200]}"
-        return [Finding("record/owner-malformed", Status.FAILED, says)]
+        return [Finding("record/owner-fields-invalid", Status.FAILED, says)]
     unknown = set(files) - {one.name for one in listed}
     if unknown:
         raise CheckError("reference", "a name in the record", ", ".join(sorted(unknown))[:80])
@@ -175,5 +176,5 @@ def _check_reference(one: FileReference, sha256: str | None) -> Finding:
     if sha256 is None:
         return Finding("references/not-checked", Status.NOT_CHECKED, f"No file was given to compare: {named}.")
     if sha256 == one.sha256:
-        return Finding("references/holds", Status.PASSED, f"The file is the one that the record names: {named}.")
-    return Finding("references/other-file", Status.FAILED, f"The file is another one (SHA-256 {sha256}): {named}.")
+        return Finding("references/passed", Status.PASSED, f"The file is the one that the record names: {named}.")
+    return Finding("references/mismatch", Status.FAILED, f"The file is another one (SHA-256 {sha256}): {named}.")

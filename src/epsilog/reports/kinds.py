@@ -66,14 +66,14 @@ class ReportPart:
 PLANNED_OF_BOUND = ("delta", "confidence", "canaries", "guesses")  # what a bound repeats of the audit's plan
 
 OF_RUNS = (
-    *(ReportPart(place, HERE) for place in ("v", "kind", "kinds", "limits", "forgeable")),
+    *(ReportPart(place, HERE) for place in ("v", "kind", "figure_sources", "limits", "residual_risks")),
     ReportPart("identity", OWNER, "name, purpose, owner and period"),
     ReportPart("simulation", OWNER, "whether randomness was seeded"),
     *(ReportPart(f"claim/{name}", HERE) for name in ("statement", "supported", "epsilon", "unamplified", "parties")),
     ReportPart("claim/guarantee", OWNER, "the claimed guarantee, its unit and population"),
     ReportPart("claim/delta_rationale", OWNER, "the reason for delta"),
     ReportPart("claim/coverage", OWNER, "the coverage"),
-    ReportPart("reading", HERE),
+    ReportPart("risk_metrics", HERE),
     ReportPart("publication/stated", OWNER, "what the publisher says"),
     ReportPart("publication/blank", HERE),
     ReportPart("mechanism/scheme", OWNER, "the settings of the mechanism"),
@@ -86,14 +86,14 @@ OF_RUNS = (
     ReportPart("accounting", HERE),
     ReportPart("budget", OWNER, "the stated budget"),
     *(ReportPart(f"budget/{name}", LEDGER, "what was charged") for name in ("charged", "state")),
-    *(ReportPart(f"budget/{name}", LEDGER, "what was spent before") for name in ("spent_before", "binding")),
+    *(ReportPart(f"budget/{name}", LEDGER, "what was spent before") for name in ("earlier_spending", "binding")),
     ReportPart("rounds", OWNER, "losses and scores"),
     ReportPart("result", OWNER, "losses and scores"),
     ReportPart("result/rounds", HERE),
     ReportPart("utility", OWNER, "a simulation's utility"),
     ReportPart("audit/planned", OWNER, "the planned audit"),
     ReportPart("audit/canaries", OWNER, "coins and scores of canaries"),
-    *(ReportPart(f"audit/{name}", HERE) for name in ("bound", "estimate", "says")),
+    *(ReportPart(f"audit/{name}", HERE) for name in ("bound", "estimate", "messages")),
     *(ReportPart(f"audit/bound/{name}", OWNER, "the planned audit") for name in PLANNED_OF_BOUND),
     ReportPart("verification", HERE),
     ReportPart("evidence/plan_hash", HERE),
@@ -105,7 +105,7 @@ OF_RUNS = (
     ReportPart("evidence/ledger", LEDGER, "what was charged"),
     ReportPart("evidence/references", OWNER, "references"),
     ReportPart("evidence/software", OWNER, "software"),
-    ReportPart("evidence/made", OWNER, "date, source commit, engine and noise generator"),
+    ReportPart("evidence/provenance", OWNER, "date, source commit, engine and noise generator"),
     ReportPart("evidence/recompute", HERE),
     ReportPart("evidence/plan", OWNER, "the plan"),
     ReportPart("evidence/records", OWNER, "the records of rounds"),
@@ -114,7 +114,16 @@ OF_RUNS = (
 OF_LOGS = (
     *(
         ReportPart(place, HERE)
-        for place in ("v", "kind", "kinds", "limits", "forgeable", "reading", "verification", "observed")
+        for place in (
+            "v",
+            "kind",
+            "figure_sources",
+            "limits",
+            "residual_risks",
+            "risk_metrics",
+            "verification",
+            "observed",
+        )
     ),
     ReportPart("identity", WRITER, "name, purpose, owner and period"),
     ReportPart("simulation", WRITER, "whether randomness was seeded"),
@@ -126,14 +135,17 @@ OF_LOGS = (
     ReportPart("mechanism/release", HERE),
     ReportPart("mechanism/noise_stddev", HERE),
     ReportPart("mechanism/divisor", WRITER, "the divisor"),
-    *(ReportPart(f"evidence/{name}", HERE) for name in ("files", "keyed", "unbound", "software", "recompute")),
+    *(
+        ReportPart(f"evidence/{name}", HERE)
+        for name in ("files", "hmac_files", "unhashed_files", "software", "recompute")
+    ),
 )
 """A report of logs is verified with the logs: what is counted in them is worked out again, and the logs are a word."""
 
 
 def parts_of(report: Mapping[str, Any]) -> tuple[ReportPart, ...]:
     """The table for a report."""
-    return OF_LOGS if report["kind"] == "logs-report" else OF_RUNS
+    return OF_LOGS if report["kind"] == "log-report" else OF_RUNS
 
 
 def kind_at(report: Mapping[str, Any], place: Sequence[str | int]) -> Kind:
@@ -172,9 +184,9 @@ def classify_figures(report: Mapping[str, Any]) -> dict[str, Kind]:
 
 def kind_of_finding(finding: Mapping[str, Any]) -> Kind:
     """Who vouches for how a check of a report ended."""
-    if finding["verdict"] == Status.NOT_CHECKED:
+    if finding["status"] == Status.NOT_CHECKED:
         return Unknown()
-    if finding["code"].endswith("/as-published"):
+    if finding["code"].endswith("/attested"):
         return OWNER
     return LEDGER if finding["check"] in LEDGER_CHECKS else HERE
 
@@ -182,8 +194,8 @@ def kind_of_finding(finding: Mapping[str, Any]) -> Kind:
 def list_parts(parts: Sequence[ReportPart]) -> list[dict[str, str]]:
     """The table as a report carries it."""
     return [
-        {"place": part.place, "kind": type(part.kind).__name__.lower()}
-        | ({"by": part.kind.by} if isinstance(part.kind, Attested) else {})
+        {"path": part.place, "source": type(part.kind).__name__.lower()}
+        | ({"attested_by": part.kind.by} if isinstance(part.kind, Attested) else {})
         for part in parts
     ]
 

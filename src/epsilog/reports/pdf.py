@@ -33,7 +33,7 @@ def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -
         "stated": [(name.replace("_", " "), value) for name, value in stated.items()],
         "blank": [item for item in report["publication"]["blank"] if item["field"] not in stated],
         "plots": {name: make_standalone(plot) for name, plot in draw_report_plots(report).items()},
-        "false_alarm": format_number(report["verification"]["false_alarm"]),
+        "false_alarm_rate": format_number(report["verification"]["false_alarm_rate"]),
     }
     content = (TEMPLATES / "report.typ").read_bytes()
     return bytes(typst.compile(content, sys_inputs={"told": json.dumps(_legible(told))}))

@@ -24,13 +24,13 @@ class PublicationField:
     """One field.
 
     Attributes:
-        says: what it holds.
-        completes: which deliverable wants it: a tier of the OpenDP Deployments Registry, or governance at home.
+        description: what it holds.
+        required_by: which deliverable wants it: a tier of the OpenDP Deployments Registry, or governance at home.
         choices: what it may be; empty for any text.
     """
 
-    says: str
-    completes: str
+    description: str
+    required_by: str
     choices: tuple[str, ...] = ()
 
 
@@ -91,7 +91,9 @@ def list_publication_fields(stated: Mapping[str, Any]) -> dict[str, Any]:
     """What the plan states of these fields, and which are blank, as a report holds it."""
     said = {name: str(stated[name]) for name in PUBLICATION_FIELDS if stated.get(name) is not None}
     blank = [
-        {"field": n, "says": f.says, "completes": f.completes} for n, f in PUBLICATION_FIELDS.items() if n not in said
+        {"field": n, "description": f.description, "required_by": f.required_by}
+        for n, f in PUBLICATION_FIELDS.items()
+        if n not in said
     ]
     return {"stated": said, "blank": blank}
 
@@ -129,7 +131,7 @@ def compute_registry_tier(stated: Mapping[str, str]) -> int:
     """The registry tier whose fields, and those below it, are all there; 0 where the first is not complete."""
     reached = 0
     for number, name in enumerate(TIERS, start=1):
-        if any(field.completes == name and key not in stated for key, field in PUBLICATION_FIELDS.items()):
+        if any(field.required_by == name and key not in stated for key, field in PUBLICATION_FIELDS.items()):
             break
         reached = number
     return reached

@@ -37,7 +37,7 @@ def build_registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -
     """
     if report["simulation"]:
         raise RecordError("a simulation protects nobody and is no deployment: the registry takes none")
-    if report["verification"]["verdict"] == "failed":
+    if report["verification"]["status"] == "failed":
         raise RecordError("the checks of this report failed, so there is no guarantee to register")
     stated = merge_publication_fields(report, about)
     blank = [name for name in NEEDED if name not in stated]
@@ -104,16 +104,16 @@ def list_unmapped_fields(report: Mapping[str, Any]) -> list[str]:
         f"Side: the epsilon above is a certified upper bound; the loss is at least {least}.",
         f"Neighbouring relation: {claim['guarantee']['relation']}, among N = {claim['guarantee']['population']}.",
         f"Against whoever knows who took part: epsilon {format_upper(float(claim['unamplified']['upper']))}.",
-        f"Records against plan and ledger: {format_verdict(report)['says']}.",
+        f"Records against plan and ledger: {format_verdict(report)['message']}.",
         f"Plan {evidence['plan_hash']}.",
     ]
     if evidence["ledger"]:
         lines.append(f"Ledger head {evidence['ledger']['head']} after {evidence['ledger']['count']} entries.")
-    if report["reading"]["mu"] is not None:
-        lines.append(f"Gaussian DP: mu {report['reading']['mu']}.")
+    if report["risk_metrics"]["mu"] is not None:
+        lines.append(f"Gaussian DP: mu {report['risk_metrics']['mu']}.")
     lines += [
         f"Best attack: {format_tpr_label(attack['fpr'])}, at most {KINDS['percent'](attack['tpr'])}."
-        for attack in report["reading"]["attack"][-1:]
+        for attack in report["risk_metrics"]["attack"][-1:]
     ]
     return [*lines, f"Assumed: {'; '.join(map(sentence, bounds['assumptions'])) or 'nothing further'}."]
 
@@ -152,11 +152,11 @@ MODELS = {"client-level-distributed": "Federated", "example-level-client-side": 
 
 def _model(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
     parties, kind = report["claim"]["parties"], report["mechanism"]["scheme"]["type"]
-    trusted = any(row["party"] == "Server" and row["protected_by"].startswith("no guarantee") for row in parties)
+    trusted = any(row["party"] == "Server" and row["protection"].startswith("no guarantee") for row in parties)
     return {
         "model_name": MODELS.get(kind, "Central" if trusted else "Local"),
         "model_name_details": f"Federated learning under the scheme {kind}.",
-        "actors": "\n".join(f"- {row['party']} sees {row['sees']}: {row['protected_by']}." for row in parties),
+        "actors": "\n".join(f"- {row['party']} sees {row['view']}: {row['protection']}." for row in parties),
     } | _select_fields(stated, "release_type", "data_source_type", "access_type")
 
 

@@ -47,8 +47,8 @@ def _labels(report: Mapping[str, Any]) -> Callable[[str], str]:
     return lambda place: kind_at(report, place.split("/")).label
 
 
-TEMPLATE = {"report": "report", "logs-report": "logs"}
-COMPARED = {"report": "Records against plan and ledger", "logs-report": "Logs against the claim"}
+TEMPLATE = {"report": "report", "log-report": "logs"}
+COMPARED = {"report": "Records against plan and ledger", "log-report": "Logs against the claim"}
 
 
 def _in_words(interval: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,16 +68,16 @@ def build_context(report: dict[str, Any]) -> dict[str, Any]:
         "hashes": list_hashes(report),
         "odds": format_report_odds(report),
         "readings": format_risk_rows(report),
-        "copies": format_group_rows(report),
-        "of_copies": f"{write_copies(1.0)} {OF_MODEL}",
-        "of_attacks": f"{write_attacks(report['claim']['guarantee']['privacy_unit'])} {OF_MODEL}",
+        "group_rows": format_group_rows(report),
+        "group_note": f"{write_copies(1.0)} {OF_MODEL}",
+        "attack_note": f"{write_attacks(report['claim']['guarantee']['privacy_unit'])} {OF_MODEL}",
         "facts": list_facts(report),
         "filters": filters(report),
         "made": list_provenance(report),
         "lower_bound": format_audit_bound(report),
         "tuned": list_tuning_figures(report),
         "counted": list_noisy_counts(report),
-        "attacked": (report.get("audit") or {}).get("says", []),
+        "attacked": (report.get("audit") or {}).get("messages", []),
         "plots": draw_report_plots(report),
         "triggered": list_playbook_steps(report),
         "playbook": next(iter(_playbooks(report)), ""),
@@ -96,7 +96,7 @@ def words(report: Mapping[str, Any]) -> list[str]:
         for kind in (OWNER, LEDGER, WRITER)
         if words_of(parts, kind)
     ]
-    source = "logs and mapping" if report["kind"] == "logs-report" else "them, and from plan and records"
+    source = "logs and mapping" if report["kind"] == "log-report" else "them, and from plan and records"
     return [*told, f"Every other figure is worked out again from {source}."]
 
 
@@ -106,23 +106,23 @@ def list_finding_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     for one in report["verification"]["findings"]:
         kind = kind_of_finding(one)
         attested = isinstance(kind, Attested)
-        told = f"{one['verdict']} ({kind.label})" if attested else one["verdict"]
-        look = "attested" if attested and one["verdict"] == Status.PASSED else one["verdict"].split(" ")[0]
+        told = f"{one['status']} ({kind.label})" if attested else one["status"]
+        look = "attested" if attested and one["status"] == Status.PASSED else one["status"].split(" ")[0]
         found.append({**one, "verdict_told": told, "look": look})
     return found
 
 
 def format_verdict(report: Mapping[str, Any]) -> dict[str, str]:
     """The verdict on the whole, with what of it is somebody's word, and its look."""
-    verdict, checks = report["verification"]["verdict"], dict[str, list[str]]()
+    verdict, checks = report["verification"]["status"], dict[str, list[str]]()
     for one in report["verification"]["findings"]:
         kind = kind_of_finding(one)
-        if one["verdict"] == Status.PASSED and isinstance(kind, Attested):
+        if one["status"] == Status.PASSED and isinstance(kind, Attested):
             checks.setdefault(kind.label, []).append(one["check"])
     if verdict != Status.PASSED or not checks:
-        return {"says": verdict, "look": verdict.split(" ")[0]}
+        return {"message": verdict, "look": verdict.split(" ")[0]}
     told = [f"{', '.join(names)} by {label}" for label, names in checks.items()]
-    return {"says": "; ".join([verdict, *told]), "look": "attested"}
+    return {"message": "; ".join([verdict, *told]), "look": "attested"}
 
 
 def _playbooks(report: Mapping[str, Any]) -> list[str]:
@@ -143,7 +143,7 @@ def render_markdown(report: dict[str, Any], about: Mapping[str, str] | None = No
         about: fields that the report leaves blank; see ``publication``.
         kind: "markdown" for all of it, "summary" for people who do not know epsilon.
     """
-    stated, reading = merge_publication_fields(report, about or {}), report["reading"] or {}
+    stated, reading = merge_publication_fields(report, about or {}), report["risk_metrics"] or {}
     return fill_markdown_template(
         f"{TEMPLATE[report['kind']] if kind == 'markdown' else kind}.md.j2",
         **build_context(report),
@@ -218,15 +218,16 @@ def list_tuning_figures(report: Mapping[str, Any]) -> list[tuple[str, str, str]]
     tuning = report.get("tuning")
     if tuning is None:
         return []
-    told = f"best of {tuning['law']}: {format_number(tuning['expected'])} trials expected, how many stays hidden"
+    law, expected = tuning["trial_distribution"], format_number(tuning["expected"])
+    told = f"best of {law}: {expected} trials expected, how many stays hidden"
     figures = [
         ("this sweep costs", _upper(tuning["best"]["upper"]), f"charged before the first trial; {told}"),
-        ("epsilon of one trial", _upper(tuning["one"]["upper"]), "what it would be without choosing"),
+        ("epsilon of one trial", _upper(tuning["single_run"]["upper"]), "what it would be without choosing"),
     ]
-    if tuning["shown"] is not None:
-        every = _upper(tuning["shown"]["upper"])
+    if tuning["all_released"] is not None:
+        every = _upper(tuning["all_released"]["upper"])
         figures.append((f"epsilon of {tuning['count']:,} trials shown", every, "what it would be if all were told"))
-    chosen = report["owner"].get("chosen")
+    chosen = report["owner"].get("selected_settings")
     if chosen:
         settings = ", ".join(f"{name} = {value}" for name, value in chosen.items())
         figures.append(("settings that won", settings, "the owner's word"))
@@ -241,7 +242,7 @@ def get_certified_epsilon(report: Mapping[str, Any]) -> float:
 
 
 def _what_epsilon_is(report: Mapping[str, Any]) -> str:
-    claim, of_logs = report["claim"], report["kind"] == "logs-report"
+    claim, of_logs = report["claim"], report["kind"] == "log-report"
     at = f"at delta {_upper(claim['guarantee']['delta'])}"
     if is_fully_supported(report):
         return f"certified upper bound {at}; lower bound {_lower(claim['epsilon']['lower'])}"
@@ -253,7 +254,7 @@ def _what_epsilon_is(report: Mapping[str, Any]) -> str:
 
 def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Budget, closed form and score, where there are any."""
-    if report["kind"] == "logs-report":
+    if report["kind"] == "log-report":
         return []
     result = report["result"]
     return [
@@ -264,7 +265,7 @@ def _of_the_run(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ),
         (
             "closed form",
-            format_number(report["accounting"]["formula"]["total"]),
+            format_number(report["accounting"]["closed_form"]["total"]),
             "an estimate, no bound, never charged",
         ),
         *format_audit_bound(report),
@@ -280,8 +281,8 @@ def binding_budget(report: Mapping[str, Any]) -> str:
     """The budget that binds, with its cap and what stood against it before the charge; blank without a ledger."""
     if (found := report["budget"].get("binding")) is None:
         return ""
-    whose = "the cap that the plan states" if found["by"] == "plan" else "the ledger's cap"
-    cap, held = found["caps"]["epsilon"], found["held"]["epsilon"]
+    whose = "the cap that the plan states" if found["source"] == "plan" else "the ledger's cap"
+    cap, held = found["caps"]["epsilon"], found["spent_or_reserved"]["epsilon"]
     return f"; {whose} for {found['scope']} binds: {cap}, of which {held} was spent or reserved before"
 
 
@@ -303,9 +304,11 @@ KEYED = ", HMAC-SHA-256 under the curator's key"
 def list_hashes(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the evidence is bound by: name and SHA-256."""
     evidence, named = report["evidence"], [("the report that this shows", codec.hash_canonical(report))]
-    if report["kind"] == "logs-report":
-        keyed = [(f"{name}, under the salt of the mapping", digest) for name, digest in evidence["keyed"].items()]
-        loose = [(name, "not public, and the mapping has no salt: nothing binds it") for name in evidence["unbound"]]
+    if report["kind"] == "log-report":
+        keyed = [(f"{name}, under the salt of the mapping", digest) for name, digest in evidence["hmac_files"].items()]
+        loose = [
+            (name, "not public, and the mapping has no salt: nothing binds it") for name in evidence["unhashed_files"]
+        ]
         return [*evidence["files"].items(), *keyed, *loose, *named]
     ledger = evidence["ledger"]
     head = [(f"ledger head after {ledger['count']} entries", ledger["head"])] if ledger else []
@@ -341,8 +344,8 @@ def is_fully_supported(report: Mapping[str, Any]) -> bool:
 
 def format_report_odds(report: Mapping[str, Any]) -> str:
     """How far odds move, in a sentence; blank where no claim stands, and of older reports, which do not tell it."""
-    reading, guarantee = report["reading"] or {}, report["claim"]["guarantee"]
-    if (moved := reading.get("moved")) is None:
+    reading, guarantee = report["risk_metrics"] or {}, report["claim"]["guarantee"]
+    if (moved := reading.get("log_odds_factor")) is None:
         return ""
     unit, relation = guarantee["privacy_unit"], guarantee["relation"]
     return str(write_odds(float(moved), guarantee["delta"], unit, relation, simulation=report["simulation"]))
@@ -350,12 +353,12 @@ def format_report_odds(report: Mapping[str, Any]) -> str:
 
 def format_risk_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the claim means, as label and figure; nothing where none stands."""
-    return [(str(label), figure) for label, figure in list_risk_rows(report["reading"])]
+    return [(str(label), figure) for label, figure in list_risk_rows(report["risk_metrics"])]
 
 
 def format_group_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What is left for somebody who holds several units, or for a record of several copies: units, and both bounds."""
-    return list_group_rows(report["reading"])
+    return list_group_rows(report["risk_metrics"])
 
 
 def list_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -375,7 +378,7 @@ def list_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def list_provenance(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """When and from what a run was made, by its owner's word; nothing where that is not stated."""
-    said = report["evidence"].get("made", {})
+    said = report["evidence"].get("provenance", {})
     return [(MADE[name], f"{value} ({OWNER.label})") for name, value in said.items()]
 
 
@@ -445,7 +448,7 @@ def extract_document(page: bytes) -> bytes | None:
 
 def draw_report_plots(report: dict[str, Any]) -> dict[str, str]:
     """The report's figures, by name; a figure without data is left out."""
-    if report["kind"] == "logs-report":
+    if report["kind"] == "log-report":
         return _plots_of_logs(report)
     drawn = {}
     curve = [(float(p["round"]), float(p["lower"]), float(p["upper"])) for p in report["accounting"]["curve"]]
@@ -460,7 +463,7 @@ def draw_report_plots(report: dict[str, Any]) -> dict[str, str]:
     rounds = report["rounds"]
     if scored := _scores(rounds, "round"):
         lines = [PlotSeries("with DP", scored)]
-        bare = (report["utility"] or {}).get("without_dp", [])
+        bare = (report["utility"] or {}).get("baseline_rounds", [])
         if bare:
             lines.append(PlotSeries("without DP", _scores(bare, "round")))
         drawn["score"] = draw_line_plot(
@@ -468,7 +471,7 @@ def draw_report_plots(report: dict[str, Any]) -> dict[str, str]:
         )
     study = (report["utility"] or {}).get("study", [])
     if points := _scores(study, "epsilon"):
-        without = report["utility"]["without_dp"]
+        without = report["utility"]["baseline_rounds"]
         drawn["study"] = draw_line_plot(
             [PlotSeries("with DP", points, markers=True)],
             title="Score by budget",
@@ -492,7 +495,7 @@ def _plots_of_logs(report: Mapping[str, Any]) -> dict[str, str]:
     )
     limits = [
         PlotSeries(f"{name} limit", ((1.0, float(limit)), (last, float(limit))))
-        for name, limit in zip(("lower", "upper"), report["observed"]["limits"] or (), strict=False)
+        for name, limit in zip(("lower", "upper"), report["observed"]["control_limits"] or (), strict=False)
     ]
     return {"cohorts": draw_line_plot([seen, *limits], title="Cohorts", x_label="round", y_label="took part")}
 

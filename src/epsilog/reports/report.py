@@ -17,7 +17,7 @@ from typing import Any
 from epsilog.mechanisms import Release
 from epsilog.plan import RegisteredPlan, plan_tuning, write_formula
 from epsilog.reports.attack import build_audit_section
-from epsilog.reports.claim_metrics import VERSION, compute_claim_metrics
+from epsilog.reports.claim_metrics import compute_claim_metrics
 from epsilog.reports.kinds import OF_LOGS, OF_RUNS, list_parts
 from epsilog.reports.publication_fields import list_publication_fields, require_field
 from epsilog.reports.residual_risks import list_residual_log_risks, list_residual_risks
@@ -48,15 +48,15 @@ from epsilog.verification import (
     publish,
 )
 
+VERSION = 2  # of a report
 CURVE_POINTS = 40
 
 
-def build_report(outcome: Verification, *, version: int = VERSION) -> dict[str, Any]:
+def build_report(outcome: Verification) -> dict[str, Any]:
     """Write the report of one run, or of the logs of one: a function of what was verified and of nothing else.
 
     Args:
         outcome: what was found, with the evidence; of a run of ours, the owner's attestation must be here.
-        version: of the report: 0 is built again beside one that was written as such.
 
     Raises:
         RecordError: the owner's attestation is missing.
@@ -66,10 +66,10 @@ def build_report(outcome: Verification, *, version: int = VERSION) -> dict[str, 
     assert evidence is not None
     claim, of_run = evidence.claim, evidence.logs is None
     epsilon, statement = state_claim(published if of_run else outcome)
-    sections = _build_run_sections(published, epsilon, version) if of_run else _build_log_sections(outcome)
+    sections = _build_run_sections(published, epsilon) if of_run else _build_log_sections(outcome)
     document: dict[str, Any] = {
-        "v": version,
-        "kind": "report" if of_run else "logs-report",
+        "v": VERSION,
+        "kind": "report" if of_run else "log-report",
         "simulation": claim.simulation,
         "claim": {
             "statement": statement,
@@ -78,14 +78,14 @@ def build_report(outcome: Verification, *, version: int = VERSION) -> dict[str, 
             "epsilon": codec.encode(compute_claim_interval(claim)),
             "unamplified": codec.encode(bound_unamplified(claim) if of_run else bound_every_round(claim)),
         },
-        "reading": _build_reading(published if of_run else outcome, epsilon, version),
+        "risk_metrics": _build_risk_metrics(published if of_run else outcome, epsilon),
         "mechanism": {
             "scheme": codec.encode(claim.scheme),
             "release": codec.encode(claim.release),
             "noise_stddev": claim.scheme.noise_stddev,
         },
         "verification": published.to_json(),
-        "kinds": list_parts(OF_RUNS if of_run else OF_LOGS),
+        "figure_sources": list_parts(OF_RUNS if of_run else OF_LOGS),
     }
     for name, section in sections.items():
         document[name] = document[name] | section if name in document else section
@@ -93,17 +93,17 @@ def build_report(outcome: Verification, *, version: int = VERSION) -> dict[str, 
     return spelt
 
 
-def _build_reading(outcome: Verification, epsilon: float, version: int) -> dict[str, Any] | None:
+def _build_risk_metrics(outcome: Verification, epsilon: float) -> dict[str, Any] | None:
     """Read what is left: the claim, the schedule without amplification, or nothing."""
     assert outcome.evidence is not None
     claim, of_run = outcome.evidence.claim, outcome.evidence.logs is None
     if not math.isfinite(epsilon) or (of_run and outcome.failed):
         return None
     if of_run:
-        return read_claim(claim, claim.release, get_unamplified_release(claim), version)
+        return read_claim(claim, claim.release, get_unamplified_release(claim))
     every = claim.scheme.in_every_round()
     whole = epsilon == compute_provable_guarantee(claim).epsilon and not outcome.failed and has_lists(outcome)
-    return read_claim(claim, claim.release if whole else every, every, version)
+    return read_claim(claim, claim.release if whole else every, every)
 
 
 def get_unamplified_release(claim: Claim) -> Release:
@@ -112,12 +112,11 @@ def get_unamplified_release(claim: Claim) -> Release:
     return known if claim.plan is None else claim.plan.best_of_trials(known)
 
 
-def read_claim(claim: Claim, release: Release, known: Release, version: int = VERSION) -> dict[str, Any]:
+def read_claim(claim: Claim, release: Release, known: Release) -> dict[str, Any]:
     """Read what a release means at the claim's delta; ``known`` is the same for whoever knows who took part."""
     held = None if claim.plan is None else claim.plan.details.get("coverage", {}).get("group_size")
     return compute_claim_metrics(
         release,
-        version=version,
         delta=claim.guarantee.delta,
         relation=claim.guarantee.relation,
         known=known,
@@ -125,7 +124,7 @@ def read_claim(claim: Claim, release: Release, known: Release, version: int = VE
     )
 
 
-def _build_run_sections(published: Verification, epsilon: float, version: int) -> dict[str, Any]:
+def _build_run_sections(published: Verification, epsilon: float) -> dict[str, Any]:
     """Return what a report says of a run of ours, beside what every report says."""
     evidence = published.evidence
     assert evidence is not None
@@ -149,17 +148,17 @@ def _build_run_sections(published: Verification, epsilon: float, version: int) -
         },
         "publication": list_publication_fields(details.get("reporting", {})),
         "mechanism": {"training": details.get("training", {}), "data": details.get("data", {})},
-        "tuning": _tuning(plan, version),
+        "tuning": _tuning(plan),
         "accounting": {
-            "formula": {
+            "closed_form": {
                 "root_term": _number(formula.root_term),
                 "linear_term": _number(formula.linear_term),
                 "total": _number(formula.total),
-                "dominates": formula.dominant_term,
+                "dominant_term": formula.dominant_term,
                 "side": "estimate",
-                "verdict": _verdict(plan, formula.total),
+                "note": _compare_closed_form(plan, formula.total),
             },
-            "curve": sample_epsilon_curve(plan, len(records), version),
+            "curve": sample_epsilon_curve(plan, len(records)),
         },
         "budget": plan.budget | _build_budget_section(plan, excerpt),
         "rounds": [{"round": one.round, "test_loss": one.test_loss, "test_score": one.test_score} for one in records],
@@ -176,7 +175,7 @@ def _build_run_sections(published: Verification, epsilon: float, version: int) -
         "evidence": _build_evidence_section(evidence, owner),
         "owner": owner.to_json(),
         "limits": list(LIMITS),
-        "forgeable": list_residual_risks(plan),
+        "residual_risks": list_residual_risks(plan),
     }
 
 
@@ -189,7 +188,7 @@ def _build_evidence_section(evidence: Evidence, owner: OwnerAttestation) -> dict
         "ledger": excerpt.to_json() if excerpt else None,
         "references": plan.details.get("references", {}),
         "software": dict(owner.software),
-        "made": dict(owner.made),
+        "provenance": dict(owner.provenance),
         "recompute": "epsilog verify report.html --ledger <ledger file>",
         "plan": plan.to_json(),
         "records": [codec.to_json(record) for record in evidence.records or ()],
@@ -220,17 +219,18 @@ def _build_log_sections(outcome: Verification) -> dict[str, Any]:
         "observed": {
             "public": public,
             "cohorts": sizes if public else None,
-            "limits": _compute_limits(evidence) if public else None,
+            "control_limits": _compute_limits(evidence) if public else None,
             "filters": filters,
         },
-        "verification": publish(outcome).to_json(source.playbook) | {"required": sorted(publish(outcome).required)},
+        "verification": publish(outcome).to_json(source.playbook)
+        | {"required_evidence": sorted(publish(outcome).required)},
         "evidence": {
             **_bind_files(outcome),
             "software": {"epsilog": metadata.version("epsilog")},
             "recompute": "epsilog verify report.html --logs <mapping file>",
         },
         "limits": list(LOG_LIMITS),
-        "forgeable": list_residual_log_risks(simulation=evidence.claim.simulation),
+        "residual_risks": list_residual_log_risks(simulation=evidence.claim.simulation),
     }
 
 
@@ -247,7 +247,7 @@ def _compute_limits(evidence: Evidence) -> list[int] | None:
     sizes = evidence.cohort_sizes
     match evidence.claim.scheme.cohorts:
         case PoissonSampler(clients=clients, probability=rate) if rate < 1 and sizes is not None and sizes.size:
-            return list(compute_control_limits(clients, rate, sizes.size, evidence.false_alarm))
+            return list(compute_control_limits(clients, rate, sizes.size, evidence.false_alarm_rate))
     return None
 
 
@@ -279,19 +279,19 @@ def _bind_files(outcome: Verification) -> dict[str, Any]:
         keyed = {name: hmac.digest(key, bytes.fromhex(digest), "sha256").hex() for name, digest in own.items()}
     return {
         "files": {name: digest for name, digest in source.files.items() if name not in own},
-        "keyed": keyed,
-        "unbound": sorted(own.keys() - keyed.keys()),
+        "hmac_files": keyed,
+        "unhashed_files": sorted(own.keys() - keyed.keys()),
     }
 
 
 def log_digests(outcome: Verification) -> dict[str, str]:
     """Return digests by name of what was read, as a report binds it: none of data neither public nor under a salt."""
     bound = _bind_files(outcome)
-    keyed = {f"{name}, under the salt of the mapping": digest for name, digest in bound["keyed"].items()}
+    keyed = {f"{name}, under the salt of the mapping": digest for name, digest in bound["hmac_files"].items()}
     return {**bound["files"], **keyed}
 
 
-def _verdict(plan: RegisteredPlan, total: float) -> str:
+def _compare_closed_form(plan: RegisteredPlan, total: float) -> str:
     """Whether the closed form, which is about one run, under-reports."""
     one = compute_certified_interval(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
     if plan.trials is None:
@@ -299,34 +299,44 @@ def _verdict(plan: RegisteredPlan, total: float) -> str:
     return f"{write_formula(total, one)} (It is about one trial, and so is this comparison.)"
 
 
-def _tuning(plan: RegisteredPlan, version: int) -> dict[str, Any] | None:
+def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:
     """What the sweep costs that this run was the best of, and what one run would; None where there was one.
 
-    Upper bounds cover the published outcomes of checks, as the claim does; those of version 0 did not.
+    Upper bounds cover the published outcomes of checks, as the claim does.
     """
     if plan.trials is None:
         return None
     release, delta, relation = plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation
     found = plan_tuning(release, plan.trials, delta=delta, relation=relation)
-    if version > 0:
-        found = found.covering(plan_tuning(release, plan.trials, delta=delta * (1 - OUTCOME_SHARE), relation=relation))
-    return found.to_json()
+    checked = plan_tuning(release, plan.trials, delta=delta * (1 - OUTCOME_SHARE), relation=relation)
+    return found.covering(checked).to_json()
 
 
 def _build_budget_section(plan: RegisteredPlan, excerpt: LedgerExcerpt | None) -> dict[str, Any]:
     """What the ledger adds to a plan's budget: what it was charged, where that stands, and what was spent before."""
     if excerpt is None or excerpt.key is None:
         return {}
-    booked = {"charged": dict(excerpt.charged), "state": excerpt.state, "spent_before": dict(excerpt.before)}
+    booked = {
+        "charged": dict(excerpt.charged),
+        "state": excerpt.state,
+        "earlier_spending": dict(excerpt.earlier_spending),
+    }
     return booked | ({"binding": _binding(plan, excerpt)} if excerpt.binding else {})
 
 
 def _binding(plan: RegisteredPlan, excerpt: LedgerExcerpt) -> dict[str, Any]:
     """The budget that binds: the one that the plan states, or a ledger's with less epsilon available."""
     caps = {name: plan.budget[name] for name in ("epsilon", "delta")}
-    stated: dict[str, Any] = {"scope": excerpt.scope, "by": "plan", "caps": caps, "held": dict(excerpt.held)}
-    booked: dict[str, Any] = {"by": "ledger", **excerpt.binding}
-    available = [Decimal(one["caps"]["epsilon"]) - Decimal(one["held"]["epsilon"]) for one in (stated, booked)]
+    stated: dict[str, Any] = {
+        "scope": excerpt.scope,
+        "source": "plan",
+        "caps": caps,
+        "spent_or_reserved": dict(excerpt.spent_or_reserved),
+    }
+    booked: dict[str, Any] = {"source": "ledger", **excerpt.binding}
+    available = [
+        Decimal(one["caps"]["epsilon"]) - Decimal(one["spent_or_reserved"]["epsilon"]) for one in (stated, booked)
+    ]
     return booked if available[1] <= available[0] else stated
 
 
@@ -351,11 +361,11 @@ def extract_files(report: Any) -> dict[str, bytes]:
         raise RecordError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
 
 
-def sample_epsilon_curve(plan: RegisteredPlan, rounds: int, version: int = VERSION) -> list[dict[str, Any]]:
+def sample_epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, Any]]:
     """Certified epsilon after rounds 1 .. ``rounds``, at about 40 of them, the last one included.
 
     Empty where the best of several runs was chosen: nothing is released before that. It covers the published outcomes
-    of checks, as the claim does; that of version 0 did not.
+    of checks, as the claim does.
     """
     if plan.trials is not None:
         return []
@@ -364,8 +374,6 @@ def sample_epsilon_curve(plan: RegisteredPlan, rounds: int, version: int = VERSI
     curve = []
     for one in chosen:
         interval = plan.epsilon_after(one)
-        if version == 0:
-            interval = compute_certified_interval(plan.scheme.after(one), plan.guarantee.delta, plan.guarantee.relation)
         curve.append({"round": one, "lower": _number(interval.lower), "upper": _number(interval.upper)})
     return curve
 

@@ -95,11 +95,11 @@ def format_verified_claim(outcome: Verification) -> str:
     claim, failed = evidence.claim, outcome.failed
     if failed - {"participation"}:
         return format_supported_statement(claim, failed)
-    no_ledger = any(finding.lacks == "ledger" for finding in outcome.findings)
+    no_ledger = any(finding.missing_evidence == "ledger" for finding in outcome.findings)
     unbound = "No ledger was given, so nothing binds these records. " if no_ledger else ""
     if evidence.custody is not None:
         return unbound + state_claim(outcome)[1] + _format_unchecked(outcome)
-    sampler = evidence.owner.private["participation"] if evidence.owner else Status.NOT_CHECKED
+    sampler = evidence.owner.custody_checks["participation"] if evidence.owner else Status.NOT_CHECKED
     epsilon = bound_any_sampler(claim)
     weak = _format_at(claim, epsilon) + _add_counts(claim, epsilon)
     says = f"Without {RunArtifact.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
@@ -195,8 +195,8 @@ def list_party_guarantees(
     return [
         {
             "party": each.name,
-            "sees": each.sees,
-            "protected_by": SEES_TRIALS_NOTE if each.name in seen else holds[each.holds],
+            "view": each.sees,
+            "protection": SEES_TRIALS_NOTE if each.name in seen else holds[each.holds],
         }
         for each in scheme.parties
     ]

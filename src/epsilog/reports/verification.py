@@ -14,10 +14,9 @@ from itertools import islice
 from typing import Any
 
 from epsilog import npz
-from epsilog.reports.claim_metrics import get_report_version
 from epsilog.reports.kinds import Attested, Recomputed, classify_figures, kind_at, leaves
 from epsilog.reports.rendering import extract_document, render_html
-from epsilog.reports.report import build_report, extract_files
+from epsilog.reports.report import VERSION, build_report, extract_files
 from epsilog.reports.statements import format_supported_statement, format_verified_claim
 from epsilog.terms import COMMITMENT, EVIDENCE_KINDS, Finding, RecordError, RunArtifact, Status, codec
 from epsilog.verification import (
@@ -43,10 +42,10 @@ Place = tuple[str | int, ...]
 Places = tuple[Place, ...]
 COMPUTED: Places = (  # may differ by rounding elsewhere
     ("accounting", "curve"),
-    ("accounting", "formula"),
+    ("accounting", "closed_form"),
     ("claim", "epsilon"),
     ("claim", "unamplified"),
-    ("reading",),
+    ("risk_metrics",),
     ("tuning",),
     ("verification",),
     ("audit", "bound"),
@@ -81,7 +80,7 @@ def verify_report(
 def _extract_files(content: bytes) -> dict[str, bytes]:
     """The files that a report carries, and itself as its page where it is one."""
     page, document = read_report(content)
-    if isinstance(document, dict) and document.get("kind") == "logs-report":
+    if isinstance(document, dict) and document.get("kind") == "log-report":
         raise RecordError("it is a report of logs, which it does not carry: verify it with the mapping of those logs")
     return extract_files(document) | ({} if page is None else {RunArtifact.PAGE: content})
 
@@ -127,7 +126,7 @@ def compare_rebuilt(content: bytes) -> tuple[PartComparison, ...]:
     evidence = replace(parse_evidence(files, None), ledger=_read_reported_excerpt(document))
     try:
         outcome = verify_evidence(evidence, required=REQUIRED_EVIDENCE)
-        again = build_report(outcome, version=get_report_version(document))
+        again = build_report(outcome)
     except codec.UNREADABLE as error:
         raise RecordError(f"no report can be built from this evidence: {error!r}") from error
     copied = Counter(place[0] for place in leaves(again) if kind_at(again, place) != Recomputed())
@@ -187,7 +186,7 @@ def verify_run(
         raise RecordError(f"this evidence cannot be checked: {error!r}") from error
     findings = outcome.findings if ledger is not None else tuple(map(_ignore_reported_ledger, outcome.findings))
     if complete:
-        findings = tuple(_fail_missing(f, evidence) if f.lacks in required else f for f in findings)
+        findings = tuple(_fail_missing(f, evidence) if f.missing_evidence in required else f for f in findings)
     found = replace(outcome, findings=findings).with_findings(
         (
             *check_head(ledger, trust.head),
@@ -222,9 +221,9 @@ def verify_log_report(
         RecordError: it is no report of logs.
     """
     page, document = read_report(content)
-    if not isinstance(document, dict) or document.get("kind") != "logs-report":
+    if not isinstance(document, dict) or document.get("kind") != "log-report":
         raise RecordError("it is no report of logs")
-    again = build_report(outcome, version=get_report_version(document))
+    again = build_report(outcome)
     compared = (
         check_rebuilt(document, again),
         check_page({} if page is None else {RunArtifact.PAGE: content}, document),
@@ -232,7 +231,7 @@ def verify_log_report(
     )
     required = (*outcome.required, *(("signature",) if trust.keys else ()))
     found = _finish(replace(outcome, findings=(*outcome.findings, *compared), required=required), document, cells)
-    failed = {one.check for one in compared if one.verdict is Status.FAILED}
+    failed = {one.check for one in compared if one.status is Status.FAILED}
     assert outcome.evidence is not None
     left = format_supported_statement(outcome.evidence.claim, failed) if failed else format_verified_claim(outcome)
     return replace(found, claim=left)
@@ -242,7 +241,7 @@ def _finish(found: Verification, document: Any, cells: int | None) -> Verificati
     """Add the claim that is left, the figures of a report that was built again, and a proof in ball arithmetic."""
     assert found.evidence is not None
     claim = found.evidence.claim
-    rebuilt = any(one.code == "report/holds" for one in found.findings)
+    rebuilt = any(one.code == "report/passed" for one in found.findings)
     figures = classify_figures(document) if rebuilt else {}
     again = () if cells is None else (check_rigorous(claim.guarantee, claim.release, cells=cells),)
     return replace(found.with_findings(again), claim=format_verified_claim(found), figures=figures)
@@ -266,10 +265,10 @@ def _read_reported_excerpt(document: Any) -> LedgerExcerpt | None:
 
 
 def _ignore_reported_ledger(finding: Finding) -> Finding:
-    if finding.check not in LEDGER_CHECKS or finding.verdict is Status.FAILED:
+    if finding.check not in LEDGER_CHECKS or finding.status is Status.FAILED:
         return finding
     says = "No ledger was given."
-    return Finding(f"{finding.check}/not-checked", Status.NOT_CHECKED, says, lacks="ledger")
+    return Finding(f"{finding.check}/not-checked", Status.NOT_CHECKED, says, missing_evidence="ledger")
 
 
 def _fail_missing(finding: Finding, evidence: Evidence) -> Finding:
@@ -278,33 +277,37 @@ def _fail_missing(finding: Finding, evidence: Evidence) -> Finding:
     says = {"ledger": "The ledger that the run was charged to is not here."}
     if COMMITMENT in committed:
         says["custody"] = f"{RunArtifact.CUSTODY} was committed, and is not here."
-    if finding.check != finding.lacks or finding.lacks not in says:
+    if finding.check != finding.missing_evidence or finding.missing_evidence not in says:
         return finding
-    return Finding(f"{finding.check}/missing", Status.FAILED, says[finding.lacks])
+    return Finding(f"{finding.check}/missing", Status.FAILED, says[finding.missing_evidence])
 
 
 def check_report(document: Any, outcome: Verification) -> Finding:
     """Check that the report is what its evidence amounts to, in every field."""
     if document is None:
-        return Finding("report/not-checked", Status.NOT_CHECKED, "There is no report here.", lacks="report")
+        return Finding("report/not-checked", Status.NOT_CHECKED, "There is no report here.", missing_evidence="report")
     try:
-        again = build_report(outcome, version=get_report_version(document))
+        again = build_report(outcome)
     except codec.UNREADABLE as error:
-        return Finding("report/cannot-be-built", Status.FAILED, f"No report can be built from this evidence: {error}")
+        return Finding("report/not-buildable", Status.FAILED, f"No report can be built from this evidence: {error}")
     return check_rebuilt(document, again)
 
 
 def check_rebuilt(document: Any, again: Any) -> Finding:
     """Check that every field of a document is what it is when it is built again from its evidence."""
-    computed = COMPUTED_OF_LOGS if again["kind"] == "logs-report" else COMPUTED
+    version = document.get("v") if isinstance(document, dict) else None
+    if version != VERSION:
+        says = f"The report is of version {version!r}, and this release verifies version {VERSION}."
+        return Finding("report/mismatch", Status.FAILED, says)
+    computed = COMPUTED_OF_LOGS if again["kind"] == "log-report" else COMPUTED
     different = list(list_differences(document, again, computed=computed))
     if not different:
-        who = "their writer states" if document["kind"] == "logs-report" else "the owner and the ledger state"
+        who = "their writer states" if document["kind"] == "log-report" else "the owner and the ledger state"
         says = f"Every field of the report is what its evidence amounts to; what {who} is copied."
-        return Finding("report/holds", Status.PASSED, says, _numbers_by_kind(document))
+        return Finding("report/passed", Status.PASSED, says, _numbers_by_kind(document))
     shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_difference(a, b)}" for path, a, b in different[:3])
     more = f"; and {len(different) - 3} more" if len(different) > 3 else ""
-    return Finding("report/differs", Status.FAILED, f"The report differs from its evidence: {shown}{more}.")
+    return Finding("report/mismatch", Status.FAILED, f"The report differs from its evidence: {shown}{more}.")
 
 
 def _numbers_by_kind(document: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -359,25 +362,25 @@ def _short(value: Any) -> str:
 def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
     """The HTML page is, byte for byte, the rendering of the report."""
     if RunArtifact.PAGE not in files or document is None:
-        return Finding("page/not-checked", Status.NOT_CHECKED, "There is no HTML page here.", lacks="page")
+        return Finding("page/not-checked", Status.NOT_CHECKED, "There is no HTML page here.", missing_evidence="page")
     try:
         again = render_html(document).encode()
     except Exception as error:  # noqa: BLE001 - whatever a document that is no report does to a template
-        return Finding("page/cannot-be-rendered", Status.FAILED, f"The report cannot be rendered: {error}")
+        return Finding("page/not-renderable", Status.FAILED, f"The report cannot be rendered: {error}")
     if again == files[RunArtifact.PAGE]:
-        return Finding("page/holds", Status.PASSED, "The HTML page is the rendering of this report, byte for byte.")
-    return Finding("page/differs", Status.FAILED, "The HTML page is not the rendering of this report.")
+        return Finding("page/passed", Status.PASSED, "The HTML page is the rendering of this report, byte for byte.")
+    return Finding("page/mismatch", Status.FAILED, "The HTML page is not the rendering of this report.")
 
 
 def check_model(files: Mapping[str, bytes], evidence: Evidence) -> Finding:
     """The model's file holds the numbers that the last round released, in its own order."""
     if RunArtifact.MODEL not in files:
-        return Finding("model/not-checked", Status.NOT_CHECKED, "There is no model here.", lacks="model")
+        return Finding("model/not-checked", Status.NOT_CHECKED, "There is no model here.", missing_evidence="model")
     try:
         found = npz.hash_arrays(npz.decode_npz(files[RunArtifact.MODEL]))
     except ValueError as error:
-        return Finding("model/cannot-be-read", Status.FAILED, f"{RunArtifact.MODEL} is not a released model: {error}.")
+        return Finding("model/unreadable", Status.FAILED, f"{RunArtifact.MODEL} is not a released model: {error}.")
     if evidence.records and found == evidence.records[-1].output_hash:
         says = f"The parameters in {RunArtifact.MODEL} are those that the last round released, to the last bit."
-        return Finding("model/holds", Status.PASSED, says)
-    return Finding("model/differs", Status.FAILED, f"{RunArtifact.MODEL} holds no model that the last round released.")
+        return Finding("model/passed", Status.PASSED, says)
+    return Finding("model/mismatch", Status.FAILED, f"{RunArtifact.MODEL} holds no model that the last round released.")

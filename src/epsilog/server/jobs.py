@@ -96,11 +96,11 @@ class Job:
         except JobStoppedError:
             pass
         except UnsupportedMechanismError as error:
-            self._end(state="failed", says=shorten_unsupported(error))
+            self._end(state="failed", message=shorten_unsupported(error))
         except (EpsilogError, ValueError) as error:
-            self._end(state="failed", says=str(error)[:500])
+            self._end(state="failed", message=str(error)[:500])
         except BaseException:
-            self._end(state="failed", says="internal error; see the server's log")
+            self._end(state="failed", message="internal error; see the server's log")
             raise
 
     def _end(self, **news: Any) -> None:

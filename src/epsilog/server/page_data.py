@@ -138,7 +138,7 @@ def _verify_ledger(job: Job, url: str) -> dict[str, Any]:
         try:
             sound = ledger.verify(progress=lambda count: job.report_progress(checked=count))
         except LedgerIntegrityError as error:
-            return {"sound": False, "says": str(error)}
+            return {"sound": False, "message": str(error)}
     return {"sound": True, "checked": sound.count, "entries": sound.count, "head": sound.head}
 
 
@@ -189,7 +189,7 @@ def _balance_to_json(balance: Balance) -> dict[str, Any]:
         "relation": balance.relation.value,
         "privacy_unit": balance.privacy_unit,
         "simulation": balance.simulation,
-        "promise": balance.promise and dict(balance.promise),
+        "target_guarantee": balance.target_guarantee and dict(balance.target_guarantee),
         "partition": balance.partition,
         "theorem": balance.theorem,
     } | {name: dict(getattr(balance, name)) for name in _AMOUNTS}
@@ -225,6 +225,6 @@ def _summarize(report: dict[str, Any]) -> dict[str, Any]:
         "simulation": report["simulation"],
         "epsilon": report["claim"]["supported"],  # what the records support, and no more
         "delta": report["claim"]["guarantee"]["delta"],
-        "verdict": report["verification"]["verdict"],
+        "status": report["verification"]["status"],
         "rounds": report["result"]["rounds"],
     }

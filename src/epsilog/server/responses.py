@@ -48,9 +48,9 @@ class FindingModel(ResponseModel):
 
     code: str
     check: str
-    verdict: Literal["passed", "warned", "failed", "not checked"]
-    says: str
-    numbers: dict[str, Number]
+    status: Literal["passed", "warned", "failed", "not checked"]
+    message: str
+    values: dict[str, Number]
 
 
 class DeltaModel(ResponseModel):
@@ -67,7 +67,7 @@ class ClosedFormModel(ResponseModel):
     root_term: Number
     linear_term: Number
     total: Number
-    dominates: str
+    dominant_term: str
     side: Literal["estimate"] = "estimate"
 
 
@@ -105,7 +105,9 @@ def _shape(kind: Any) -> Any:
     return known.get(kind) or (_build_model(kind) if dataclasses.is_dataclass(kind) else kind)
 
 
-TuningCostModel = _build_model(plan.TuningCost, "TuningCostModel", trials=dict[str, Any], law=str, expected=float)
+TuningCostModel = _build_model(
+    plan.TuningCost, "TuningCostModel", trials=dict[str, Any], trial_distribution=str, expected=float
+)
 
 
 FederatedResponse = _build_model(
@@ -115,11 +117,11 @@ FederatedResponse = _build_model(
     **_list_members(plan.Schedule) | {"clip_norm": float, "noise_multiplier": float},
     sampling_probability=float,
     noise_stddev=float,
-    formula=ClosedFormModel,
+    closed_form=ClosedFormModel,
     group_size=(int, 1),
-    person=(IntervalModel | None, None),
-    sweep=(TuningCostModel | None, None),
-    verdict=Message,
+    group_interval=(IntervalModel | None, None),
+    tuning_cost=(TuningCostModel | None, None),
+    closed_form_note=Message,
     delta_grade=Grade,
     delta_sentence=str,
     limits=list[FindingModel],
@@ -146,15 +148,19 @@ class InterpretationResponse(ResponseModel):
     epsilon: Number
     delta: float
     statement: Message
-    moved: Annotated[Number, Field(description="log of the factor by which odds grow, except with probability delta")]
+    log_odds_factor: Annotated[
+        Number, Field(description="log of the factor by which odds grow, except with probability delta")
+    ]
     odds: Message
     posteriors: list[PosteriorModel]
-    worst: list[Message]
+    delta_notes: list[Message]
     releases: list[CompositionModel]
-    of_releases: Message
+    composition_note: Message
     cap: float | None
-    fits: Annotated[int | None, Field(description="such releases that fit the cap together; null without a cap")]
-    headroom: Message
+    max_releases_under_cap: Annotated[
+        int | None, Field(description="such releases that fit the cap together; null without a cap")
+    ]
+    headroom_note: Message
     assumptions: list[Message]
     limits: Annotated[list[Message], Field(description="what the claim covers, and what it does not")]
 
@@ -174,9 +180,9 @@ class RiskMetricsResponse(ResponseModel):
     """What the best attack finds, and what copies cost: a report's tables, row by row."""
 
     rows: Annotated[list[tuple[Message, str]], Field(description="label and figure")]
-    of_attacks: Message
-    copies: Annotated[list[tuple[str, str, str]], Field(description="copies, epsilon at most, at least")]
-    of_copies: Message
+    attack_note: Message
+    group_rows: Annotated[list[tuple[str, str, str]], Field(description="copies, epsilon at most, at least")]
+    group_note: Message
 
 
 class EpsilonCurvePointModel(ResponseModel):
@@ -185,7 +191,7 @@ class EpsilonCurvePointModel(ResponseModel):
     rounds: int
     lower: Annotated[Number | None, Field(description="null where only the upper bound is known")]
     upper: Number
-    formula: Number
+    closed_form: Number
 
 
 class EpsilonCurveResponse(ResponseModel):
@@ -265,16 +271,16 @@ class GaussianDPFitModel(ResponseModel):
     """The mu of Gaussian DP that a release comes close to, with both errors."""
 
     mu: Number
-    beyond: Annotated[float, Field(description="what an attacker may get beyond mu, at most")]
+    slack: Annotated[float, Field(description="what an attacker may get beyond mu, at most")]
     regret: Annotated[float, Field(description="what mu overstates, at most")]
 
 
 class ComparisonResponse(ResponseModel):
     """Two releases side by side: their curves, and words on which is weaker where."""
 
-    verdict: Literal["first", "second", "neither", "alike", "open"]
+    outcome: Literal["first", "second", "neither", "alike", "open"]
     better: Message
-    says: list[Message]
+    messages: list[Message]
     deltas: list[PointComparisonModel]
     fprs: list[PointComparisonModel]
     first_excess: Annotated[float, Field(description="by how much the first is easier to attack anywhere, at most")]
@@ -296,8 +302,8 @@ class PartComparisonModel(ResponseModel):
 class ReportVerificationModel(ResponseModel):
     """What a report alone supports, check by check and part by part."""
 
-    verdict: Literal["passed", "warned", "failed", "not checked"]
-    stands: Annotated[str, Field(description="the claim that is left, in a sentence")]
+    status: Literal["passed", "warned", "failed", "not checked"]
+    supported_claim: Annotated[str, Field(description="the claim that is left, in a sentence")]
     findings: list[FindingModel]
     parts: list[PartComparisonModel]
 

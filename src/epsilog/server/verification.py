@@ -92,7 +92,12 @@ def _verify_report(
 
 def _outcome_to_json(outcome: Verification, parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     findings = [finding.to_json() for finding in outcome.findings]
-    return {"verdict": outcome.status.value, "stands": outcome.claim, "findings": findings, "parts": list(parts)}
+    return {
+        "status": outcome.status.value,
+        "supported_claim": outcome.claim,
+        "findings": findings,
+        "parts": list(parts),
+    }
 
 
 def _build_trust_anchors(ask: VerifyRequest) -> TrustAnchors:

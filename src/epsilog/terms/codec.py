@@ -1,7 +1,7 @@
 """Terms to JSON and back, and the canonical bytes that are hashed.
 
-A stored document is an envelope ``{"v": 0, "term": {...}}``; inside, every term is an object with its ``type`` and its
-fields. Canonical JSON is RFC 8785; a hash is the SHA-256 of those bytes. Version 0 may change until 0.1.0 is tagged.
+A stored document is an envelope ``{"v": 1, "term": {...}}``; inside, every term is an object with its ``type`` and its
+fields. Canonical JSON is RFC 8785; a hash is the SHA-256 of those bytes. Version 1 may change until 0.1.0 is tagged.
 Tags are never reused and fields never change their meaning: a new meaning is a new tag.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
     "to_json",
 ]
 
-VERSION = 0
+VERSION = 1
 UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 
 type_of: dict[str, type] = {}

@@ -44,12 +44,12 @@ class Status(StrEnum):
 
 
 class ClaimEffect(StrEnum):
-    """The effect of a finding on the claim. OPEN means that it was not shown; it is never as good as STANDS."""
+    """The effect of a finding on the claim. UNDETERMINED is never as good as SUPPORTED."""
 
-    STANDS = "stands"
-    UNAMPLIFIED = "stands without amplification"
-    FALLS = "falls"
-    OPEN = "not shown"
+    SUPPORTED = "supported"
+    UNAMPLIFIED = "supported without amplification"
+    UNSUPPORTED = "unsupported"
+    UNDETERMINED = "undetermined"
 
 
 class Severity(StrEnum):
@@ -70,9 +70,9 @@ _NEGLIGIBLE = {
     "charge/not-closed",
     "claim/slightly-low",
     "classic-formula/delta-for-each",
-    "clipping/another-norm",
+    "clipping/norm-mismatch",
     "clipping/more-noise",
-    "laplace/plain-split",
+    "laplace/pure-split",
     "log/out-of-order",
     "noise/too-strong",
     "norms/count-noise-too-strong",
@@ -88,22 +88,22 @@ class Finding:
     Attributes:
         code: what was found, as check/outcome, such as "noise/too-weak". Codes are listed in the reference and keep
             their meaning; sentences may change.
-        verdict: how bad it is.
+        status: how the check ended.
         message: one sentence for a reader; what it quotes becomes ``legible``.
-        numbers: named figures behind it: observed, expected, p-values, intervals.
-        lacks: the evidence for want of which it was not checked; "" if that was not the reason.
-        false_alarm: how often the check rejects a sound run, at most; 0 for what is compared and not estimated.
+        values: named figures behind it: observed, expected, p-values, intervals.
+        missing_evidence: the evidence whose absence prevented the check; "" if there was another reason.
+        false_alarm_rate: how often the check rejects a sound run, at most; 0 for what is compared and not estimated.
 
     >>> Finding("noise/too-weak", Status.FAILED, "The noise is too weak.").check
     'noise'
     """
 
     code: str
-    verdict: Annotated[Status, check.instance_of(Status)]
+    status: Annotated[Status, check.instance_of(Status)]
     message: Annotated[str, _SENTENCE]
-    numbers: Annotated[tuple[tuple[str, float], ...], check.sequence_of(check.pair_of(check.text(), check.real()))] = ()
-    lacks: Annotated[str, check.one_of(("", *EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS))] = ""
-    false_alarm: Annotated[float, check.in_half_open_interval(0, 1)] = 0.0
+    values: Annotated[tuple[tuple[str, float], ...], check.sequence_of(check.pair_of(check.text(), check.real()))] = ()
+    missing_evidence: Annotated[str, check.one_of(("", *EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS))] = ""
+    false_alarm_rate: Annotated[float, check.in_half_open_interval(0, 1)] = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.code, str) and _CODE.fullmatch(self.code)):
@@ -111,10 +111,10 @@ class Finding:
         check.check_fields(self)
 
     @classmethod
-    def of(cls, message: Message, verdict: Status = Status.PASSED) -> Finding:
+    def of(cls, message: Message, status: Status = Status.PASSED) -> Finding:
         """Return a finding from a message: its identifier is the code, its numbers are kept."""
         numbers = ((name, float(value)) for name, value in message.params if isinstance(value, int | float))
-        return cls(message.id, verdict, str(message), tuple(numbers))
+        return cls(message.id, status, str(message), tuple(numbers))
 
     @property
     def check(self) -> str:
@@ -122,28 +122,32 @@ class Finding:
         return self.code.partition("/")[0]
 
     @property
-    def effect(self) -> ClaimEffect:
+    def claim_effect(self) -> ClaimEffect:
         """What it does to the claim."""
-        if self.verdict is Status.NOT_CHECKED:
-            return ClaimEffect.OPEN
-        if self.verdict is not Status.FAILED:
-            return ClaimEffect.STANDS
-        return ClaimEffect.UNAMPLIFIED if self.check in _OF_SAMPLING else ClaimEffect.FALLS
+        if self.status is Status.NOT_CHECKED:
+            return ClaimEffect.UNDETERMINED
+        if self.status is not Status.FAILED:
+            return ClaimEffect.SUPPORTED
+        return ClaimEffect.UNAMPLIFIED if self.check in _OF_SAMPLING else ClaimEffect.UNSUPPORTED
 
     @property
-    def grade(self) -> Severity:
+    def severity(self) -> Severity:
         """How much is wrong."""
-        if self.verdict is Status.PASSED:
+        if self.status is Status.PASSED:
             return Severity.NONE
-        if self.verdict is Status.FAILED:
+        if self.status is Status.FAILED:
             return Severity.CRITICAL
         return Severity.NEGLIGIBLE if self.code in _NEGLIGIBLE else Severity.THEORETICAL
 
     def consequences(self) -> dict[str, object]:
         """Return the severity and the effect on the claim, as plain JSON values that complete ``to_json``."""
-        return {"grade": self.grade.value, "effect": self.effect.value, "false_alarm": self.false_alarm}
+        return {
+            "severity": self.severity.value,
+            "claim_effect": self.claim_effect.value,
+            "false_alarm_rate": self.false_alarm_rate,
+        }
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
-        document = {"code": self.code, "check": self.check, "verdict": self.verdict.value, "says": self.message}
-        return document | {"numbers": dict(self.numbers)}
+        document = {"code": self.code, "check": self.check, "status": self.status.value, "message": self.message}
+        return document | {"values": dict(self.values)}

@@ -16,11 +16,11 @@ def delta_finding(delta: float, *, population: int) -> Finding:
     """Compares delta with 1/N: at 1/N a mechanism may publish the record of a unit picked at random.
 
     >>> delta_finding(1e-6, population=50_000).code, delta_finding(0.1, population=10).code
-    ('delta/holds', 'delta/too-large')
+    ('delta/passed', 'delta/too-large')
     """
     delta, population = check.in_closed_interval(0, 1)(delta=delta), check.integer(1)(population=population)
     share = 1 / population
-    code, verdict = ("delta/holds", Status.PASSED) if delta < share else ("delta/too-large", Status.WARNED)
+    code, verdict = ("delta/passed", Status.PASSED) if delta < share else ("delta/too-large", Status.WARNED)
     return Finding.of(Message.of(code, delta=delta, one_over_n=share), verdict)
 
 
@@ -76,4 +76,4 @@ class DeltaPolicy:
         if delta >= 1:  # N = 1 and no cap: no delta is below 1/N
             raise CheckError("delta", "in (0, 1)", f"{delta!r} (population {population} and no cap)")
         found = delta_finding(delta, population=population)
-        return DeltaChoice(delta, rationale, (found,) if found.verdict is Status.WARNED else ())
+        return DeltaChoice(delta, rationale, (found,) if found.status is Status.WARNED else ())

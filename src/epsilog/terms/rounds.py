@@ -66,7 +66,7 @@ class RoundRecord:
         bool,
         Field("whether the released model, or its loss on the public test set, is not finite; training ends there"),
     ] = False
-    given_up: Annotated[
+    aborted: Annotated[
         bool, Field("whether too few replied for the planned noise: nothing was seen, and the model did not change")
     ] = False
 
@@ -76,7 +76,7 @@ class RoundRecord:
             raise ValueError(f"test_loss and test_score must both be there or neither, got {self.test_score!r}")
         if self.diverged and self.test_loss is not None:
             raise CheckError("test_loss", "absent where training diverged", repr(self.test_loss))
-        if self.given_up and self.padding:
+        if self.aborted and self.padding:
             raise CheckError("padding", "absent where a round was given up", f"{len(self.padding)} values")
 
 
@@ -93,11 +93,13 @@ class CustodyRecord(Private):
         Field("the largest norm after clipping, of updates or example gradients", ge=0, none_means="clients clip"),
     ]
     clipped_fraction: Annotated[float, Field("the share of them that clipping shortened", ge=0, le=1)]
-    dropped: Annotated[int, Field("how many of them were not finite, or had no finite norm, and counted as zero")] = 0
+    non_finite_updates: Annotated[
+        int, Field("how many of them were not finite, or had no finite norm, and counted as zero")
+    ] = 0
     unusable_rows: Annotated[
         int, Field("rows of the participants that no step could use: a value not finite, or a label of no class")
     ] = 0
-    silent: Annotated[int, Field("participants without a readable reply; each counted as a zero update")] = 0
+    non_responders: Annotated[int, Field("participants without a readable reply; each counted as a zero update")] = 0
     withdrawn: Annotated[
         tuple[int, ...],
         Field("ids of drawn clients that have withdrawn; their places stay empty", ge=-LARGEST_INTEGER),

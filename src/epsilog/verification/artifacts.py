@@ -72,7 +72,7 @@ def identify_artifact(path: Path) -> str:
             return kind
         trouble = f": {error}" if start[:1] == b"{" else ""
         raise RecordError(f"{path} is {NEITHER}{trouble}") from error
-    if isinstance(document, dict) and document.get("kind") in ("report", "logs-report"):
+    if isinstance(document, dict) and document.get("kind") in ("report", "log-report"):
         return "report"
     if isinstance(document, dict) and set(document) == {"record", "sha256"}:
         return "calculation"
@@ -95,10 +95,10 @@ def check_ledger_chain(ledger: str | Path, brought: TrustAnchors = NO_TRUST_ANCH
 def check_ledger_contents(books: LedgerReader, brought: TrustAnchors = NO_TRUST_ANCHORS) -> tuple[Finding, ...]:
     """What a ledger that was read shows, signatures apart."""
     if books.trouble:
-        return (Finding("ledger/broken", Status.FAILED, f"The ledger does not hold: {books.trouble}"),)
+        return (Finding("ledger/invalid", Status.FAILED, f"The ledger does not hold: {books.trouble}"),)
     says = f"All {len(books.entries)} entries hold; head {books.heads[-1] if books.heads else 'none'}"
     return (
-        Finding("ledger/holds", Status.PASSED, says),
+        Finding("ledger/passed", Status.PASSED, says),
         *_check_restores(books.entries),
         *_check_partitions(books.entries),
         check_costs(books.entries),
@@ -142,7 +142,7 @@ def check_note(path: Path, kind: str, books: LedgerReader | None, brought: Trust
     grown = [
         finding
         for finding in check_consistency(now, brought.checkpoint)
-        if books is None or now.old is not None or finding.verdict is Status.FAILED  # a ledger shows the rest
+        if books is None or now.old is not None or finding.status is Status.FAILED  # a ledger shows the rest
     ]
     whole = () if books is None else check_ledger_contents(books, brought)
     signed = [check_note_signatures(kind, note, brought.keys), *check_checkpoint_signatures(books, brought)]
@@ -154,12 +154,12 @@ def check_head(books: LedgerReader | None, head: str | None) -> tuple[Finding, .
     if head is None:
         return ()
     if books is None:
-        return (Finding("head/not-checked", Status.NOT_CHECKED, "No ledger was given.", lacks="ledger"),)
+        return (Finding("head/not-checked", Status.NOT_CHECKED, "No ledger was given.", missing_evidence="ledger"),)
     if head in books.heads:
         says = f"The ledger holds the head that was kept, as entry {books.heads.index(head) + 1} of {len(books.heads)}."
-        return (Finding("head/holds", Status.PASSED, says),)
+        return (Finding("head/passed", Status.PASSED, says),)
     says = "The ledger does not hold the head that was kept: it was cut or rewritten."
-    return (Finding("head/cut-off", Status.FAILED, says),)
+    return (Finding("head/missing", Status.FAILED, says),)
 
 
 def check_costs(entries: Iterable[Entry]) -> Finding:
@@ -168,7 +168,7 @@ def check_costs(entries: Iterable[Entry]) -> Finding:
     allowed: set[ChargeId | None] = set()
     found: dict[str, list[int]] = {"enough": [], "less": [], "a hair less": [], "on the owner's word": []}
     for entry in entries:
-        if entry.verb is Verb.PRICE_OVERRIDDEN:
+        if entry.verb is Verb.COST_OVERRIDDEN:
             allowed.add(entry.charge_id)
         if entry.verb is Verb.RESERVED:
             for kind, charged in entry.amounts.items():
@@ -177,17 +177,17 @@ def check_costs(entries: Iterable[Entry]) -> Finding:
     priced = sum(map(len, found.values()))
     if found["less"]:
         says = f"Entries {found['less'][:5]} were charged less than their release costs."
-        return Finding("prices/too-low", Status.FAILED, says)
+        return Finding("costs/too-low", Status.FAILED, says)
     odd = [
         f"entries {found[how][:5]} were charged {how}" for how in ("a hair less", "on the owner's word") if found[how]
     ]
     if odd:
         return Finding(
-            "prices/unproven",
+            "costs/unproven",
             Status.WARNED,
             f"Of {priced} prices, not all are what the accountant says: {'; '.join(odd)}.",
         )
-    return Finding("prices/holds", Status.PASSED, f"Each of {priced} prices is at least what the accountant says now.")
+    return Finding("costs/passed", Status.PASSED, f"Each of {priced} prices is at least what the accountant says now.")
 
 
 def _grade(charged: Amounts, again: Cost | None, *, allowed: bool) -> str:

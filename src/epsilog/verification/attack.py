@@ -49,7 +49,7 @@ def check_audit(evidence: Evidence) -> tuple[Finding, ...]:
         return (Finding("audit/impossible-scores", Status.FAILED, message),)
     if audit is None:
         message = "The canaries are not those whose hash the plan names: coins or scores were made up afterwards."
-        return (Finding("audit/other-canaries", Status.FAILED, message),)
+        return (Finding("audit/canary-mismatch", Status.FAILED, message),)
     return (_of_coins(found) or _judge_audit(audit, evidence),)
 
 
@@ -69,7 +69,7 @@ def _of_coins(found: CanaryScores) -> Finding | None:
         return None
     message = f"{inside} of {count} canaries were in, which fair coins do not show: what their scores show is void."
     numbers = (("canaries", float(count)), ("inside", float(inside)))
-    return Finding("audit/unlikely-coins", Status.FAILED, message, numbers, false_alarm=FALSE_ALARM)
+    return Finding("audit/unlikely-coins", Status.FAILED, message, numbers, false_alarm_rate=FALSE_ALARM)
 
 
 def _judge_audit(audit: CanaryAudit, evidence: Evidence) -> Finding:
@@ -79,14 +79,16 @@ def _judge_audit(audit: CanaryAudit, evidence: Evidence) -> Finding:
     claim = f"the claim of epsilon {format_upper(likely.claimed)}"
     if surely.refuted:
         message = f"The canaries refute {claim}, or its profile: {audit.says}"
-        return Finding("audit/refutes-the-claim", Status.FAILED, message, numbers, false_alarm=FALSE_ALARM)
+        return Finding("audit/refuted", Status.FAILED, message, numbers, false_alarm_rate=FALSE_ALARM)
     if likely.refuted:
         message = (
             f"The canaries speak against {claim}, which so many right guesses leave a chance of at most "
             f"{likely.mistaken:.3g}: {audit.says}"
         )
-        return Finding("audit/doubts-the-claim", Status.WARNED, message, numbers, false_alarm=FALSE_ALARM)
+        return Finding(
+            "audit/weak-evidence-against-claim", Status.WARNED, message, numbers, false_alarm_rate=FALSE_ALARM
+        )
     message = f"The canaries do not refute {claim}, which says nothing for it: {audit.says}"
     if audit.epsilon > 0:
         message += f" {format_lower(audit.most, 3)} is the most that they could have shown."
-    return Finding("audit/does-not-refute", Status.PASSED, message, numbers, false_alarm=FALSE_ALARM)
+    return Finding("audit/not-refuted", Status.PASSED, message, numbers, false_alarm_rate=FALSE_ALARM)

@@ -22,8 +22,8 @@ def check_ledger(evidence: Evidence) -> Finding:
     """Check that the chain holds."""
     excerpt = _get_excerpt(evidence)
     if not excerpt.sound:
-        return Finding("ledger/broken", Status.FAILED, f"The ledger does not hold: {excerpt.trouble}")
-    return Finding("ledger/holds", Status.PASSED, f"All {excerpt.count} entries hold; head {excerpt.head[:16]}...")
+        return Finding("ledger/invalid", Status.FAILED, f"The ledger does not hold: {excerpt.trouble}")
+    return Finding("ledger/passed", Status.PASSED, f"All {excerpt.count} entries hold; head {excerpt.head[:16]}...")
 
 
 def _get_excerpt(evidence: Evidence) -> LedgerExcerpt:
@@ -44,7 +44,7 @@ def check_charge(evidence: Evidence) -> Finding:
     other = [name for name, value in _build_expected_request(plan).items() if asked.get(name) != value]
     if other:
         message = f"The charge is for another {', '.join(other)} than the plan's."
-        return Finding("charge/of-another-question", Status.FAILED, message, numbers)
+        return Finding("charge/request-mismatch", Status.FAILED, message, numbers)
     cap, stated = excerpt.cap.get("epsilon"), plan.budget["epsilon"]
     if excerpt.state not in ("started", "committed", "abandoned"):
         message = f"The charge is {excerpt.state}{', yet rounds exist' if evidence.records else ''}."
@@ -54,24 +54,29 @@ def check_charge(evidence: Evidence) -> Finding:
         return Finding("charge/less-than-claimed", Status.FAILED, message, numbers)
     if float(paid) < again.upper * (1 - WITHIN):
         message = f"Charged epsilon {paid} for a schedule whose price is {format_upper(again.upper, 6)}."
-        return Finding("charge/below-its-price", Status.FAILED, message, numbers)
+        return Finding("charge/below-cost", Status.FAILED, message, numbers)
     if over := _over(plan, excerpt):
         return Finding("charge/above-stated-budget", Status.FAILED, f"{over}.", numbers)
     if excerpt.state != "committed":
         message = f"Epsilon {paid} is spent, but the run was never committed: its charge is {excerpt.state}."
         return Finding("charge/not-closed", Status.WARNED, message, numbers)
-    if excerpt.others:
-        message = f"{excerpt.others + 1} charges name this plan: each is a release of its own, and this is the last."
-        return Finding("charge/several", Status.WARNED, message, numbers)
+    if excerpt.other_charges:
+        message = (
+            f"{excerpt.other_charges + 1} charges name this plan: each is a release of its own, and this is the last."
+        )
+        return Finding("charge/duplicate", Status.WARNED, message, numbers)
     if cap is not None and Decimal(cap) != Decimal(stated):
         message = f"Epsilon {paid} was charged once; the ledger's cap is {cap}, where the plan states {stated}."
-        return Finding("charge/of-another-cap", Status.WARNED, message, numbers)
-    return Finding("charge/holds", Status.PASSED, f"Epsilon {paid} at delta {paid_delta} was charged once.", numbers)
+        return Finding("charge/cap-mismatch", Status.WARNED, message, numbers)
+    return Finding("charge/passed", Status.PASSED, f"Epsilon {paid} at delta {paid_delta} was charged once.", numbers)
 
 
 def _over(plan: RegisteredPlan, excerpt: LedgerExcerpt) -> str:
     """What exceeds the budget that the plan states, whatever the ledger's own caps; "" if nothing does."""
-    totals = {name: (Decimal(excerpt.held.get(name, "0")), Decimal(excerpt.charged.get(name, "0"))) for name in _STATED}
+    totals = {
+        name: (Decimal(excerpt.spent_or_reserved.get(name, "0")), Decimal(excerpt.charged.get(name, "0")))
+        for name in _STATED
+    }
     over = [
         f"{held} of {name} was spent or reserved at {excerpt.scope} before this charge of {paid}, "
         f"and the plan states a budget of {plan.budget[name]}"
@@ -104,10 +109,10 @@ def check_released(evidence: Evidence) -> Finding:
     recorded = {record.round: record.output_hash for record in evidence.records or ()}
     if recorded == dict(excerpt.released):
         message = f"The ledger released these {len(recorded)} models and no others."
-        return Finding("released/holds", Status.PASSED, message)
+        return Finding("released/passed", Status.PASSED, message)
     wrong = sorted(n for n in recorded.keys() | excerpt.released.keys() if recorded.get(n) != excerpt.released.get(n))
     message = f"Records and ledger differ on the released models of rounds {wrong[:5]}."
-    return Finding("released/differs", Status.FAILED, message)
+    return Finding("released/mismatch", Status.FAILED, message)
 
 
 def check_files(evidence: Evidence) -> Finding:
@@ -122,6 +127,6 @@ def check_files(evidence: Evidence) -> Finding:
     unnamed = [name for name in (*COMMITTED, *evidence.hashes) if name not in committed]
     if other or unnamed:
         message = f"{', '.join(dict.fromkeys([*other, *unnamed]))}: not what was committed."
-        return Finding("files/differ", Status.FAILED, message)
+        return Finding("files/mismatch", Status.FAILED, message)
     message = f"The commit names {', '.join(sorted(committed))}; nothing here differs."
-    return Finding("files/holds", Status.PASSED, message)
+    return Finding("files/passed", Status.PASSED, message)

@@ -88,7 +88,7 @@ def check_claim(claimed: float, again: Interval) -> Finding:
     if claimed >= again.upper * (1 - 1e-12):
         says = f"Recomputed: epsilon is in [{format_lower(again.lower, 6)}, {format_upper(again.upper, 6)}]; "
         says += f"the claim of {format_upper(claimed, 6)} holds."
-        return Finding("claim/holds", Status.PASSED, says, numbers)
+        return Finding("claim/passed", Status.PASSED, says, numbers)
     says = (
         f"The claim of {format_lower(claimed, 6)} is below the bound that we can prove, {format_upper(again.upper, 6)}"
     )

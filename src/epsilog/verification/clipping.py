@@ -35,14 +35,14 @@ def _check_declared_settings(evidence: Evidence) -> Finding:
     planned = (scheme.clip_norm, scheme.noise_stddev)
     if differing:
         message = f"{len(differing)} rounds, such as {differing[:5]}, declare another clip norm or noise than the "
-        return Finding("clipping/other-settings", Status.FAILED, f"{message}planned {planned}.")
+        return Finding("clipping/settings-mismatch", Status.FAILED, f"{message}planned {planned}.")
     message = f"Every round declares the planned clip norm {planned[0]:g} and noise {planned[1]:.6g}."
     if scheme.adaptive_clip and records:
         message = (
             f"Clip norms go from {planned[0]:g} to {records[-1].clip_norm:g} as the released shares of unclipped "
             "updates make them, and the noise with them."
         )
-    return Finding("clipping/holds", Status.PASSED, message)
+    return Finding("clipping/passed", Status.PASSED, message)
 
 
 def compute_noise_multipliers(rounds: Rounds | None, claim: Claim) -> Numbers | None:
@@ -67,16 +67,16 @@ def _check_multipliers(evidence: Evidence) -> Finding:
     if low < claimed * (1 - CLOSE):
         weak = int((found < claimed * (1 - CLOSE)).sum())
         message = f"In {weak} rounds the noise that was set is less than {claimed:g} clip norms, down to {low:.6g}."
-        return Finding("clipping/other-settings", Status.FAILED, message, numbers)
+        return Finding("clipping/settings-mismatch", Status.FAILED, message, numbers)
     if high > claimed * (1 + CLOSE):
         message = f"The noise that was set is up to {high:.6g} clip norms, where {claimed:g} is claimed: "
         return Finding("clipping/more-noise", Status.WARNED, message + "is its unit right?", numbers)
     clips = None if rounds is None else rounds.clip_norm
     if clips is not None and not np.allclose(clips, scheme.clip_norm, rtol=CLOSE):
         message = f"Clip norms are {clips.min():g} to {clips.max():g}, where {scheme.clip_norm:g} is claimed; "
-        return Finding("clipping/another-norm", Status.WARNED, message + "noise followed.", numbers)
+        return Finding("clipping/norm-mismatch", Status.WARNED, message + "noise followed.", numbers)
     message = f"The noise that was set is {claimed:g} clip norms in every round."
-    return Finding("clipping/holds", Status.PASSED, message, numbers)
+    return Finding("clipping/passed", Status.PASSED, message, numbers)
 
 
 def check_norms(evidence: Evidence) -> Finding:
@@ -100,15 +100,15 @@ def check_norms(evidence: Evidence) -> Finding:
     if over.size:
         message = f"{over.size} rounds hold norms above the clip norm, such as {over[:5].tolist()}."
         return Finding("norms/too-large", Status.FAILED, message, numbers)
-    rate = 0.0 if scheme.count_noise is None else evidence.hidden_false_alarm
+    rate = 0.0 if scheme.count_noise is None else evidence.hidden_false_alarm_rate
     if scheme.count_noise is not None and not rate:
         return Finding("norms/not-checked", Status.NOT_CHECKED, TOO_RARE)
     records = evidence.records or ()
-    if len(custody) == len(records) and (found := check_count(custody, records, scheme, false_alarm=rate)):
+    if len(custody) == len(records) and (found := check_count(custody, records, scheme, false_alarm_rate=rate)):
         return found
     message = f"No norm exceeds {limit:g} (largest {longest:.6g}); "
     message += ", ".join(f"{name.replace('_', ' ')}: {value:g}" for name, value in numbers[2:])
-    return Finding("norms/holds", Status.PASSED, f"{message.removesuffix('; ')}.", numbers, false_alarm=rate)
+    return Finding("norms/passed", Status.PASSED, f"{message.removesuffix('; ')}.", numbers, false_alarm_rate=rate)
 
 
 def _count_changed_contributions(evidence: Evidence) -> tuple[tuple[str, float], ...]:
@@ -116,8 +116,8 @@ def _count_changed_contributions(evidence: Evidence) -> tuple[tuple[str, float],
     if not (custody := evidence.custody):
         return ()
     shortened = sum(record.clipped_fraction for record in custody) / len(custody)
-    dropped, unusable = (sum(getattr(one, name) for one in custody) for name in ("dropped", "unusable_rows"))
-    return ("clipped_fraction", shortened), ("dropped", float(dropped)), ("unusable_rows", float(unusable))
+    dropped, unusable = (sum(getattr(one, name) for one in custody) for name in ("non_finite_updates", "unusable_rows"))
+    return ("clipped_fraction", shortened), ("non_finite_updates", float(dropped)), ("unusable_rows", float(unusable))
 
 
 def check_divisor(evidence: Evidence) -> Finding:
@@ -130,13 +130,13 @@ def check_divisor(evidence: Evidence) -> Finding:
     if divisor.max() > divisor.min() * (1 + CLOSE):
         if sizes is not None and np.allclose(divisor, np.maximum(sizes, 1), rtol=CLOSE):
             message = "Sums were divided by the cohort that came about, which no accountant's analysis covers."
-            return Finding("divisor/realised-cohort", Status.FAILED, message, numbers)
+            return Finding("divisor/realized-cohort-size", Status.FAILED, message, numbers)
         message = f"The divisor changes from round to round ({divisor.min():g} to {divisor.max():g}): "
         return Finding("divisor/varies", Status.FAILED, message + "what does it depend on?", numbers)
     if claimed is not None and not np.allclose(divisor, claimed, rtol=CLOSE):
         message = f"Sums were divided by {divisor[0]:g}, where {claimed:g} is claimed."
-        return Finding("divisor/another", Status.FAILED, message, numbers)
-    return Finding("divisor/holds", Status.PASSED, f"Every sum was divided by {divisor[0]:g}.", numbers)
+        return Finding("divisor/mismatch", Status.FAILED, message, numbers)
+    return Finding("divisor/passed", Status.PASSED, f"Every sum was divided by {divisor[0]:g}.", numbers)
 
 
 def _get_row_sizes(evidence: Evidence, rounds: Rounds) -> Ids | None:

@@ -93,12 +93,12 @@ def compute_log_e_values(steps: Numbers) -> Numbers:
     return path
 
 
-def compute_control_limits(clients: int, probability: float, rounds: int, false_alarm: float) -> tuple[int, int]:
-    """The sizes within which every cohort of a sound run lies, but with a chance of ``false_alarm`` for all of them."""
+def compute_control_limits(clients: int, probability: float, rounds: int, false_alarm_rate: float) -> tuple[int, int]:
+    """Return the limits that all cohorts of a sound run meet, except with probability ``false_alarm_rate``."""
     clients, rounds = check.integer(1)(clients=clients), check.integer(1)(rounds=rounds)
     probability = check.in_closed_interval(0, 1)(probability=probability)
-    false_alarm = check.in_open_interval(0, 1)(false_alarm=false_alarm)
-    tail, every = false_alarm / (2 * rounds), range(clients + 1)
+    false_alarm_rate = check.in_open_interval(0, 1)(false_alarm_rate=false_alarm_rate)
+    tail, every = false_alarm_rate / (2 * rounds), range(clients + 1)
     low = bisect.bisect_right(every, tail, key=lambda size: float(bdtr(size, clients, probability)))
     high = bisect.bisect_left(every, -tail, key=lambda size: -float(bdtrc(size, clients, probability)))
     return low, high

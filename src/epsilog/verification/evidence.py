@@ -86,7 +86,7 @@ class Evidence:
         canaries: their coins and scores; None when that file is not here.
         logs: what was logged; None for a run of ours.
         public: whether those who see the outcome may see who took part: then no draw is hidden.
-        false_alarm: how often a sound run may be rejected by each statistical check, or warned of.
+        false_alarm_rate: how often a sound run may be rejected by each statistical check, or warned of.
     """
 
     claim: Claim
@@ -98,7 +98,7 @@ class Evidence:
     canaries: CanaryScores | None = None
     logs: LogData | None = None
     public: bool = False
-    false_alarm: float = FALSE_ALARM
+    false_alarm_rate: float = FALSE_ALARM
 
     @property
     def plan(self) -> RegisteredPlan:
@@ -120,11 +120,11 @@ class Evidence:
         return any(is_here(path) for path in need.split("|"))
 
     @property
-    def hidden_false_alarm(self) -> float:
+    def hidden_false_alarm_rate(self) -> float:
         """How often one check on hidden draws may reject a sound run, so that delta covers its outcome."""
         if self.public:
-            return self.false_alarm
-        return min(self.false_alarm, compute_alarm(self.claim.guarantee, trials=self.claim.expected_runs))
+            return self.false_alarm_rate
+        return min(self.false_alarm_rate, compute_alarm(self.claim.guarantee, trials=self.claim.expected_runs))
 
     @cached_property
     def rounds(self) -> Rounds | None:
@@ -176,7 +176,7 @@ class Evidence:
     def unpadded_rounds(self) -> list[int]:
         """The rounds up to the last that any record names, in which noise was added and nobody recorded any of it."""
         if self.logs is None:
-            return [one.round for one in self.records or () if not one.padding and not one.given_up]
+            return [one.round for one in self.records or () if not one.padding and not one.aborted]
         run = np.arange(1, int(self.round_numbers.max(initial=0)) + 1)
         padded: list[int] = np.setdiff1d(run, [one.round for one in self.padding]).tolist()
         return padded

@@ -51,27 +51,27 @@ def compute_plan_alarm(plan: RegisteredPlan) -> float:
     return compute_alarm(plan.guarantee, trials=1.0 if plan.trials is None else expected_trials(plan.trials))
 
 
-def weigh_at(false_alarm: float, weigh: Callable[[float], Finding], *, warned: float) -> Finding:
+def weigh_at(false_alarm_rate: float, weigh: Callable[[float], Finding], *, warned: float) -> Finding:
     """Fail a sampler at one level, and warn of it at a higher one.
 
     Args:
-        false_alarm: how often a sound run may fail; 0 if nothing may be checked.
+        false_alarm_rate: how often a sound run may fail; 0 if nothing may be checked.
         weigh: the test as a function of its level.
         warned: how often a sound run may be warned of.
     """
-    if not false_alarm:
+    if not false_alarm_rate:
         return Finding("participation/not-checked", Status.NOT_CHECKED, TOO_RARE)
-    found = weigh(max(warned, false_alarm))
-    if found.verdict is not Status.FAILED or not found.false_alarm:  # what no sound run does fails at any level
-        return replace(found, false_alarm=min(found.false_alarm, false_alarm))
-    at_level = weigh(false_alarm)
-    if at_level.verdict is Status.FAILED:
+    found = weigh(max(warned, false_alarm_rate))
+    if found.status is not Status.FAILED or not found.false_alarm_rate:  # what no sound run does fails at any level
+        return replace(found, false_alarm_rate=min(found.false_alarm_rate, false_alarm_rate))
+    at_level = weigh(false_alarm_rate)
+    if at_level.status is Status.FAILED:
         return at_level
     says = f"Such lists have a probability below {warned:g} under the planned sampler. Look for a fault: a report says "
     says += "that this check passed, because its delta covers rarer outcomes only."
-    return replace(found, code=UNLIKELY, verdict=Status.WARNED, message=says, false_alarm=false_alarm)
+    return replace(found, code=UNLIKELY, status=Status.WARNED, message=says, false_alarm_rate=false_alarm_rate)
 
 
 def get_published_verdict(finding: Finding) -> Status:
     """Return the outcome that may be published: a warning about hidden draws is for the curator alone."""
-    return Status.PASSED if finding.code == UNLIKELY else finding.verdict
+    return Status.PASSED if finding.code == UNLIKELY else finding.status

@@ -42,16 +42,16 @@ class LedgerExcerpt:
         count: entries up to the closing of the charge; all of them where it is open.
         head: hash of the last of those.
         key: the charge's idempotency key within its scope; None if no charge names the plan.
-        others: further charges that name the plan, and were not cancelled by then: a cancelled one never started.
+        other_charges: further charges that name the plan and were not cancelled by then.
         state: reserved, started, committed or cancelled.
         request: what the charge asked for, as plain JSON values.
         amounts: what it was charged, by kind of budget and quantity (decimal strings).
         scope: where it was charged.
         cap: the caps of the budget of that very scope when it was reserved; empty where the budget stands above it.
-        before: what had been spent, when it was reserved, under the nearest (epsilon, delta) budget; empty if none.
-        held: what was spent or reserved at and under its scope when it was reserved; empty without such a budget.
+        earlier_spending: what the nearest (epsilon, delta) budget had spent when it was reserved; empty if none.
+        spent_or_reserved: the same at and under its scope, reservations included; empty without such a budget.
         binding: of the (epsilon, delta) budgets at and above the scope, the one with least epsilon available then:
-            its scope, its caps, and what was spent or reserved under it (``held``); empty if there is none.
+            its scope, its caps, and its ``spent_or_reserved``; empty if there is none.
         released: output hash of every released round.
         attempts: how often each round was begun.
         evidence: SHA-256 values that the commit names; None while the charge is open.
@@ -62,14 +62,14 @@ class LedgerExcerpt:
     count: int = 0
     head: str = ""
     key: str | None = None
-    others: int = 0
+    other_charges: int = 0
     state: str = ""
     request: Mapping[str, Any] = field(default_factory=dict)
     amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     scope: str = ""
     cap: Mapping[str, str] = field(default_factory=dict)
-    before: Mapping[str, str] = field(default_factory=dict)
-    held: Mapping[str, str] = field(default_factory=dict)
+    earlier_spending: Mapping[str, str] = field(default_factory=dict)
+    spent_or_reserved: Mapping[str, str] = field(default_factory=dict)
     binding: Mapping[str, Any] = field(default_factory=dict)
     released: Mapping[int, str] = field(default_factory=dict)
     attempts: Mapping[int, int] = field(default_factory=dict)
@@ -164,14 +164,16 @@ class LedgerReader:
             count=count,
             head=self.heads[count - 1],
             key=opened.key,
-            others=sum(e is not opened and e.index <= count < cancelled.get(e.charge_id, math.inf) for e in naming),
+            other_charges=sum(
+                e is not opened and e.index <= count < cancelled.get(e.charge_id, math.inf) for e in naming
+            ),
             state=state.value,
             request=opened.body["request"],
             amounts={kind: dict(amount) for kind, amount in opened.amounts.items()},
             scope=opened.scope,
             cap=_caps(earlier, opened.scope),
-            before=self._spent_before(opened),
-            held=dict(held_under(earlier, opened.scope)) if budgets else {},
+            earlier_spending=self._spent_before(opened),
+            spent_or_reserved=dict(held_under(earlier, opened.scope)) if budgets else {},
             binding=_binding(earlier, budgets),
             released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
             attempts=Counter(e.body["round"] for e in own if e.verb is Verb.ROUND_STARTED),
@@ -216,7 +218,7 @@ def _binding(entries: Sequence[Entry], budgets: Iterable[str]) -> dict[str, Any]
         caps, held = _caps(entries, scope), dict(held_under(entries, scope))
         available = Decimal(caps["epsilon"]) - Decimal(held["epsilon"])
         if least is None or available <= least:
-            least, found = available, {"scope": scope, "caps": caps, "held": held}
+            least, found = available, {"scope": scope, "caps": caps, "spent_or_reserved": held}
     return found
 
 

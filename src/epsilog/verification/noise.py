@@ -58,7 +58,7 @@ def _squares(values: Sequence[float], unit: float) -> float:
         return sys.float_info.max
 
 
-def compute_power(values: int, *, share: float, false_alarm: float = FALSE_ALARM) -> float:
+def compute_power(values: int, *, share: float, false_alarm_rate: float = FALSE_ALARM) -> float:
     """The chance that ``check_noise`` rejects noise at ``share`` of the planned standard deviation.
 
     >>> compute_power(960, share=0.7) > 0.999999, compute_power(48, share=0.7) < 0.2
@@ -66,36 +66,40 @@ def compute_power(values: int, *, share: float, false_alarm: float = FALSE_ALARM
     """
     values = check.integer(1)(values=values)
     share = check.in_open_interval(0, 1)(share=share)
-    false_alarm = check.in_open_interval(0, 1)(false_alarm=false_alarm)
-    return float(chdtr(values, chdtri(values, 1 - false_alarm / 2) / share**2))
+    false_alarm_rate = check.in_open_interval(0, 1)(false_alarm_rate=false_alarm_rate)
+    return float(chdtr(values, chdtri(values, 1 - false_alarm_rate / 2) / share**2))
 
 
 def check_noise(evidence: Evidence) -> Finding:
     """Check that noise has the claimed standard deviation in every round, and that none of it repeats."""
-    rounds, planned, false_alarm = evidence.padding, evidence.claim.scheme.noise_stddev, evidence.false_alarm
+    rounds, planned, false_alarm_rate = evidence.padding, evidence.claim.scheme.noise_stddev, evidence.false_alarm_rate
     share = REUSE_SHARE if evidence.logs is None else REUSE_SHARE_OF_LOGS
-    found = compare_padding(rounds, planned, false_alarm * (1 - share))
-    again = check_noise_reuse(rounds, planned, evidence.digits, false_alarm * share)
-    if again is not None and again.verdict is Status.FAILED:
+    found = compare_padding(rounds, planned, false_alarm_rate * (1 - share))
+    again = check_noise_reuse(rounds, planned, evidence.digits, false_alarm_rate * share)
+    if again is not None and again.status is Status.FAILED:
         found = again
-    found = replace(found, false_alarm=false_alarm) if found.false_alarm else found
-    if found.verdict is Status.FAILED:
+    found = replace(found, false_alarm_rate=false_alarm_rate) if found.false_alarm_rate else found
+    if found.status is Status.FAILED:
         return found
     lacks = "" if evidence.logs is None else "padding"
     if bare := evidence.unpadded_rounds:
         message = f"{len(bare)} rounds have no padding, such as {bare[:5]}."
         counted = (("rounds_without_padding", float(len(bare))),)
-        return Finding("noise/not-checked", Status.NOT_CHECKED, message, counted, lacks=lacks)
+        return Finding("noise/not-checked", Status.NOT_CHECKED, message, counted, missing_evidence=lacks)
     return found if again is None or evidence.logs is None else again  # our records hold every digit
 
 
-def compare_padding(records: Sequence[PaddingRound], noise_stddev: float, false_alarm: float = FALSE_ALARM) -> Finding:
+def compare_padding(
+    records: Sequence[PaddingRound], noise_stddev: float, false_alarm_rate: float = FALSE_ALARM
+) -> Finding:
     """Compare padding, of which there is some, with the planned noise."""
     padding = [value for record in records for value in record.padding]
     if noise_stddev == 0:
         quiet = not any(padding)
         says = "No noise was planned" + (" and none was drawn." if quiet else ", yet padding holds noise.")
-        return Finding("noise/holds", Status.PASSED, says) if quiet else Finding("noise/unplanned", Status.FAILED, says)
+        return (
+            Finding("noise/passed", Status.PASSED, says) if quiet else Finding("noise/unplanned", Status.FAILED, says)
+        )
     count, ratio = len(padding), _squares(padding, noise_stddev)
     weak, strong = float(chdtr(count, ratio)), float(chdtrc(count, ratio))
     low, high = compute_stddev_interval(padding, failure_probability=0.05)
@@ -116,23 +120,23 @@ def compare_padding(records: Sequence[PaddingRound], noise_stddev: float, false_
         ("p_drift", p_drift),
     )
     share = math.sqrt(ratio / count)
-    if weak < false_alarm / 2:
+    if weak < false_alarm_rate / 2:
         says = f"The noise is too weak: {share:.1%} of the planned standard deviation on {count} padding values."
-        return Finding("noise/too-weak", Status.FAILED, says, numbers, false_alarm=false_alarm)
-    if p_quietest < false_alarm / 4:
+        return Finding("noise/too-weak", Status.FAILED, says, numbers, false_alarm_rate=false_alarm_rate)
+    if p_quietest < false_alarm_rate / 4:
         says = f"The noise of round {quietest} is too weak for the plan, whatever that of the others."
-        return Finding("noise/too-weak-in-a-round", Status.FAILED, says, numbers, false_alarm=false_alarm)
-    if p_uneven < false_alarm / 8:
+        return Finding("noise/too-weak-in-a-round", Status.FAILED, says, numbers, false_alarm_rate=false_alarm_rate)
+    if p_uneven < false_alarm_rate / 8:
         says = "The noise is too weak in too many rounds, though that of the others makes up for it in the mean."
-        return Finding("noise/uneven", Status.FAILED, says, numbers, false_alarm=false_alarm)
-    if p_drift < false_alarm / 8:
+        return Finding("noise/uneven", Status.FAILED, says, numbers, false_alarm_rate=false_alarm_rate)
+    if p_drift < false_alarm_rate / 8:
         says = f"The noise falls on the way: by round {records[drifted - 1].round} it had been too weak for a while."
-        return Finding("noise/drift", Status.FAILED, says, numbers, false_alarm=false_alarm)
-    if strong < false_alarm / 2:
+        return Finding("noise/drift", Status.FAILED, says, numbers, false_alarm_rate=false_alarm_rate)
+    if strong < false_alarm_rate / 2:
         says = f"The noise is stronger than planned ({share:.1%} of its stddev): the claim holds, utility suffers."
-        return Finding("noise/too-strong", Status.WARNED, says, numbers, false_alarm=false_alarm)
+        return Finding("noise/too-strong", Status.WARNED, says, numbers, false_alarm_rate=false_alarm_rate)
     says = f"The noise agrees with the plan: {share:.1%} of its standard deviation on {count} padding values."
-    return Finding("noise/holds", Status.PASSED, says, numbers, false_alarm=false_alarm)
+    return Finding("noise/passed", Status.PASSED, says, numbers, false_alarm_rate=false_alarm_rate)
 
 
 def _sums(records: Sequence[PaddingRound], noise_stddev: float) -> tuple[list[int], list[float]]:
@@ -145,7 +149,7 @@ def check_count(
     records: Sequence[RoundRecord],
     scheme: Scheme,
     *,
-    false_alarm: float = FALSE_ALARM,
+    false_alarm_rate: float = FALSE_ALARM,
 ) -> Finding | None:
     """Compares the noise on the released counts of clipped updates with the plan; None where nothing is wrong.
 
@@ -155,7 +159,7 @@ def check_count(
         custody: the curator's records, of the same rounds.
         records: the public records, with the released shares.
         scheme: as planned; one that releases a count.
-        false_alarm: chance of rejecting a sound run, in (0, 1).
+        false_alarm_rate: chance of rejecting a sound run, in (0, 1).
     """
     if scheme.count_noise is None or any(record.unclipped is None for record in records):
         return None  # that a share is missing is for ``check_clipping`` to say
@@ -165,19 +169,19 @@ def check_count(
     share = math.sqrt(ratio / count)
     numbers = (("rounds", float(count)), ("planned_stddev", planned), ("observed_stddev", clamp(planned * share)))
     told = f"{share:.1%} of the planned standard deviation in {count} rounds."
-    if float(chdtr(count, ratio)) < false_alarm / 2:
+    if float(chdtr(count, ratio)) < false_alarm_rate / 2:
         says = f"The noise on the counts of clipped updates is too weak: {told}"
-        return Finding("norms/count-noise-too-weak", Status.FAILED, says, numbers, false_alarm=false_alarm)
-    if float(chdtrc(count, ratio)) < false_alarm / 2:
+        return Finding("norms/count-noise-too-weak", Status.FAILED, says, numbers, false_alarm_rate=false_alarm_rate)
+    if float(chdtrc(count, ratio)) < false_alarm_rate / 2:
         says = f"The noise on the counts of clipped updates is too strong, or they are others: {told}"
-        return Finding("norms/count-noise-too-strong", Status.WARNED, says, numbers, false_alarm=false_alarm)
+        return Finding("norms/count-noise-too-strong", Status.WARNED, says, numbers, false_alarm_rate=false_alarm_rate)
     return None
 
 
 def _of_count(private: CustodyRecord, public: RoundRecord, divisor: float) -> float:
     """What was added to one round's count of updates within the clip norm, less a half each."""
     assert public.unclipped is not None
-    answered = len(private.participants) - private.silent
+    answered = len(private.participants) - private.non_responders
     above_half = answered / 2 - private.clipped_fraction * answered
     return (public.unclipped - 0.5) * divisor - above_half
 

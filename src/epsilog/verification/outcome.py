@@ -18,8 +18,8 @@ ORDER = (Status.FAILED, Status.NOT_CHECKED, Status.WARNED, Status.PASSED)
 EXIT_CODES = {Status.PASSED: 0, Status.FAILED: 4, Status.NOT_CHECKED: 5, Status.WARNED: 5}
 REQUIRED_LOGS = tuple(name for name in LOG_EVIDENCE_KINDS if name not in ("enrollment", "attempts"))
 PERSONAL = ("log", "population", "clipping", "norms", "divisor", "custody", "participation")  # count or measure people
-CONSTANT = ("clipping/holds", "divisor/holds")  # one number, that was set
-NAMING = ("rounds/not-in-the-log", "rounds/out-of-order")  # rounds in which somebody was, or nobody
+CONSTANT = ("clipping/passed", "divisor/passed")  # one number, that was set
+NAMING = ("rounds/missing", "rounds/out-of-order")  # rounds in which somebody was, or nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,19 @@ class Verification:
         return EXIT_CODES[self.status]
 
     @property
-    def false_alarm(self) -> float:
+    def false_alarm_rate(self) -> float:
         """How often a sound run is rejected by some rule, at most (union bound)."""
-        return min(1.0, math.fsum(finding.false_alarm for finding in self.findings))
+        return min(1.0, math.fsum(finding.false_alarm_rate for finding in self.findings))
 
     @property
     def failed(self) -> set[str]:
         """The rules that failed."""
-        return {finding.check for finding in self.findings if finding.verdict is Status.FAILED}
+        return {finding.check for finding in self.findings if finding.status is Status.FAILED}
 
     @property
     def unchecked(self) -> list[str]:
         """The rules that were not checked."""
-        return [finding.check for finding in self.findings if finding.verdict is Status.NOT_CHECKED]
+        return [finding.check for finding in self.findings if finding.status is Status.NOT_CHECKED]
 
     def with_findings(self, others: Iterable[Finding]) -> Verification:
         """The same with further findings."""
@@ -80,15 +80,15 @@ class Verification:
             playbook: whose steps; None for none.
         """
         return {
-            "verdict": self.status.value,
-            "false_alarm": self.false_alarm,
+            "status": self.status.value,
+            "false_alarm_rate": self.false_alarm_rate,
             "findings": [one.to_json() | one.consequences() | _find_response(one, playbook) for one in self.findings],
             "what_ifs": [what_if.to_json() for what_if in self.what_ifs],
         }
 
     def _repr_html_(self) -> str:
-        rows = [(finding.check, finding.verdict, finding.message) for finding in self.findings]
-        return render_html_table(f"Verification: {self.status}", rows, ["check", "verdict", "what was found"])
+        rows = [(finding.check, finding.status, finding.message) for finding in self.findings]
+        return render_html_table(f"Verification: {self.status}", rows, ["check", "status", "what was found"])
 
 
 def combine_statuses(findings: Iterable[Finding], *, required: Collection[str] = EVIDENCE_KINDS) -> Status:
@@ -98,8 +98,12 @@ def combine_statuses(findings: Iterable[Finding], *, required: Collection[str] =
         findings: one for each check.
         required: evidence that must be here; what lacks other evidence does not count.
     """
-    counted = [f for f in findings if f.verdict is not Status.NOT_CHECKED or not f.lacks or f.lacks in required]
-    statuses = {finding.verdict for finding in counted}
+    counted = [
+        f
+        for f in findings
+        if f.status is not Status.NOT_CHECKED or not f.missing_evidence or f.missing_evidence in required
+    ]
+    statuses = {finding.status for finding in counted}
     return next((status for status in ORDER if status in statuses), Status.NOT_CHECKED)
 
 
@@ -137,10 +141,10 @@ def _redact_finding(finding: Finding, evidence: Evidence, rate: float | None) ->
         return finding
     status = get_published_verdict(finding)
     if evidence.custody is None and evidence.owner is not None:
-        status = evidence.owner.private[finding.check]
+        status = evidence.owner.custody_checks[finding.check]
     message = f"The curator checked it on custody.jsonl, which is not public: {status}."
     rate = 0.0 if status is Status.NOT_CHECKED else rate
-    return Finding(f"{finding.check}/as-published", status, message, false_alarm=rate)
+    return Finding(f"{finding.check}/attested", status, message, false_alarm_rate=rate)
 
 
 def _list_counting_rules(outcome: Verification, evidence: Evidence) -> set[str]:
@@ -151,19 +155,21 @@ def _list_counting_rules(outcome: Verification, evidence: Evidence) -> set[str]:
     counting |= {"delta"} if evidence.logs.enrolled is not None else set()
     counting |= {"rounds"} if evidence.rounds is None else set()  # who was there says which rounds there were
     clipping = ended["clipping"]  # perhaps to what clients sent, and noise is told in units of that
-    counting |= {"noise"} if clipping.code not in CONSTANT and clipping.verdict is not Status.NOT_CHECKED else set()
+    counting |= {"noise"} if clipping.code not in CONSTANT and clipping.status is not Status.NOT_CHECKED else set()
     return counting | (
         {"attempts", "noise"} if ended["rounds"].code in NAMING else set()
     )  # of the rounds that are there
 
 
 def _redact_log_finding(finding: Finding, counting: Collection[str]) -> Finding:
-    unseen = finding.verdict is Status.NOT_CHECKED
-    if finding.code in CONSTANT or (unseen and not finding.numbers):
+    unseen = finding.status is Status.NOT_CHECKED
+    if finding.code in CONSTANT or (unseen and not finding.values):
         return finding
     if not unseen and finding.check not in counting and finding.code not in NAMING:
         return finding
     status = get_published_verdict(finding)
-    code = finding.code if status is finding.verdict else f"{finding.check}/holds"
+    code = finding.code if status is finding.status else f"{finding.check}/passed"
     message = f"Checked on logs that are no part of this report: {status}."
-    return Finding(code, status, message, lacks=finding.lacks, false_alarm=finding.false_alarm)
+    return Finding(
+        code, status, message, missing_evidence=finding.missing_evidence, false_alarm_rate=finding.false_alarm_rate
+    )

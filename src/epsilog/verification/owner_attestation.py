@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from epsilog.terms import CheckError, Status, check
 
-VERSION = 0
+VERSION = 1
 CUSTODY_CHECKS = ("custody", "norms", "participation")  # checks on custody.jsonl, whose figures are never published
 MADE = ("date", "commit", "engine", "generator")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -26,22 +26,22 @@ class SimulatedUtility:
 
     Attributes:
         score_name: what the score is, e.g. "R squared on the public test set".
-        without_dp: loss and score after each round without clip and noise; None each where training diverged.
+        baseline_rounds: loss and score after each round without clip and noise; None each where training diverged.
         study: (epsilon, noise multiplier, final loss, final score) for other budgets; likewise.
         control: what the verifier said of a run whose noise was 30% too low.
     """
 
     score_name: str
-    without_dp: tuple[tuple[float | None, float | None], ...] = ()
+    baseline_rounds: tuple[tuple[float | None, float | None], ...] = ()
     study: tuple[tuple[float, float, float | None, float | None], ...] = ()
     control: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        bare = [{"round": i, "test_loss": a, "test_score": b} for i, (a, b) in enumerate(self.without_dp, 1)]
+        bare = [{"round": i, "test_loss": a, "test_score": b} for i, (a, b) in enumerate(self.baseline_rounds, 1)]
         return {
             "score_name": self.score_name,
-            "without_dp": bare,
+            "baseline_rounds": bare,
             "study": [dict(zip(STUDIED, point, strict=True)) for point in self.study],
             "control": self.control,
         }
@@ -51,7 +51,7 @@ class SimulatedUtility:
         """Reads what ``to_json`` wrote."""
         return cls(
             data["score_name"],
-            tuple((point["test_loss"], point["test_score"]) for point in data["without_dp"]),
+            tuple((point["test_loss"], point["test_score"]) for point in data["baseline_rounds"]),
             tuple(tuple(point[name] for name in STUDIED) for point in data["study"]),
             data["control"],
         )
@@ -66,31 +66,33 @@ class OwnerAttestation:
 
     Attributes:
         software: versions of what ran, by name.
-        private: how each check on the curator's records ended; their figures stay with the curator.
+        custody_checks: how each check on the curator's records ended; their figures stay with the curator.
         utility: what a simulation shows beside the run; None for a real run.
-        chosen: settings of the trial that was chosen as the best; None where one run was made, or none was chosen.
+        selected_settings: settings of the best trial; None where one run was made, or none was selected.
         counts: noisy counts that were released beside the model, each under a charge of its own: name, key, value,
             error, lower, upper, charged.
-        made: the run's date, the source's commit, the engine and the noise generator; empty in older words.
+        provenance: the run's date, the source's commit, the engine and the noise generator; empty in older words.
     """
 
     software: Mapping[str, str]
-    private: Mapping[str, Status]
+    custody_checks: Mapping[str, Status]
     utility: SimulatedUtility | None = None
-    chosen: Mapping[str, Any] | None = None
+    selected_settings: Mapping[str, Any] | None = None
     counts: tuple[Mapping[str, Any], ...] = ()
-    made: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.made and set(self.made) != set(MADE):
-            raise CheckError("made", ", ".join(MADE), ", ".join(map(str, self.made)), verb="name")
-        for name, value in self.made.items():
+        if self.provenance and set(self.provenance) != set(MADE):
+            raise CheckError("provenance", ", ".join(MADE), ", ".join(map(str, self.provenance)), verb="name")
+        for name, value in self.provenance.items():
             check.text()(**{name: value})
-        if self.made and not _DAY.fullmatch(self.made["date"]):
-            raise CheckError("date", "a day as YYYY-MM-DD", repr(self.made["date"]))
-        if set(self.private) != set(CUSTODY_CHECKS):
-            raise CheckError("private", f"{', '.join(CUSTODY_CHECKS)}", f"{', '.join(self.private)}", verb="name")
-        for name, verdict in self.private.items():
+        if self.provenance and not _DAY.fullmatch(self.provenance["date"]):
+            raise CheckError("date", "a day as YYYY-MM-DD", repr(self.provenance["date"]))
+        if set(self.custody_checks) != set(CUSTODY_CHECKS):
+            raise CheckError(
+                "custody_checks", f"{', '.join(CUSTODY_CHECKS)}", f"{', '.join(self.custody_checks)}", verb="name"
+            )
+        for name, verdict in self.custody_checks.items():
             check.instance_of(Status)(**{name: verdict})
         for name, version in self.software.items():
             check.text()(**{name: version})
@@ -99,26 +101,29 @@ class OwnerAttestation:
         """The document that is stored and hashed."""
         return {
             "v": VERSION,
-            "kind": "owner-word",
+            "kind": "owner-attestation",
             "software": dict(self.software),
-            "private": {name: verdict.value for name, verdict in self.private.items()},
+            "custody_checks": {name: verdict.value for name, verdict in self.custody_checks.items()},
             "utility": None if self.utility is None else self.utility.to_json(),
-            **({} if self.chosen is None else {"chosen": dict(self.chosen)}),
-            **({} if not self.made else {"made": dict(self.made)}),
+            **({} if self.selected_settings is None else {"selected_settings": dict(self.selected_settings)}),
+            **({} if not self.provenance else {"provenance": dict(self.provenance)}),
             **({} if not self.counts else {"counts": [dict(each) for each in self.counts]}),
         }
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
         """Reads what ``to_json`` wrote."""
-        if not isinstance(document, dict) or (document.get("v"), document.get("kind")) != (VERSION, "owner-word"):
+        if not isinstance(document, dict) or (document.get("v"), document.get("kind")) != (
+            VERSION,
+            "owner-attestation",
+        ):
             raise ValueError(f"it must be a version {VERSION} owner's word")
         utility = document["utility"]
         return cls(
             document["software"],
-            {name: Status(verdict) for name, verdict in document["private"].items()},
+            {name: Status(verdict) for name, verdict in document["custody_checks"].items()},
             None if utility is None else SimulatedUtility.from_json(utility),
-            None if document.get("chosen") is None else dict(document["chosen"]),
+            None if document.get("selected_settings") is None else dict(document["selected_settings"]),
             tuple(dict(each) for each in document.get("counts", ())),
-            dict(document.get("made", {})),
+            dict(document.get("provenance", {})),
         )

@@ -13,23 +13,23 @@ from epsilog.verification.owner_attestation import CONTROL_NOISE_RATIO, Simulate
 def check_owner(evidence: Evidence) -> Iterator[Finding]:
     """Check that the owner speaks of a simulation only where one was planned, and that its control was rejected."""
     if evidence.owner is None:
-        yield Finding("owner/missing", Status.FAILED, f"The owner's word, {RunArtifact.OWNER}, is not here.")
+        yield Finding("attestation/missing", Status.FAILED, f"The owner's word, {RunArtifact.OWNER}, is not here.")
         return
     utility = evidence.owner.utility
     if (utility is not None) != evidence.claim.simulation:
         message = "Utility beside the run is for simulations, and for those only."
-        yield Finding("owner/utility-out-of-place", Status.FAILED, message)
+        yield Finding("attestation/utility-misplaced", Status.FAILED, message)
         return
-    yield Finding("owner/holds", Status.PASSED, "The owner's word is here; nobody else can recompute it.")
+    yield Finding("attestation/passed", Status.PASSED, "The owner's word is here; nobody else can recompute it.")
     if utility is not None:
         yield check_control(utility)
 
 
 def check_control(utility: SimulatedUtility) -> Finding:
     """A verifier that accepts the control proves nothing: then the run's own verification fails too."""
-    if utility.control["verdict"] == Status.FAILED:
-        return Finding("control/holds", Status.PASSED, "The control run was rejected, so the noise check can fail.")
-    values = int(utility.control["numbers"]["values"])
+    if utility.control["status"] == Status.FAILED:
+        return Finding("control/passed", Status.PASSED, "The control run was rejected, so the noise check can fail.")
+    values = int(utility.control["values"]["values"])
     if compute_power(values, share=CONTROL_NOISE_RATIO) < 0.99:
         says = (
             f"{values} padding values are too few to notice noise {1 - CONTROL_NOISE_RATIO:.0%} too low; the run "
@@ -37,5 +37,5 @@ def check_control(utility: SimulatedUtility) -> Finding:
         )
         return Finding("control/too-short", Status.WARNED, says)
     return Finding(
-        "control/accepted", Status.FAILED, "The control run was not rejected: the noise check does not work."
+        "control/not-rejected", Status.FAILED, "The control run was not rejected: the noise check does not work."
     )

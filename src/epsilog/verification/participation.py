@@ -43,19 +43,19 @@ def check_custody(evidence: Evidence) -> Finding:
     numbers = (("clients", float(lists.clients)), ("repeated", float(lists.repeated - lists.copies)))
     if lists.repeated > lists.copies:
         message = f"{lists.repeated - lists.copies} entries name a client that is in the round already."
-        return Finding("custody/impossible-list", Status.FAILED, message, numbers)
+        return Finding("custody/invalid-participants", Status.FAILED, message, numbers)
     if lists.withdrawn:
         message = f"{lists.withdrawn} clients took part before they had joined, or after they had left."
-        return Finding("custody/withdrawn-takes-part", Status.FAILED, message, numbers)
+        return Finding("custody/withdrawn-participant", Status.FAILED, message, numbers)
     if lists.outside or lists.clients > scheme.clients:
         message = (
             f"{lists.clients} clients took part; {lists.outside} of them do not count to the N = {scheme.clients}."
         )
-        return Finding("custody/impossible-list", Status.FAILED, message, numbers)
+        return Finding("custody/invalid-participants", Status.FAILED, message, numbers)
     wrong = _compare_with_records(evidence, numbers) if evidence.logs is None else _compare_with_log(evidence, numbers)
     if wrong is not None:
         return wrong
-    return Finding("custody/holds", Status.PASSED, f"{lists.clients} clients, nobody twice in a round.", numbers)
+    return Finding("custody/passed", Status.PASSED, f"{lists.clients} clients, nobody twice in a round.", numbers)
 
 
 def _compare_with_records(evidence: Evidence, numbers: Numbered) -> Finding | None:
@@ -63,14 +63,14 @@ def _compare_with_records(evidence: Evidence, numbers: Numbered) -> Finding | No
     custody, records = evidence.custody or (), evidence.records or ()
     if [record.round for record in custody] != [record.round for record in records]:
         message = "The curator's records are of other rounds than the public ones."
-        return Finding("custody/other-rounds", Status.FAILED, message, numbers)
+        return Finding("custody/round-mismatch", Status.FAILED, message, numbers)
     for private, public in zip(custody, records, strict=True):
-        replies = len(private.participants) - private.silent
-        if public.given_up != evidence.claim.scheme.gives_up(replies):
+        replies = len(private.participants) - private.non_responders
+        if public.aborted != evidence.claim.scheme.gives_up(replies):
             message = (
-                f"Round {private.round} had {replies} replies, and was {'' if public.given_up else 'not '}given up."
+                f"Round {private.round} had {replies} replies, and was {'' if public.aborted else 'not '}given up."
             )
-            return Finding("custody/other-replies", Status.FAILED, message, numbers)
+            return Finding("custody/reply-count-mismatch", Status.FAILED, message, numbers)
     return None
 
 
@@ -83,28 +83,30 @@ def _compare_with_log(evidence: Evidence, numbers: Numbered) -> Finding | None:
     if not other.size and lists.rounds <= rounds.number.max():
         return None
     message = f"The log of rounds counts others than the list of clients, as in rounds {other[:5].tolist()}."
-    return Finding("custody/other-cohorts", Status.FAILED, message, numbers)
+    return Finding("custody/cohort-mismatch", Status.FAILED, message, numbers)
 
 
 def check_participation(evidence: Evidence) -> Finding:
     """Test who took part, or at least how many, against the sampler; see ``hidden`` for how seldom it may fail."""
     return weigh_at(
-        evidence.hidden_false_alarm, lambda level: check_participation_at(evidence, level), warned=evidence.false_alarm
+        evidence.hidden_false_alarm_rate,
+        lambda level: check_participation_at(evidence, level),
+        warned=evidence.false_alarm_rate,
     )
 
 
-def check_participation_at(evidence: Evidence, false_alarm: float) -> Finding:
+def check_participation_at(evidence: Evidence, false_alarm_rate: float) -> Finding:
     """Test who took part at one level.
 
     Args:
         evidence: with lists, or with sizes of cohorts.
-        false_alarm: how often a sound run may be rejected, over all tests together.
+        false_alarm_rate: how often a sound run may be rejected, over all tests together.
     """
     sizes, lists, scheme = evidence.cohort_sizes, evidence.participation, evidence.claim.scheme
     if sizes is None or not sizes.size:
         return Finding("participation/not-checked", Status.NOT_CHECKED, "The records of who took part hold no round.")
     if lists is None:
-        return compare_cohort_sizes(scheme.cohorts, sizes, false_alarm)
+        return compare_cohort_sizes(scheme.cohorts, sizes, false_alarm_rate)
     if evidence.logs is not None and isinstance(scheme.cohorts, RoundRobinSampler):
         return _check_turns(lists, scheme.cohorts.cycle_length)
     if evidence.logs is not None and sizes.size > scheme.rounds:  # a log may name any round
@@ -113,7 +115,7 @@ def check_participation_at(evidence: Evidence, false_alarm: float) -> Finding:
         )
         counted = (("planned", float(scheme.rounds)), ("recorded", float(sizes.size)))
         return Finding("participation/not-checked", Status.NOT_CHECKED, message, counted)
-    return check_cohorts(scheme.cohorts, list(lists.iterate_cohorts(sizes.size)), false_alarm)
+    return check_cohorts(scheme.cohorts, list(lists.iterate_cohorts(sizes.size)), false_alarm_rate)
 
 
 def _check_turns(lists: Participation, length: int) -> Finding:
@@ -125,9 +127,9 @@ def _check_turns(lists: Participation, length: int) -> Finding:
     moved = int((first < last).sum())
     if moved:
         message = f"{moved} clients took part in rounds that are no whole cycles of {length} apart."
-        return Finding("participation/out-of-turn", Status.FAILED, message)
+        return Finding("participation/out-of-order", Status.FAILED, message)
     message = f"Everybody who took part twice did so whole cycles of {length} rounds apart."
-    return Finding("participation/holds", Status.PASSED, message)
+    return Finding("participation/passed", Status.PASSED, message)
 
 
 def check_population(evidence: Evidence) -> Finding:
@@ -149,7 +151,7 @@ def check_population(evidence: Evidence) -> Finding:
         return Finding("population/counted-earlier", Status.WARNED, message, numbers)
     if counted > claimed:
         return Finding("population/understated", Status.WARNED, message, numbers)
-    return Finding("population/holds", Status.PASSED, message, numbers)
+    return Finding("population/passed", Status.PASSED, message, numbers)
 
 
 def get_run_period(evidence: Evidence) -> tuple[float, float] | None:
@@ -165,14 +167,14 @@ def get_run_period(evidence: Evidence) -> tuple[float, float] | None:
 def check_cohorts(
     cohorts: Cohorts,
     seen: Sequence[Cohort],  # noqa: ARG001
-    false_alarm: float = FALSE_ALARM,  # noqa: ARG001
+    false_alarm_rate: float = FALSE_ALARM,  # noqa: ARG001
 ) -> Finding:
     """Tests who took part against how a round's clients are picked.
 
     Args:
         cohorts: as planned.
         seen: who was in each round; at least one round, in order.
-        false_alarm: how often a sound run may be rejected, over all tests together.
+        false_alarm_rate: how often a sound run may be rejected, over all tests together.
     """
     return Finding("participation/not-checked", Status.NOT_CHECKED, f"No test is known for {type(cohorts).__name__}.")
 
@@ -219,7 +221,7 @@ def _cells(class_of: Ids, lists: Sequence[Ids], probability: float) -> float:
 
 
 @check_cohorts.register
-def _(cohorts: PoissonSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
+def _(cohorts: PoissonSampler, seen: Sequence[Cohort], false_alarm_rate: float = FALSE_ALARM) -> Finding:
     """Counts per round are Binomial(N, q), per client Binomial(T, q); all overlaps are binomial."""
     clients, rounds, q = cohorts.clients, len(seen), cohorts.probability
     sizes, lists = np.array([len(cohort.drawn) for cohort in seen]), _lists(seen, clients)
@@ -229,8 +231,8 @@ def _(cohorts: PoissonSampler, seen: Sequence[Cohort], false_alarm: float = FALS
         holds = bool((sizes == clients).all())
         says = f"Every cohort {'is' if holds else 'should be'} everyone."
         if not holds:
-            return Finding("participation/another-sampler", Status.FAILED, says, tuple(numbers))
-        return Finding("participation/holds", Status.PASSED, says, tuple(numbers))
+            return Finding("participation/sampler-mismatch", Status.FAILED, says, tuple(numbers))
+        return Finding("participation/passed", Status.PASSED, says, tuple(numbers))
     p_values, drifted = _test_poisson_sizes(sizes, clients, q)
     p_values["p_busiest_client"] = _least(bdtrc(int(per_client.max()) - 1, rounds, q), clients)
     p_values |= _repeats(lists, clients, q)
@@ -239,7 +241,7 @@ def _(cohorts: PoissonSampler, seen: Sequence[Cohort], false_alarm: float = FALS
     says = (
         f"Cohorts of {sizes.min()} to {sizes.max()} in {rounds} rounds agree with Poisson({q:g}) of {clients} clients."
     )
-    return _judge_sampler(f"Poisson({q:g})", p_values, says, numbers, false_alarm)
+    return _judge_sampler(f"Poisson({q:g})", p_values, says, numbers, false_alarm_rate)
 
 
 def _test_poisson_sizes(sizes: Ids, clients: int, q: float) -> tuple[dict[str, float], int]:
@@ -255,27 +257,33 @@ def _test_poisson_sizes(sizes: Ids, clients: int, q: float) -> tuple[dict[str, f
 
 
 def _judge_sampler(
-    sampler: str, p_values: dict[str, float], message: str, numbers: Sequence[tuple[str, float]], false_alarm: float
+    sampler: str,
+    p_values: dict[str, float],
+    message: str,
+    numbers: Sequence[tuple[str, float]],
+    false_alarm_rate: float,
 ) -> Finding:
     """Rejects a sampler one of whose tests is too unlikely."""
-    failed = [name for name, p in p_values.items() if p < false_alarm / len(p_values)]
+    failed = [name for name, p in p_values.items() if p < false_alarm_rate / len(p_values)]
     if not failed:
-        rate = false_alarm if p_values else 0.0
-        return Finding("participation/holds", Status.PASSED, message, tuple(numbers), false_alarm=rate)
+        rate = false_alarm_rate if p_values else 0.0
+        return Finding("participation/passed", Status.PASSED, message, tuple(numbers), false_alarm_rate=rate)
     if failed == ["p_drift"]:
         by = f"{dict(numbers)['drifted_by_round']:.0f}"
         why = (
             f"Cohorts grow or shrink on the way: by round {by} they are no longer {sampler}, though each alone may be. "
         )
         why += "Only the unamplified claim remains."
-        return Finding("participation/drift", Status.FAILED, why, tuple(numbers), false_alarm=false_alarm)
-    why = f"The sampler is not {sampler}: {', '.join(failed)} below {false_alarm / len(p_values):.2g}. "
+        return Finding("participation/drift", Status.FAILED, why, tuple(numbers), false_alarm_rate=false_alarm_rate)
+    why = f"The sampler is not {sampler}: {', '.join(failed)} below {false_alarm_rate / len(p_values):.2g}. "
     why += "Only the unamplified claim remains."
-    return Finding("participation/another-sampler", Status.FAILED, why, tuple(numbers), false_alarm=false_alarm)
+    return Finding(
+        "participation/sampler-mismatch", Status.FAILED, why, tuple(numbers), false_alarm_rate=false_alarm_rate
+    )
 
 
 @check_cohorts.register
-def _(cohorts: FixedSizeSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
+def _(cohorts: FixedSizeSampler, seen: Sequence[Cohort], false_alarm_rate: float = FALSE_ALARM) -> Finding:
     """Every cohort has the size; each client's rounds are Binomial(T, m/N); all overlaps are hypergeometric."""
     clients, size, rounds = cohorts.clients, cohorts.cohort_size, len(seen)
     for cohort in seen:
@@ -291,24 +299,24 @@ def _(cohorts: FixedSizeSampler, seen: Sequence[Cohort], false_alarm: float = FA
     }
     numbers = [("cohort_size", float(size)), *p_values.items()]
     says = f"Every cohort has {size} of {clients} clients, each in {extremes[0]} to {extremes[1]} of {rounds} rounds."
-    return _judge_sampler(f"a draw of {size}", p_values, says, numbers, false_alarm)
+    return _judge_sampler(f"a draw of {size}", p_values, says, numbers, false_alarm_rate)
 
 
 @check_cohorts.register
-def _(cohorts: BallsInBinsSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:
+def _(cohorts: BallsInBinsSampler, seen: Sequence[Cohort], false_alarm_rate: float = FALSE_ALARM) -> Finding:
     """Nobody is in two rounds of a cycle; slots are uniform, whoever stood where in another cycle, or in the data."""
     clients, length, lists = cohorts.clients, cohorts.cycle_length, _lists(seen, cohorts.clients)
     cycles = [_slots(clients, lists[first : first + length]) for first in range(0, len(lists), length)]
     known = [slots for slots in cycles if slots is not None]
     if len(known) < len(cycles):
         says = f"A client takes part more than once in a cycle of {length} rounds."
-        return Finding("participation/out-of-turn", Status.FAILED, says)
+        return Finding("participation/out-of-order", Status.FAILED, says)
     whole = len(lists) // length
     missed = sum(int((slots < 0).sum()) for slots in known[:whole])
     sizes = np.array([ids.size for ids in lists])
     if _strays(known, cohorts.separation):
         says = f"A client's rounds do not leave the same rest modulo {cohorts.separation} in all cycles."
-        return Finding("participation/out-of-turn", Status.FAILED, says)
+        return Finding("participation/out-of-order", Status.FAILED, says)
     beside = list(_iterate_cycle_slots(known, cohorts))
     moves = [_moves(one, other, among) for one, other, number, among in beside if number < whole]
     groups = [_groups(one, other, among) for one, other, _, among in beside]
@@ -331,7 +339,7 @@ def _(cohorts: BallsInBinsSampler, seen: Sequence[Cohort], false_alarm: float = 
         f"Nobody took part twice in a cycle of {length} rounds; cohorts have {sizes.min()} to {sizes.max()} clients; "
     )
     return _judge_sampler(
-        f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers, false_alarm
+        f"balls in {length} bins", p_values, f"{says}{missed} turns were missed.", numbers, false_alarm_rate
     )
 
 
@@ -394,7 +402,7 @@ def _groups(one: Ids, other: Ids, length: int) -> float:
 
 
 @check_cohorts.register
-def _(cohorts: CappedSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+def _(cohorts: CappedSampler, seen: Sequence[Cohort], false_alarm_rate: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Cohorts have the stated size while enough clients are below their cap, and nobody passes it."""
     times = np.zeros(cohorts.clients, dtype=np.int64)
     for cohort in seen:
@@ -412,14 +420,14 @@ def _(cohorts: CappedSampler, seen: Sequence[Cohort], false_alarm: float = FALSE
     )
     if busiest > cohorts.max_participations:
         says = f"A client took part {busiest} times; the noise was calibrated to {cohorts.max_participations}."
-        return Finding("participation/too-often", Status.FAILED, says, numbers)
+        return Finding("participation/above-maximum", Status.FAILED, says, numbers)
     says = f"Nobody took part more than {busiest} times (cap {cohorts.max_participations}); "
     says += f"{many} clients were seen."
-    return Finding("participation/holds", Status.PASSED, says, numbers)
+    return Finding("participation/passed", Status.PASSED, says, numbers)
 
 
 @check_cohorts.register
-def _(cohorts: RoundRobinSampler, seen: Sequence[Cohort], false_alarm: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
+def _(cohorts: RoundRobinSampler, seen: Sequence[Cohort], false_alarm_rate: float = FALSE_ALARM) -> Finding:  # noqa: ARG001
     """Nobody takes part out of turn; who misses a turn weakens nothing."""
     missed = 0
     for cohort in seen:
@@ -427,19 +435,19 @@ def _(cohorts: RoundRobinSampler, seen: Sequence[Cohort], false_alarm: float = F
         early = len(cohort.drawn) - int(np.isin(cohort.drawn, due).sum())
         if early:
             says = f"Round {cohort.round} has {early} clients whose turn it was not."
-            return Finding("participation/out-of-turn", Status.FAILED, says)
+            return Finding("participation/out-of-order", Status.FAILED, says)
         missed += len(due) - len(cohort.drawn)
     says = f"Everybody took part in turn, every {cohorts.cycle_length} rounds; {missed} turns were missed."
-    return Finding("participation/holds", Status.PASSED, says, (("missed_turns", missed),))
+    return Finding("participation/passed", Status.PASSED, says, (("missed_turns", missed),))
 
 
-def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALSE_ALARM) -> Finding:
+def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm_rate: float = FALSE_ALARM) -> Finding:
     """Tests how many were in each round, where nobody says who: one client in every round passes unseen.
 
     Args:
         cohorts: as planned.
         sizes: clients in each round; at least one round, in order.
-        false_alarm: how often a sound run may be rejected, over all tests together.
+        false_alarm_rate: how often a sound run may be rejected, over all tests together.
     """
     told = f"Cohorts of {sizes.min()} to {sizes.max()} in {sizes.size} rounds agree with"
     if sizes.max() > cohorts.clients:
@@ -451,13 +459,15 @@ def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALS
             numbers = [("planned_rate", q), ("observed_rate", float(sizes.mean()) / clients)]
             numbers += [("drifted_by_round", float(drifted)), *p_values.items()]
             sampler = f"Poisson({q:g})"
-            return _judge_sampler(sampler, p_values, f"{told} {sampler} of {clients} clients.", numbers, false_alarm)
+            return _judge_sampler(
+                sampler, p_values, f"{told} {sampler} of {clients} clients.", numbers, false_alarm_rate
+            )
         case BallsInBinsSampler(clients=clients, cycle_length=length) if length > 1:
             p_values = {
                 "p_worst_round": _least(sampler_tests.compute_two_sided_p_value(sizes, clients, 1 / length), sizes.size)
             }
             sampler = f"balls in {length} bins"
-            return _judge_sampler(sampler, p_values, f"{told} {sampler}.", list(p_values.items()), false_alarm)
+            return _judge_sampler(sampler, p_values, f"{told} {sampler}.", list(p_values.items()), false_alarm_rate)
         case FixedSizeSampler(cohort_size=due):
             most = least = np.full(sizes.size, due)
         case RoundRobinSampler():
@@ -471,4 +481,4 @@ def compare_cohort_sizes(cohorts: Cohorts, sizes: Ids, false_alarm: float = FALS
     if wrong.size:
         says = f"Round {wrong[0] + 1} has {sizes[wrong[0]]} clients where {most[wrong[0]]} were due."
         return Finding("participation/cohort-size", Status.FAILED, says)
-    return Finding("participation/holds", Status.PASSED, f"{told} the plan.")
+    return Finding("participation/passed", Status.PASSED, f"{told} the plan.")

@@ -28,11 +28,11 @@ def check_plan(plan: RegisteredPlan) -> Finding:
     if plan.guarantee.relation not in plan.scheme.relations:
         wrong.append(f"its scheme has no price for neighbors that differ as {plan.guarantee.relation.value} says")
     if wrong:
-        return Finding("plan/contradicts-itself", Status.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
+        return Finding("plan/inconsistent", Status.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
     if low := _slightly_low(plan):
         return Finding("plan/slightly-low", Status.WARNED, low)
     return Finding(
-        "plan/holds", Status.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
+        "plan/passed", Status.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
     )
 
 
@@ -76,8 +76,8 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
             yield f"{name} is [{stated.lower:.6g}, {stated.upper:.6g}], not [{again.lower:.6g}, {again.upper:.6g}]"
     formula = closed_form(plan)
     for term in ("root_term", "linear_term"):
-        if not math.isclose(getattr(formula, term), getattr(plan.formula, term), rel_tol=RECOMPUTE_TOLERANCE):
-            yield f"the closed form's {term} is {getattr(plan.formula, term)!r}, not {getattr(formula, term)!r}"
+        if not math.isclose(getattr(formula, term), getattr(plan.closed_form, term), rel_tol=RECOMPUTE_TOLERANCE):
+            yield f"the closed form's {term} is {getattr(plan.closed_form, term)!r}, not {getattr(formula, term)!r}"
     if float(plan.budget["delta"]) != guarantee.delta:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
     if Decimal(guarantee.epsilon) + plan.epsilon_of_counts > Decimal(plan.budget["epsilon"]):

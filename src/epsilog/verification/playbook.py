@@ -48,7 +48,7 @@ class Playbook:
 
     def steps_for(self, finding: Finding) -> tuple[str, ...]:
         """What its code says; else what its check says; nothing for what has passed."""
-        if finding.verdict is Status.PASSED:
+        if finding.status is Status.PASSED:
             return ()
         return self.steps.get(finding.code, self.steps.get(finding.check, ()))
 

@@ -53,7 +53,7 @@ def clamp(value: float) -> float:
 
 
 def check_noise_reuse(
-    rounds: Sequence[PaddingRound], planned: float, digits: int, false_alarm: float
+    rounds: Sequence[PaddingRound], planned: float, digits: int, false_alarm_rate: float
 ) -> Finding | None:
     """A finding where noise comes again, or where it cannot be told; None where none does.
 
@@ -61,7 +61,7 @@ def check_noise_reuse(
         rounds: with their padding, in one unit.
         planned: standard deviation as claimed; 0 if none was.
         digits: how many significant ones were logged.
-        false_alarm: how often noise that was drawn anew may be rejected, in (0, 1).
+        false_alarm_rate: how often noise that was drawn anew may be rejected, in (0, 1).
     """
     values = np.abs(np.array([value for one in rounds for value in one.padding if value and abs(value) < BEYOND]))
     ordered = np.sort(values)
@@ -72,20 +72,20 @@ def check_noise_reuse(
     pair = _twins(rounds)
     smallest = min(len(one.padding) for one in rounds if any(one.padding))
     numbers = (("values", float(values.size)), ("repeats", float(repeats)))
-    rejected = _chance(values.size, repeats, coarse) < false_alarm / 2
-    if rejected or (pair is not None and _compute_run_probability(len(rounds), pair[2], coarse) < false_alarm / 2):
+    rejected = _chance(values.size, repeats, coarse) < false_alarm_rate / 2
+    if rejected or (pair is not None and _compute_run_probability(len(rounds), pair[2], coarse) < false_alarm_rate / 2):
         says = f"{repeats} of {values.size} values of noise were there before, up to their sign"
         says += f", and round {pair[1]} has those of round {pair[0]}" if pair else ""
         says += ": noise that is used twice hides nothing."
-        return Finding("noise/used-again", Status.FAILED, says, numbers, false_alarm=false_alarm)
-    doubtful = _chance(values.size, repeats, fine) < false_alarm
+        return Finding("noise/reused", Status.FAILED, says, numbers, false_alarm_rate=false_alarm_rate)
+    doubtful = _chance(values.size, repeats, fine) < false_alarm_rate
     expected = values.size * (values.size - 1) / 2 * coarse
-    seen = _chance(values.size, math.ceil(expected) + smallest, coarse) < false_alarm / 2
-    seen |= _compute_run_probability(len(rounds), smallest, coarse) < false_alarm / 2
+    seen = _chance(values.size, math.ceil(expected) + smallest, coarse) < false_alarm_rate / 2
+    seen |= _compute_run_probability(len(rounds), smallest, coarse) < false_alarm_rate / 2
     if doubtful or not seen:
         says = f"{repeats} of {values.size} values of noise were there before, and were logged in too few digits to "
         says += "tell whether noise was used twice."
-        return Finding(UNSURE, Status.NOT_CHECKED, says, numbers, lacks="padding")
+        return Finding(UNSURE, Status.NOT_CHECKED, says, numbers, missing_evidence="padding")
     return None
 
 

@@ -25,7 +25,7 @@ def check_rigorous(guarantee: Guarantee, release: Release, *, cells: int = CELLS
     from epsilog.accounting.rigorous import prove_guarantee
 
     if not math.isfinite(guarantee.epsilon):
-        return Finding("rigorous/refused", Status.NOT_CHECKED, "No finite epsilon is claimed.")
+        return Finding("ball-arithmetic/not-applicable", Status.NOT_CHECKED, "No finite epsilon is claimed.")
     try:
         proof = prove_guarantee(
             release,
@@ -35,7 +35,7 @@ def check_rigorous(guarantee: Guarantee, release: Release, *, cells: int = CELLS
             cells=cells,
         )
     except UnsupportedMechanismError as error:
-        return Finding("rigorous/refused", Status.NOT_CHECKED, f"Not proven in ball arithmetic: {error}.")
+        return Finding("ball-arithmetic/not-applicable", Status.NOT_CHECKED, f"Not proven in ball arithmetic: {error}.")
     claimed = (("claimed", guarantee.epsilon), ("delta", guarantee.delta), ("bits", float(proof.bits)))
     least = (("epsilon_upper", proof.epsilon_upper),) if math.isfinite(proof.epsilon_upper) else ()
     numbers = (*claimed, ("delta_upper", proof.delta_upper), *least)
@@ -46,8 +46,8 @@ def check_rigorous(guarantee: Guarantee, release: Release, *, cells: int = CELLS
             f"{format_upper(proof.delta_upper, 9)}, and {format_upper(guarantee.delta, 9)} is claimed. Assumed remain "
         )
         says += "the parameters of the claim, the pairs that dominate it, and Arb."
-        return Finding("rigorous/proven", Status.PASSED, says, numbers)
+        return Finding("ball-arithmetic/proven", Status.PASSED, says, numbers)
     found = f"epsilon {format_upper(proof.epsilon_upper, 9)} is" if least else "no epsilon is"
     says = f"The claim of {format_lower(guarantee.epsilon, 9)} is not proven in {how}; {found}. "
     says += "More cells may prove more; the claim may hold all the same."
-    return Finding("rigorous/not-proven", Status.WARNED, says, numbers)
+    return Finding("ball-arithmetic/not-proven", Status.WARNED, says, numbers)

@@ -30,23 +30,23 @@ def check_rounds(evidence: Evidence) -> Finding:
             return Finding("rounds/out-of-order", Status.FAILED, message, counted)
         if (alone := np.setdiff1d(named, numbers)).size:
             message = f"{alone.size} rounds that other logs name are not in the log of rounds, such as "
-            return Finding("rounds/not-in-the-log", Status.FAILED, f"{message}{alone[:5].tolist()}.", counted)
-    if given_up := list(_iterate_changed_rounds(evidence)):
-        message = f"Rounds {given_up[:5]} are said to be given up, and their model is another than the one before."
-        return Finding("rounds/given-up-in-name", Status.FAILED, message, counted)
+            return Finding("rounds/missing", Status.FAILED, f"{message}{alone[:5].tolist()}.", counted)
+    if aborted := list(_iterate_changed_rounds(evidence)):
+        message = f"Rounds {aborted[:5]} are said to be given up, and their model is another than the one before."
+        return Finding("rounds/aborted-with-output", Status.FAILED, message, counted)
     if last > planned:
         return Finding("rounds/too-many", Status.FAILED, f"{last} rounds were run, {planned} were planned.", counted)
     records = evidence.records or ()
     if any(record.diverged for record in records):
         message = f"Training diverged in round {last} of {planned}: the released model or its loss is not finite. "
         return Finding("rounds/diverged", Status.WARNED, message + "The whole plan stays charged.", counted)
-    if records and records[0].given_up:
+    if records and records[0].aborted:
         message = "The first round was given up: that its model is the starting one, no record shows."
-        return Finding("rounds/given-up-at-once", Status.WARNED, message, counted)
+        return Finding("rounds/aborted-immediately", Status.WARNED, message, counted)
     if last < planned:
         message = f"{last} of {planned} planned rounds are recorded: the run stopped early, or its end was cut off. "
         return Finding("rounds/stopped-early", Status.WARNED, message + "The whole plan stays charged.", counted)
-    return Finding("rounds/holds", Status.PASSED, f"All {planned} rounds are recorded, in order.", counted)
+    return Finding("rounds/passed", Status.PASSED, f"All {planned} rounds are recorded, in order.", counted)
 
 
 def _iterate_changed_rounds(evidence: Evidence) -> Iterator[int]:
@@ -54,7 +54,7 @@ def _iterate_changed_rounds(evidence: Evidence) -> Iterator[int]:
     records = evidence.records or ()
     for before, record in zip((None, *records), records, strict=False):
         same = before is None or before.output_hash == record.output_hash
-        if record.given_up and not (same and evidence.claim.scheme.gives_up(0)):
+        if record.aborted and not (same and evidence.claim.scheme.gives_up(0)):
             yield record.round
 
 
@@ -66,7 +66,7 @@ def check_attempts(evidence: Evidence) -> Finding:
     further = sum(attempts.values()) - len(attempts)
     unreleased = [] if evidence.ledger is None else sorted(attempts.keys() - evidence.ledger.released.keys())
     if not further and not unreleased:
-        return Finding("attempts/holds", Status.PASSED, "Every round was begun once.", numbers)
+        return Finding("attempts/passed", Status.PASSED, "Every round was begun once.", numbers)
     counted = "1 further attempt at a round is" if further == 1 else f"{further} further attempts at rounds are"
     told = [f"{counted} recorded"] if further else []
     if further and evidence.logs is None:
@@ -94,13 +94,13 @@ def check_columns(evidence: Evidence) -> Iterator[Finding]:
         yield warn("duplicated-rows", message, **{f"{name}_copies": count for name, count in copies.items()})
     if logs.lists is not None and (late := logs.lists.late):
         message = f"{late} rows have a time outside the round that they name; each was counted there."
-        yield warn("late-rows", message, late=late)
+        yield warn("timestamp-outside-round", message, late=late)
     if logs.rounds is not None and (backwards := int((np.diff(logs.rounds.number) < 0).sum())):
         message = f"{backwards} rows of the log of rounds name an earlier round than the row before."
         yield warn("out-of-order", message, backwards=backwards)
     if logs.rounds is not None and (earlier := _count_early_ends(logs.rounds)):
         message = f"{earlier} rounds ended before the round in front of them did, by the log of rounds."
-        yield warn("times-backwards", message, earlier=earlier)
+        yield warn("timestamps-decreasing", message, earlier=earlier)
     if again := logs.padding_copies:
         message = f"{again} rows of padding are there twice, with the same round and the same value."
         yield warn("repeated-padding", message, copies=again)
@@ -108,9 +108,9 @@ def check_columns(evidence: Evidence) -> Iterator[Finding]:
         if one.like_read:
             message = f"{one.like_read} of {one.left_out} rows of {one.file} that are left out by where "
             message += f"({_format_filter(one)}) could be read like the others: what they say was not looked at."
-            yield warn("rows-left-out", message, like_read=one.like_read)
+            yield warn("rows-excluded", message, like_read=one.like_read)
     read = "; ".join(map(_format_summary, logs.summaries))
-    yield Finding("log/holds", Status.PASSED, f"Every value is in its bounds. {read}.", numbers)
+    yield Finding("log/passed", Status.PASSED, f"Every value is in its bounds. {read}.", numbers)
 
 
 COUNTED = ("rows", "left_out")

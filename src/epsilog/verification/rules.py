@@ -30,13 +30,13 @@ class Need:
 
     Attributes:
         part: the part of the evidence, as ``Evidence.has`` reads it.
-        lacks: the kind of evidence, as whoever verifies names what is required; "" if it always is.
+        missing_evidence: the kind of evidence, as whoever verifies names what is required; "" if it always is.
         message: what a reader is told where it is not here.
         kinds: of which evidence: a run's, logs, or both.
     """
 
     part: str
-    lacks: str
+    missing_evidence: str
     message: str
     kinds: tuple[str, ...] = (RUN, LOGS)
 
@@ -90,7 +90,9 @@ class Rule:
             return
         for need in self.needs:
             if kind in need.kinds and not evidence.has(need.part):
-                yield Finding(f"{self.id}/not-checked", Status.NOT_CHECKED, need.message, lacks=need.lacks)
+                yield Finding(
+                    f"{self.id}/not-checked", Status.NOT_CHECKED, need.message, missing_evidence=need.missing_evidence
+                )
                 return
         found = self.check(evidence)
         yield from (found,) if isinstance(found, Finding) else found
@@ -114,7 +116,7 @@ RULES = (
     Rule("norms", check_norms, (CUSTODY, NORMS), private=True, reads_draws=lambda one: one.count_noise is not None),
     Rule("participation", check_participation, (CUSTODY, SIZES), private=True, reads_draws=lambda _: True),
     Rule("divisor", check_divisor, (DIVISOR,), (LOGS,)),
-    Rule("owner", check_owner, kinds=(RUN,)),
+    Rule("attestation", check_owner, kinds=(RUN,)),
     Rule("audit", check_audit, kinds=(RUN,)),
 )
 
@@ -123,7 +125,7 @@ def verify_evidence(evidence: Evidence, *, required: Collection[str] = EVIDENCE_
     """Apply every rule to what a run left behind, or to logs of any other run."""
     runs = evidence.claim.expected_runs
     findings = (
-        replace(one, false_alarm=min(1.0, one.false_alarm * runs))  # any of them may fail
+        replace(one, false_alarm_rate=min(1.0, one.false_alarm_rate * runs))  # any of them may fail
         for rule in RULES
         for found in rule.apply(evidence)
         for one in (_apply_owner_attestation(found, evidence) if rule.private else found,)
@@ -145,7 +147,7 @@ def publish(outcome: Verification) -> Verification:
         if (rule := private.get(check)) is None:
             return None
         runs = evidence.claim.expected_runs
-        return min(1.0, evidence.hidden_false_alarm * runs) if rule.reads_draws(evidence.claim.scheme) else 0.0
+        return min(1.0, evidence.hidden_false_alarm_rate * runs) if rule.reads_draws(evidence.claim.scheme) else 0.0
 
     return redact(outcome, get_highest_rate)
 
@@ -154,10 +156,10 @@ def _apply_owner_attestation(finding: Finding, evidence: Evidence) -> Finding:
     """Hold a finding against what the owner wrote before the commit: a failure stands, another end contradicts it."""
     if evidence.owner is None:
         return finding
-    told = evidence.owner.private[finding.check]
+    told = evidence.owner.custody_checks[finding.check]
     if evidence.custody is None and told is Status.FAILED:
-        return Finding(f"{finding.check}/failed-by-the-owner", Status.FAILED, "The owner's own word is that it failed.")
+        return Finding(f"{finding.check}/attested-failure", Status.FAILED, "The owner's own word is that it failed.")
     if evidence.custody is None or told is get_published_verdict(finding):
         return finding
-    message = f"The owner says {told}, and custody.jsonl says {finding.verdict}: {finding.message}"
-    return replace(finding, code=f"{finding.check}/contradicts-the-owner", verdict=Status.FAILED, message=message)
+    message = f"The owner says {told}, and custody.jsonl says {finding.status}: {finding.message}"
+    return replace(finding, code=f"{finding.check}/attestation-mismatch", status=Status.FAILED, message=message)

@@ -140,20 +140,20 @@ def check_signatures(signed: Sequence[SignatureCheck], keys: Collection[Verifier
     says = " ".join(text for _, text in told)
     outcomes, own = {outcome for outcome, _ in told}, told[0][0]
     if "broken" in outcomes:
-        return (Finding("signature/broken", Status.FAILED, says),)
+        return (Finding("signature/invalid", Status.FAILED, says),)
     if "of-another-file" in outcomes:
-        return (Finding("signature/of-another-file", Status.FAILED, says),)
+        return (Finding("signature/file-mismatch", Status.FAILED, says),)
     if "not-an-approval" in outcomes:
         return (Finding("signature/not-an-approval", Status.FAILED, says),)
     if "of-another-key" in outcomes:
-        return (Finding("signature/of-another-key", Status.FAILED, says),)
+        return (Finding("signature/key-mismatch", Status.FAILED, says),)
     if "beside-another-statement" in outcomes:
-        return (Finding("signature/beside-another-statement", Status.WARNED, says),)
+        return (Finding("signature/additional-statement", Status.WARNED, says),)
     if own == "holds":
-        return (Finding("signature/holds", Status.PASSED, says),)
+        return (Finding("signature/passed", Status.PASSED, says),)
     if "not-checked" in outcomes:
-        return (Finding("signature/not-checked", Status.NOT_CHECKED, says, lacks="signature"),)
-    return (Finding("signature/none", Status.NOT_CHECKED, says, lacks="signature"),)
+        return (Finding("signature/not-checked", Status.NOT_CHECKED, says, missing_evidence="signature"),)
+    return (Finding("signature/missing", Status.NOT_CHECKED, says, missing_evidence="signature"),)
 
 
 def _judge_signature(one: SignatureCheck, keys: Collection[VerifierKey]) -> tuple[str, str]:
@@ -192,21 +192,21 @@ def check_checkpoint(books: LedgerReader | None, kept: StoredCheckpoint | None) 
         return ()
     if books is None or books.trouble:
         says = "The ledger does not hold." if books else "No ledger was given."
-        return (Finding("checkpoint/not-checked", Status.NOT_CHECKED, says, lacks="ledger"),)
+        return (Finding("checkpoint/not-checked", Status.NOT_CHECKED, says, missing_evidence="ledger"),)
     then, now = kept.checkpoint, len(books.leaves)
     if then.size == 0:
-        return (Finding("checkpoint/of-no-entries", Status.NOT_CHECKED, OF_NONE),)
+        return (Finding("checkpoint/empty", Status.NOT_CHECKED, OF_NONE),)
     said = None if books.note is None else Checkpoint.parse(books.note.text)
     if said is not None and said.has_other_origin(then):
-        return (Finding("checkpoint/of-another-ledger", Status.FAILED, _two_names(said, then)),)
+        return (Finding("checkpoint/ledger-mismatch", Status.FAILED, _two_names(said, then)),)
     if now < then.size:
         says = f"The kept checkpoint is of {then.size} entries, and the ledger has {now}: its end was cut off."
-        return (Finding("checkpoint/cut-off", Status.FAILED, says),)
+        return (Finding("checkpoint/truncated", Status.FAILED, says),)
     if books.root(then.size) != then.root:
         says = f"The first {then.size} entries are not those of the kept checkpoint: the ledger was rewritten."
         return (Finding("checkpoint/rewritten", Status.FAILED, says),)
     says = f"The ledger's {now} entries begin with the {then.size} of the kept checkpoint."
-    return (Finding("checkpoint/holds", Status.PASSED, says),)
+    return (Finding("checkpoint/passed", Status.PASSED, says),)
 
 
 def _two_names(now: Checkpoint, older: Checkpoint) -> str:
@@ -220,9 +220,9 @@ def check_consistency(now: StoredCheckpoint, older: StoredCheckpoint | None) -> 
         return ()
     if now.checkpoint.has_other_origin(older.checkpoint):
         says = _two_names(now.checkpoint, older.checkpoint)
-        return (Finding("consistency/of-another-ledger", Status.FAILED, says),)
+        return (Finding("consistency/ledger-mismatch", Status.FAILED, says),)
     if older.checkpoint.size == 0:
-        return (Finding("consistency/of-no-entries", Status.NOT_CHECKED, OF_NONE),)
+        return (Finding("consistency/empty", Status.NOT_CHECKED, OF_NONE),)
     follows = now.follows(older.checkpoint)
     sizes = f"from {older.checkpoint.size} to {now.checkpoint.size} entries"
     if follows is None:
@@ -230,8 +230,8 @@ def check_consistency(now: StoredCheckpoint, older: StoredCheckpoint | None) -> 
         return (Finding("consistency/not-checked", Status.NOT_CHECKED, says),)
     if not follows:
         says = f"The ledger did not grow {sizes}: it was rewritten."
-        return (Finding("consistency/broken", Status.FAILED, says),)
-    return (Finding("consistency/holds", Status.PASSED, f"The ledger only grew, {sizes}."),)
+        return (Finding("consistency/invalid", Status.FAILED, says),)
+    return (Finding("consistency/passed", Status.PASSED, f"The ledger only grew, {sizes}."),)
 
 
 def check_receipt(receipt: Receipt, books: LedgerReader | None) -> Finding:
@@ -243,11 +243,11 @@ def check_receipt(receipt: Receipt, books: LedgerReader | None) -> Finding:
     what = f"Entry {receipt.index + 1} of {at.size} in {at.origin}: {_format_charge(receipt)}"
     if books is None or books.trouble:
         says = f"{what}. That this is what the entry says, and that no later entry undid it, rests on the signer's word"
-        return Finding("receipt/holds", Status.PASSED, f"{says}; the ledger would show it.")
+        return Finding("receipt/passed", Status.PASSED, f"{says}; the ledger would show it.")
     said = None if books.note is None else Checkpoint.parse(books.note.text)
     if said is not None and said.has_other_origin(at):
         says = f"The receipt is of the ledger {at.origin}, and this is {said.origin}."
-        return Finding("receipt/of-another-ledger", Status.FAILED, says)
+        return Finding("receipt/ledger-mismatch", Status.FAILED, says)
     if not _holds(receipt, at, books):
         return Finding("receipt/not-in-ledger", Status.FAILED, "The ledger holds no such entry in this place.")
     return _since(receipt, books, f"{what}, as the ledger says")
@@ -258,14 +258,14 @@ def _since(receipt: Receipt, books: LedgerReader, what: str) -> Finding:
     name, size = books.entries[receipt.index].charge_id, receipt.checkpoint.size
     places = [place for place, entry in enumerate(books.entries) if entry.charge_id == name and place > receipt.index]
     if not places:
-        return Finding("receipt/holds", Status.PASSED, f"{what}.")
+        return Finding("receipt/passed", Status.PASSED, f"{what}.")
     state = read_charge_facts(books.entries, places[-1])["state"]
     if places[0] < size:
         says = f"{what}; but entry {places[0] + 1} of {size} is of the same charge, which the receipt keeps back."
-        return Finding("receipt/not-the-last-entry", Status.FAILED, f"{says} By now it is {state}.")
+        return Finding("receipt/not-latest-state", Status.FAILED, f"{says} By now it is {state}.")
     if state == ChargeState.CANCELLED and receipt.facts["state"] != ChargeState.CANCELLED:
-        return Finding("receipt/no-longer-charged", Status.WARNED, f"{what}; by now it is {state}, and costs nothing.")
-    return Finding("receipt/holds", Status.PASSED, f"{what}; by now it is {state}.")
+        return Finding("receipt/charge-cancelled", Status.WARNED, f"{what}; by now it is {state}, and costs nothing.")
+    return Finding("receipt/passed", Status.PASSED, f"{what}; by now it is {state}.")
 
 
 def _holds(receipt: Receipt, at: Checkpoint, books: LedgerReader) -> bool:

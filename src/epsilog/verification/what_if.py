@@ -45,7 +45,7 @@ class WhatIf:
         return {
             "name": self.name,
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else "inf",
-            "says": self.message,
+            "message": self.message,
         }
 
 

@@ -252,6 +252,6 @@ def test_a_run_over_flower_is_that_of_one_process_whoever_dies(federation, tmp_p
     assert np.load(tmp_path / "model.npy") == pytest.approx(model, abs=1e-15)
     rounds = checkpoints.read_records(tmp_path / "run" / "custody.jsonl", CustodyRecord)
     assert [one.participants for one in rounds] == [(0, 1, 2)] * apps.SCHEME.rounds
-    assert [one.silent for one in rounds] == [apps.SITES - len(sites) for sites in answered]
+    assert [one.non_responders for one in rounds] == [apps.SITES - len(sites) for sites in answered]
     for site, computed in ((0, 3), (1, 0), (2, 3)):  # what was late is counted at the node, where it was computed
         federation.wait_for(lambda path=tmp_path / f"site-{site}.db", n=computed: booked(path) == n)

@@ -106,7 +106,7 @@ def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(config, 
     assert list(ours) == list(theirs)
     for name in ours:
         assert ours[name] == pytest.approx(theirs[name], abs=1e-12)
-    found = [[(one["check"], one["verdict"]) for one in each["verification"]["findings"]] for each in (report, other)]
+    found = [[(one["check"], one["status"]) for one in each["verification"]["findings"]] for each in (report, other)]
     assert [one for one in found[0] if one[0] != "attempts"] == [one for one in found[1] if one[0] != "attempts"]
     assert "failed" not in dict(found[0]).values()
     assert report["claim"] == other["claim"]

@@ -45,7 +45,7 @@ def everything(*, poisson=True, size=40, clip=1.0, engine=PrivacyEngine, told=No
 
 def wrong(optimizer, loader, **options):
     found = preflight(read_training_loop(optimizer, loader, updates=200, **options), delta=1e-5)
-    return found, {one.code for one in found.findings if one.verdict is Status.FAILED}
+    return found, {one.code for one in found.findings if one.status is Status.FAILED}
 
 
 def test_what_opacus_recommends_holds():
@@ -55,13 +55,13 @@ def test_what_opacus_recommends_holds():
     assert setup.noise_multiplier == 1.1
     found, codes = wrong(optimizer, loader)
     assert not codes
-    assert found.holds
+    assert found.passed
 
 
 @pytest.mark.parametrize(("shuffle", "code"), [(True, "sampler/shuffled"), (False, "sampler/in-order")])
 def test_without_poisson_sampling_nothing_is_amplified(shuffle, code):
     found, codes = wrong(*made(poisson=False, shuffle=shuffle))
-    assert codes == {code, "believed/too-low"}
+    assert codes == {code, "accountant-epsilon/too-low"}
     assert found.cost.upper > 3 * found.believed.upper
 
 
@@ -72,8 +72,8 @@ def test_a_weighted_sampler_makes_batches_that_nobody_asked_for():
     setup = read_training_loop(optimizer, loader, updates=200, sample_rate=40 / N)
     assert setup.batch_size == pytest.approx(N / 3)  # of 40 that were asked for
     _, codes = wrong(optimizer, loader, sample_rate=40 / N)
-    assert codes == {"rate/too-low", "believed/too-low"}
-    assert wrong(*made(poisson=False, sampler=weighted))[1] == {"sampler/weighted", "believed/nothing-proved"}
+    assert codes == {"sampling-rate/too-low", "accountant-epsilon/too-low"}
+    assert wrong(*made(poisson=False, sampler=weighted))[1] == {"sampler/weighted", "accountant-epsilon/unproven"}
 
 
 def test_accumulated_batches_are_several_samples():
@@ -168,7 +168,7 @@ def test_a_scheduler_of_noise_is_priced_as_it_runs(scheduled):
     accountant = spent(optimizer, scheduler, 100, 2000)
     assert [(rate, steps) for _, rate, steps in accountant.history] == [(0.01, steps) for steps, _ in setup.stages]
     assert [noise for noise, _, _ in accountant.history] == [noise for _, noise in setup.stages]
-    assert found.holds
+    assert found.passed
     assert constant.cost.upper < 0.6 * found.cost.lower
     theirs = accountant.get_epsilon(1e-5)  # a Renyi bound, which is looser
     assert found.cost.lower <= theirs
@@ -217,7 +217,7 @@ def test_a_scheduler_of_the_clip_norm_costs_nothing_where_noise_follows_it():
     clip = LambdaGradClip(optimizer, scheduler_function=lambda epoch: 1 / (1 + epoch))
     setup = read_training_loop(optimizer, loader, updates=200, schedulers=[(clip, 10)])
     assert setup.noise_changes is None
-    assert preflight(setup, delta=1e-5).holds
+    assert preflight(setup, delta=1e-5).passed
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_scheduler_of_the_clip_norm_costs_nothing_where_noise_follows_it():
 def test_a_scheduler_of_the_clip_norm_is_refused_where_it_moves_the_noise_alone(clip, told):
     """These clip to norms that are held elsewhere: with gamma 0.5 the noise alone would halve."""
     _, optimizer, loader, *_loss = everything(clip=clip, told=told)
-    assert preflight(read_training_loop(optimizer, loader, updates=200), delta=1e-5).holds
+    assert preflight(read_training_loop(optimizer, loader, updates=200), delta=1e-5).passed
     scheduler = ExponentialGradClip(optimizer, gamma=0.5)
     with pytest.raises(CheckError, match="schedulers must list no scheduler of the clip norm"):
         read_training_loop(optimizer, loader, updates=200, schedulers=[(scheduler, 10)])
@@ -288,7 +288,7 @@ def test_the_rate_is_what_make_private_told_whatever_loader_is_used():
     _, larger = made(size=400)
     setup = read_training_loop(optimizer, larger, updates=200)
     assert (setup.believed_rate, setup.batch_size) == (0.01, 400.0)
-    assert wrong(optimizer, larger)[1] == {"rate/too-low", "believed/too-low"}
+    assert wrong(optimizer, larger)[1] == {"sampling-rate/too-low", "accountant-epsilon/too-low"}
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=8, optimizer=optimizer) as split:
         assert read_training_loop(optimizer, split, updates=200) == read_training_loop(optimizer, loader, updates=200)
 
@@ -304,5 +304,5 @@ def test_a_sampler_of_other_rows_is_refused():
 def test_what_objects_cannot_show_is_listed():
     optimizer, loader = made()
     found = preflight(read_training_loop(optimizer, loader, updates=200), delta=1e-5)
-    unseen = {one.check for one in found.findings if one.verdict is Status.NOT_CHECKED}
+    unseen = {one.check for one in found.findings if one.status is Status.NOT_CHECKED}
     assert unseen == {"gradients", "changes", "randomness", "other-uses", "earlier-steps"}

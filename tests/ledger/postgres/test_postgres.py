@@ -60,8 +60,8 @@ ALTERED = {
 def test_a_ledger_of_an_earlier_format_is_told_to_be_one(place, ledger):
     place.run("ALTER TABLE rounds DROP COLUMN scope")
     for found, said in (
-        (2, "not made as a ledger's"),
-        (1, "of an earlier format, and this release reads format 2"),
+        (3, "not made as a ledger's"),
+        (1, "of format 1, and this release reads format 3"),
     ):
         place.run("UPDATE head SET format = %s", found)
         for opened in (open_ledger, read_ledger, verify_ledger):

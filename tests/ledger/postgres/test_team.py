@@ -49,9 +49,9 @@ def test_the_verbs_of_a_ledger(url, tmp_path):
     assert said("ledger", "bundle", *at, "-o", tmp_path / "b.bundle")[0] == 0
     for what, end in ((url, (0, "passed")), (tmp_path / "b.bundle", (5, "not checked"))):  # nobody signed it
         code, text = said("verify", what, "--json")
-        assert (code, json.loads(text)["verdict"]) == end
+        assert (code, json.loads(text)["status"]) == end
     code, text = said("verify", url, "--head-hash", "ab" * 32, "--json")
-    assert (code, json.loads(text)["verdict"]) == (4, "failed")
+    assert (code, json.loads(text)["status"]) == (4, "failed")
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_run_is_charged_and_verified(url, tmp_path):
     assert not (tmp_path / "runs" / "ledger.db").exists()
     folder = json.loads(told)["folder"] if isinstance(json.loads(told), dict) else json.loads(told)[0]["folder"]
     code, verdict = said("verify", folder, "--ledger", url, "--json")
-    ends = {one["check"]: one["verdict"] for one in json.loads(verdict)["findings"]}
+    ends = {one["check"]: one["status"] for one in json.loads(verdict)["findings"]}
     assert (code, "failed" in ends.values(), ends["control"]) == (5, False, "warned")  # too short to show weak noise
     assert ends["ledger"] == ends["charge"] == ends["released"] == ends["files"] == "passed"
     with read_ledger(url) as books:

@@ -34,7 +34,7 @@ TRIGGER = "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM balances W
         ["ALTER TABLE rounds RENAME COLUMN attempts TO tries"],
         ["ALTER TABLE balances RENAME TO hidden", "CREATE VIEW balances AS SELECT * FROM hidden"],
         ["DROP TABLE head", "CREATE TABLE head (one, format, count, hash, id, home)"],
-        ["PRAGMA user_version = 3"],
+        ["PRAGMA user_version = 4"],
         ["PRAGMA application_id = 1"],
         ["PRAGMA auto_vacuum = 1", "VACUUM"],
     ],

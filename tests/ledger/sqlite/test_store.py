@@ -194,10 +194,10 @@ def test_a_connection_that_an_interrupt_closed_is_no_damage(ledger):
 
 def test_a_later_format_is_refused(path, ledger):
     with ledger._store.writing() as session:
-        session._raw.execute("UPDATE head SET format = 3")
+        session._raw.execute("UPDATE head SET format = 4")
     ledger.close()
     for opened in (open_ledger, read_ledger):
-        with pytest.raises(LedgerIntegrityError, match="format 2"):
+        with pytest.raises(LedgerIntegrityError, match="format 3"):
             opened(path)
 
 

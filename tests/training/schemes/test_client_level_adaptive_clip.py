@@ -95,8 +95,8 @@ def test_a_clip_norm_stays_within_reach_whatever_the_count_says():
 def test_a_verifier_follows_the_clip_norms(small_task):
     scheme = replace(SCHEME, rounds=40)
     records = list(train_without_charge(scheme, small_task(), randomness=Randomness.from_seed(1)).records)
-    assert check_clipping(records, scheme).verdict == "passed"
-    assert check_clipping([], scheme).verdict == "passed"
+    assert check_clipping(records, scheme).status == "passed"
+    assert check_clipping([], scheme).status == "passed"
     lies = {
         "a clip norm": replace(records[7], clip_norm=records[7].clip_norm * (1 + 1e-9)),
         "a noise": replace(records[7], noise_stddev=records[7].noise_stddev * 0.999),
@@ -104,9 +104,9 @@ def test_a_verifier_follows_the_clip_norms(small_task):
         "no share": replace(records[7], unclipped=None),
     }
     for lie in lies.values():
-        assert check_clipping([*records[:7], lie, *records[8:]], scheme).verdict == "failed"
+        assert check_clipping([*records[:7], lie, *records[8:]], scheme).status == "failed"
     whole = replace(records[0], clip_norm=0.4, noise_stddev=0.4)
-    assert check_clipping([whole, *records[1:]], scheme).verdict == "failed"
+    assert check_clipping([whole, *records[1:]], scheme).status == "failed"
     loud = [one for one in records if one.clip_norm > min(each.clip_norm for each in records)]
     assert len(loud) > 20
 
@@ -121,7 +121,7 @@ def test_weak_noise_is_noticed_under_a_clip_norm_that_moves(small_task):
     ):
         records = train_without_charge(scheme, small_task(), randomness=source).records
         assert max(each.clip_norm for each in records) > 1.5 * min(each.clip_norm for each in records)
-        assert applied("noise", of_records(scheme, records)).verdict == verdict
+        assert applied("noise", of_records(scheme, records)).status == verdict
 
 
 def test_norms_are_compared_with_the_clip_of_their_own_round(small_task):
@@ -132,9 +132,9 @@ def test_norms_are_compared_with_the_clip_of_their_own_round(small_task):
         state = outcomes[-1].state
     records, custody = [each.record for each in outcomes], [each.custody for each in outcomes]
     assert records[-1].clip_norm > 2 * scheme.clip_norm
-    assert check_norms(custody, records, scheme).verdict == "passed"
+    assert check_norms(custody, records, scheme).status == "passed"
     early = replace(custody[0], largest_norm=records[-1].clip_norm)
-    assert check_norms([early, *custody[1:]], records, scheme).verdict == "failed"
+    assert check_norms([early, *custody[1:]], records, scheme).status == "failed"
 
 
 def test_without_privacy_nothing_is_clipped_and_a_fixed_clip_says_nothing_of_shares(small_task):

@@ -128,12 +128,12 @@ def test_a_verifier_knows_whose_turn_it_is(small_task):
         outcome.append(rounds.compute_next_round(SCHEME, CompiledEngine(task), state, Randomness.from_seed(1)))
         state = outcome[-1].state
     custody = [each.custody for each in outcome]
-    assert check_participation(custody, SCHEME).verdict == "passed"
+    assert check_participation(custody, SCHEME).status == "passed"
     assert custody[4].participants == (0, 4, 8)
     fewer = [*custody[:4], replace(custody[4], participants=(0, 8)), *custody[5:]]
-    assert check_participation(fewer, SCHEME).verdict == "passed"
+    assert check_participation(fewer, SCHEME).status == "passed"
     early = CustodyRecord(2, (0, 1), 0.1, 0.0)
-    assert check_participation([custody[0], early], SCHEME).code == "participation/out-of-turn"
+    assert check_participation([custody[0], early], SCHEME).code == "participation/out-of-order"
 
 
 def test_what_cannot_be_priced_or_remembered_is_refused(small_task, monkeypatch):
@@ -251,13 +251,13 @@ def test_a_verifier_knows_sound_bins_from_others(clients, cycle, bands, runs):
     for seed in range(runs):
         custody = custody_of(cohorts_of(scheme, seed))
         found = check_participation(custody, scheme)
-        assert found.verdict == "passed", (seed, found)
+        assert found.status == "passed", (seed, found)
     again = custody_of(cohorts_of(scheme, 1)[:cycle] * 5)
     assert check_participation(again, scheme).code == (
-        "participation/holds" if cycle == bands else "participation/another-sampler"
+        "participation/passed" if cycle == bands else "participation/sampler-mismatch"
     )
     free = custody_of(cohorts_of(replace(scheme, bands=1), 1))
-    assert check_participation(free, scheme).code == "participation/out-of-turn"
+    assert check_participation(free, scheme).code == "participation/out-of-order"
 
 
 def test_a_run_with_bins_goes_on_with_them(small_task):
@@ -268,5 +268,5 @@ def test_a_run_with_bins_goes_on_with_them(small_task):
         outcome = rounds.compute_next_round(scheme, CompiledEngine(task), state, Randomness.from_seed(2))
         state = outcome.state
         custody.append(outcome.custody)
-    assert check_participation(custody, scheme).verdict == "passed"
+    assert check_participation(custody, scheme).status == "passed"
     assert state.participations.tolist() == [3] * 12

@@ -260,28 +260,28 @@ def test_sound_lists_pass_and_another_samplers_fail(seed):
     fixed, bins = drawn(FIXED, seed), drawn(BINS, seed)
     turns = [np.arange(one % 10, 300, 10) for one in range(40)]
     coins = [np.flatnonzero(rng.random(300) < 0.1) for _ in range(40)]
-    assert check_participation(custody(fixed), FIXED).verdict == "passed"
-    assert check_participation(custody(bins), BINS).verdict == "passed"
-    assert check_participation(custody(bins[:-3]), BINS).verdict == "passed"
+    assert check_participation(custody(fixed), FIXED).status == "passed"
+    assert check_participation(custody(bins), BINS).status == "passed"
+    assert check_participation(custody(bins[:-3]), BINS).status == "passed"
     assert check_participation(custody(coins), FIXED).code == "participation/cohort-size"
-    assert check_participation(custody(turns), FIXED).code == "participation/another-sampler"
-    assert check_participation(custody([fixed[0]] * 40), FIXED).code == "participation/another-sampler"
-    assert check_participation(custody(fixed), BINS).code == "participation/out-of-turn"
-    assert check_participation(custody(turns), BINS).code == "participation/another-sampler"
+    assert check_participation(custody(turns), FIXED).code == "participation/sampler-mismatch"
+    assert check_participation(custody([fixed[0]] * 40), FIXED).code == "participation/sampler-mismatch"
+    assert check_participation(custody(fixed), BINS).code == "participation/out-of-order"
+    assert check_participation(custody(turns), BINS).code == "participation/sampler-mismatch"
     kept = bins[:10] * 4
-    assert check_participation(custody(kept), BINS).code == "participation/another-sampler"
+    assert check_participation(custody(kept), BINS).code == "participation/sampler-mismatch"
     moved = [bins[:10][(one + 3 * (one // 10)) % 10] for one in range(40)]
-    assert check_participation(custody(moved), BINS).code == "participation/another-sampler"
+    assert check_participation(custody(moved), BINS).code == "participation/sampler-mismatch"
     heavy = [*bins[:9], np.arange(0)]
     heavy[0] = np.concatenate([bins[0], bins[9]])
-    assert check_participation(custody(heavy), BINS).code == "participation/another-sampler"
+    assert check_participation(custody(heavy), BINS).code == "participation/sampler-mismatch"
 
 
 def test_who_misses_a_turn_is_counted_and_weakens_nothing():
     bins = drawn(BINS, 1)
     fewer = [*bins[:5], bins[5][1:], *bins[6:]]
     found = check_participation(custody(fewer), BINS)
-    assert (found.verdict, dict(found.numbers)["missed_turns"]) == ("passed", 1.0)
+    assert (found.status, dict(found.values)["missed_turns"]) == ("passed", 1.0)
 
 
 def test_a_neighbor_that_is_not_priced_is_refused():

@@ -103,24 +103,24 @@ DOUBLED = np.where(np.arange(T) % 10 == 3, 2 * Q, Q)
 DISHONEST = {
     "q doubled in a tenth of the rounds": (
         honest(q=np.where(np.arange(T) % 10 == 3, 3 * Q, Q)),
-        "participation/another-sampler",
+        "participation/sampler-mismatch",
     ),
-    "one client in every round": (in_every_round(honest()), "participation/another-sampler"),
+    "one client in every round": (in_every_round(honest()), "participation/sampler-mismatch"),
     "one client too often": (often(honest()), "participation/unlikely"),  # where the logs are public it fails
     "noise a tenth low": (honest(stddev=0.9 * C * Z), "noise/too-weak"),
-    "noise set low in one round": (set_low(honest()), "clipping/other-settings"),
-    "divided by who came": (realised(honest()), "divisor/realised-cohort"),
+    "noise set low in one round": (set_low(honest()), "clipping/settings-mismatch"),
+    "divided by who came": (realised(honest()), "divisor/realized-cohort-size"),
     "another divisor once": (another_divisor(honest()), "divisor/varies"),
     "cut off": (cut_off(honest()), "rounds/stopped-early"),
     "one norm too long": (too_long(honest()), "norms/too-large"),
-    "a wider clip": (wider_clip(honest()), "clipping/other-settings"),
+    "a wider clip": (wider_clip(honest()), "clipping/settings-mismatch"),
     "an attempt": (begun_again(honest()), "attempts/repeated"),
     "opted out": (opted_out(honest()), "population/overstated"),
     "inactive": (inactive(honest()), "population/overstated"),
     "more noise": (more_noise(honest()), "clipping/more-noise"),
-    "the same noise twice": (same_noise(honest()), "noise/used-again"),
+    "the same noise twice": (same_noise(honest()), "noise/reused"),
     "no noise at all": (no_noise(honest()), "noise/too-weak"),
-    "joined late": (joined_late(honest()), "custody/withdrawn-takes-part"),
+    "joined late": (joined_late(honest()), "custody/withdrawn-participant"),
     "left at once": (left_at_once(honest()), "population/counted-earlier"),
     "more people": (many_more(honest()), "population/understated"),
 }
@@ -193,22 +193,22 @@ TWICE_PADDED = {"mapping": MAPPING.replace(PADDED, "") + PADDING, "padding": lam
 
 
 ROWS = {
-    "a round of clients alone": ({"clients": one_round_more}, "rounds/not-in-the-log"),
+    "a round of clients alone": ({"clients": one_round_more}, "rounds/missing"),
     "a round missing": ({"rounds": without(7)}, "rounds/out-of-order"),
     "a round missing in both": ({"rounds": without(7), "clients": without(7)}, "rounds/out-of-order"),
     "a row of a client twice": ({"clients": twice}, "log/duplicated-rows"),
-    "a client twice in a round": ({"clients": twice_in_other_words}, "custody/impossible-list"),
+    "a client twice in a round": ({"clients": twice_in_other_words}, "custody/invalid-participants"),
     "a row of a round twice": ({"rounds": twice}, "log/duplicated-rows"),
     "a round twice": ({"rounds": again}, "rounds/out-of-order"),
     "rounds out of order": ({"rounds": moved}, "log/out-of-order"),
     "counted later": ({"mapping": MAPPING.replace('"2026-01-01"', '"2026-01-03"')}, "population/counted-later"),
-    "a late row": ({"clients": later}, "log/late-rows"),
-    "a stranger": ({"clients": stranger}, "custody/impossible-list"),
-    "one more was counted": ({"rounds": one_more}, "custody/other-cohorts"),
-    "rows hidden": (HIDDEN, "log/rows-left-out"),
-    "times backwards": ({"rounds": backwards}, "log/times-backwards"),
+    "a late row": ({"clients": later}, "log/timestamp-outside-round"),
+    "a stranger": ({"clients": stranger}, "custody/invalid-participants"),
+    "one more was counted": ({"rounds": one_more}, "custody/cohort-mismatch"),
+    "rows hidden": (HIDDEN, "log/rows-excluded"),
+    "times backwards": ({"rounds": backwards}, "log/timestamps-decreasing"),
     "padding twice": (TWICE_PADDED, "log/repeated-padding"),
-    "a list missing": ({"clients": without(9)}, "custody/other-cohorts"),
+    "a list missing": ({"clients": without(9)}, "custody/cohort-mismatch"),
 }
 
 
@@ -217,10 +217,10 @@ CLAIMS = {
     "delta": (1e-6, None),
     "population": (N - 1, "population/understated"),
     "rounds": (T - 1, "rounds/too-many"),
-    "sampling_probability": (Q / 2, "participation/another-sampler"),
-    "clip_norm": (C * 0.99, "clipping/another-norm"),
-    "noise_multiplier": (Z * 1.01, "clipping/other-settings"),
-    "divisor": (DIVISOR + 1, "divisor/another"),
+    "sampling_probability": (Q / 2, "participation/sampler-mismatch"),
+    "clip_norm": (C * 0.99, "clipping/norm-mismatch"),
+    "noise_multiplier": (Z * 1.01, "clipping/settings-mismatch"),
+    "divisor": (DIVISOR + 1, "divisor/mismatch"),
 }
 
 

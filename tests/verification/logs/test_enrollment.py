@@ -67,11 +67,11 @@ def enrolled(*, counted_on, left=np.inf):
 @pytest.mark.parametrize(
     ("counted_on", "left", "code"),
     [
-        (START, np.inf, "population/holds"),
-        (START + 2 * DAY, np.inf, "population/holds"),
+        (START, np.inf, "population/passed"),
+        (START + 2 * DAY, np.inf, "population/passed"),
         (START + 3 * DAY, np.inf, "population/counted-later"),
         (START - DAY, START - DAY / 2, "population/counted-earlier"),
-        (START - DAY, START + 3 * DAY / 2, "population/holds"),
+        (START - DAY, START + 3 * DAY / 2, "population/passed"),
         (START - DAY, START - 2 * DAY, "population/overstated"),
     ],
 )
@@ -81,7 +81,7 @@ def test_n_is_counted_while_the_run_went_on(counted_on, left, code):
     assert check_population(Evidence(CLAIM, logs=logs)).code == code
 
 
-@pytest.mark.parametrize(("ahead", "code"), [(-DAY, "population/holds"), (DAY, "population/counted-later")])
+@pytest.mark.parametrize(("ahead", "code"), [(-DAY, "population/passed"), (DAY, "population/counted-later")])
 def test_n_is_not_counted_on_a_day_to_come(ahead, code):
     assert (
         check_population(Evidence(CLAIM, logs=LogData(enrolled=enrolled(counted_on=time.time() + ahead)))).code == code

@@ -28,7 +28,7 @@ def drawn(scheme, rng):
 
 
 def rejected(checked, runs):
-    return sum(checked(np.random.default_rng([1, i])).verdict is Status.FAILED for i in range(runs))
+    return sum(checked(np.random.default_rng([1, i])).status is Status.FAILED for i in range(runs))
 
 
 def most(runs):
@@ -67,6 +67,6 @@ def test_honest_noise_is_rejected_no_oftener_than_is_said():
 
 def test_one_client_in_every_round_is_seen_at_the_real_rate():
     there = drawn(POISSON, np.random.default_rng(3))
-    assert on_logs("participation", lists(there), POISSON, 1e-6).verdict is Status.PASSED
+    assert on_logs("participation", lists(there), POISSON, 1e-6).status is Status.PASSED
     there[:, 7] = True
-    assert on_logs("participation", lists(there), POISSON, 1e-6).code == "participation/another-sampler"
+    assert on_logs("participation", lists(there), POISSON, 1e-6).code == "participation/sampler-mismatch"

@@ -296,7 +296,7 @@ def test_names_have_places(tmp_path):
             'unit = "sigmas"',
             "rounds.columns.noise.unit must be 'clip norms' or 'absolute', got 'sigmas'",
         ),
-        ("[claim]", "false_alarm = 1e-300\n[claim]", "false_alarm must be at least 1e-09, got 1e-300"),
+        ("[claim]", "false_alarm_rate = 1e-300\n[claim]", "false_alarm_rate must be at least 1e-09, got 1e-300"),
         ("first_round = 1", "first_round = 2", "rounds.first_round must be at most 1, got 2"),
         ("[rounds.columns]", "[rounds.colums]", "rounds.colums must be absent"),
         ("delta = 1e-05", "delta = nan", "claim.delta must be finite"),

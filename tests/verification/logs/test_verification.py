@@ -25,7 +25,7 @@ from epsilog.verification.logs import verify_logs
 def found(folder, run, **changes):
     """What the checks that did not pass say, by check."""
     outcome = verify_logs(save(run, folder, **changes))
-    return outcome, {one.code for one in outcome.findings if one.verdict is not Status.PASSED}
+    return outcome, {one.code for one in outcome.findings if one.status is not Status.PASSED}
 
 
 def test_honest_logs_pass(tmp_path):
@@ -100,9 +100,9 @@ def test_sizes_alone_are_tested_too(tmp_path):
     run = honest()
     run.took_part = [ids[::2] for ids in run.took_part]
     run.norms = [norms[::2] for norms in run.norms]
-    assert "participation/another-sampler" in found(tmp_path, run, mapping=ONLY_SIZES)[1]
+    assert "participation/sampler-mismatch" in found(tmp_path, run, mapping=ONLY_SIZES)[1]
     everywhere = found(tmp_path, in_every_round(honest()), mapping=ONLY_SIZES)[1]
-    assert "participation/another-sampler" not in everywhere  # as its finding says
+    assert "participation/sampler-mismatch" not in everywhere  # as its finding says
     assert "custody/not-checked" in everywhere
 
 

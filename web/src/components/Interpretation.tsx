@@ -52,7 +52,7 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
         {(found) => (
           <>
             <Table caption="Attack bounds" columns={[{ title: "quantity" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), figure])} />
-            <p class="method">{typeset(found.of_attacks)}</p>
+            <p class="method">{typeset(found.attack_note)}</p>
           </>
         )}
       </RiskSection>
@@ -64,7 +64,7 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
             columns={[{ title: "releases" }, { title: "ε at most", number: true }]}
             rows={answer.releases.map(({ count, epsilon }) => [showInteger(count), epsilon === null ? "no proven bound" : show(epsilon, 4, "up")])}
           />
-          <p class="method">{typeset(answer.of_releases)}</p>
+          <p class="method">{typeset(answer.composition_note)}</p>
         </div>
         <RiskSection risk={risk} fallback="Computing the cost of copies…">
           {(found) => (
@@ -72,19 +72,19 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
               <Table
                 caption={`Copies of one ${unit}, or several held by one person`}
                 columns={[{ title: "copies" }, { title: "ε at most", number: true }, { title: "at least", number: true }]}
-                rows={found.copies}
+                rows={found.group_rows}
               />
-              <p class="method">{typeset(found.of_copies)}</p>
+              <p class="method">{typeset(found.group_note)}</p>
             </>
           )}
         </RiskSection>
       </div>
       <h3>The meaning of δ</h3>
-      {answer.worst.map((line) => (
+      {answer.delta_notes.map((line) => (
         <p key={sentence(line)}>{typeset(line)}</p>
       ))}
       <h3>Headroom under the policy</h3>
-      <p>{typeset(answer.headroom)}</p>
+      <p>{typeset(answer.headroom_note)}</p>
       <h3>Assumptions and limits</h3>
       <ul class="limits">
         {[...answer.assumptions, ...answer.limits].map((line) => (

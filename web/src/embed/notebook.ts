@@ -19,8 +19,8 @@ interface Certified {
   asked: Record<string, number | null>;
   lower?: number | null;
   upper?: number | null; // null: no bound
-  formula?: number | null;
-  verdict?: string;
+  closed_form?: number | null;
+  closed_form_note?: string;
   trouble?: string;
 }
 
@@ -102,8 +102,8 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
       const upper = certified.upper ?? Infinity;
       claim.textContent = certified.trouble ? "" : `ε ≤ ${show(upper, 4, "up")}`;
       note.textContent = certified.trouble ? "" : `certified${certified.lower ? `; at least ${show(certified.lower, 4, "down")}` : ""}`;
-      verdict.textContent = certified.trouble ?? certified.verdict ?? "";
-      drawBar(bar, certified.trouble ? null : [certified.lower ?? 0, upper], certified.formula ?? null);
+      verdict.textContent = certified.trouble ?? certified.closed_form_note ?? "";
+      drawBar(bar, certified.trouble ? null : [certified.lower ?? 0, upper], certified.closed_form ?? null);
       return;
     }
     try {
@@ -112,7 +112,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
       claim.textContent = `ε ≤ ${show(found.epsilon.upper, 4, "up")}`;
       note.textContent = "browser bound; certifying…";
       verdict.textContent = "";
-      drawBar(bar, [0, found.epsilon.upper], found.formula.total);
+      drawBar(bar, [0, found.epsilon.upper], found.closed_form.total);
     } catch (error) {
       if (request !== latest) return;
       claim.textContent = note.textContent = "";

@@ -24,6 +24,6 @@ export interface Budget {
   reserved: Amounts;
   spent: Amounts;
   available: Amounts;
-  promise: Amounts | null;
+  target_guarantee: Amounts | null;
   partition: number | null; // index of the entry that declared the partition; charges then count in its blocks alone
 }

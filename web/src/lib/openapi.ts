@@ -94,7 +94,7 @@ export type ClosedFormModel = {
   linear_term: number;
   /** a number; "inf" for an infinite one */
   total: number;
-  dominates: string;
+  dominant_term: string;
   side?: "estimate";
 };
 
@@ -124,10 +124,10 @@ export type CompareAsk = {
 
 /** Two releases side by side: their curves, and words on which is weaker where. */
 export type ComparisonResponse = {
-  verdict: "first" | "second" | "neither" | "alike" | "open";
+  outcome: "first" | "second" | "neither" | "alike" | "open";
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   better: string | [string, Record<string, unknown>];
-  says: (string | [string, Record<string, unknown>])[];
+  messages: (string | [string, Record<string, unknown>])[];
   deltas: PointComparisonModel[];
   fprs: PointComparisonModel[];
   /** by how much the first is easier to attack anywhere, at most */
@@ -244,7 +244,7 @@ export type EpsilonCurvePointModel = {
   /** a number; "inf" for an infinite one */
   upper: number;
   /** a number; "inf" for an infinite one */
-  formula: number;
+  closed_form: number;
 };
 
 /** Epsilon over rounds. */
@@ -384,12 +384,12 @@ export type FederatedResponse = {
   clip_norm: number;
   sampling_probability: number;
   noise_stddev: number;
-  formula: ClosedFormModel;
+  closed_form: ClosedFormModel;
   group_size?: number;
-  person?: IntervalModel | null;
-  sweep?: TuningCostModel | null;
+  group_interval?: IntervalModel | null;
+  tuning_cost?: TuningCostModel | null;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  verdict: string | [string, Record<string, unknown>];
+  closed_form_note: string | [string, Record<string, unknown>];
   delta_grade: "void" | "weak" | "good";
   delta_sentence: string;
   limits: FindingModel[];
@@ -474,9 +474,9 @@ export type FileReferenceModel = {
 export type FindingModel = {
   code: string;
   check: string;
-  verdict: "passed" | "warned" | "failed" | "not checked";
-  says: string;
-  numbers: Record<string, unknown>;
+  status: "passed" | "warned" | "failed" | "not checked";
+  message: string;
+  values: Record<string, unknown>;
 };
 
 /** The mu of Gaussian DP that a release comes close to, with both errors. */
@@ -484,7 +484,7 @@ export type GaussianDPFitModel = {
   /** a number; "inf" for an infinite one */
   mu: number;
   /** what an attacker may get beyond mu, at most */
-  beyond: number;
+  slack: number;
   /** what mu overstates, at most */
   regret: number;
 };
@@ -529,19 +529,19 @@ export type InterpretationResponse = {
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   statement: string | [string, Record<string, unknown>];
   /** log of the factor by which odds grow, except with probability delta */
-  moved: number;
+  log_odds_factor: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   odds: string | [string, Record<string, unknown>];
   posteriors: PosteriorModel[];
-  worst: (string | [string, Record<string, unknown>])[];
+  delta_notes: (string | [string, Record<string, unknown>])[];
   releases: CompositionModel[];
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  of_releases: string | [string, Record<string, unknown>];
+  composition_note: string | [string, Record<string, unknown>];
   cap: number | null;
   /** such releases that fit the cap together; null without a cap */
-  fits: number | null;
+  max_releases_under_cap: number | null;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  headroom: string | [string, Record<string, unknown>];
+  headroom_note: string | [string, Record<string, unknown>];
   assumptions: (string | [string, Record<string, unknown>])[];
   /** what the claim covers, and what it does not */
   limits: (string | [string, Record<string, unknown>])[];
@@ -849,9 +849,9 @@ export type ReleaseRoundAsk = {
 
 /** What a report alone supports, check by check and part by part. */
 export type ReportVerificationModel = {
-  verdict: "passed" | "warned" | "failed" | "not checked";
+  status: "passed" | "warned" | "failed" | "not checked";
   /** the claim that is left, in a sentence */
-  stands: string;
+  supported_claim: string;
   findings: FindingModel[];
   parts: PartComparisonModel[];
 };
@@ -909,11 +909,11 @@ export type RiskMetricsResponse = {
   /** label and figure */
   rows: ([string | [string, Record<string, unknown>], string])[];
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  of_attacks: string | [string, Record<string, unknown>];
+  attack_note: string | [string, Record<string, unknown>];
   /** copies, epsilon at most, at least */
-  copies: ([string, string, string])[];
+  group_rows: ([string, string, string])[];
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  of_copies: string | [string, Record<string, unknown>];
+  group_note: string | [string, Record<string, unknown>];
 };
 
 /** The most rounds that meet a goal. */
@@ -986,11 +986,11 @@ export type StartRoundAsk = {
 /** The cost of the best of several runs. */
 export type TuningCostModel = {
   best: IntervalModel;
-  one: IntervalModel;
+  single_run: IntervalModel;
   count: number;
-  shown: IntervalModel | null;
+  all_released: IntervalModel | null;
   trials: Record<string, unknown>;
-  law: string;
+  trial_distribution: string;
   expected: number;
 };
 

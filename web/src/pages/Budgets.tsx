@@ -131,7 +131,7 @@ function BudgetDetail({ budget, entries, ready }: { budget: Budget; entries: num
         />
         <p class="method">
           {budget.kind}, {budget.relation.replaceAll("-", " ")}
-          {budget.privacy_unit && `, per ${budget.privacy_unit}`}. {budget.promise && `The cap guarantees (ε ${budget.promise.epsilon}, δ ${budget.promise.delta}). `}
+          {budget.privacy_unit && `, per ${budget.privacy_unit}`}. {budget.target_guarantee && `The cap guarantees (ε ${budget.target_guarantee.epsilon}, δ ${budget.target_guarantee.delta}). `}
           Composition: {budget.theorem}
         </p>
       </details>

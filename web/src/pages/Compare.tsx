@@ -251,7 +251,7 @@ function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: strin
 }
 
 function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResponse; of: CompareAsk; text: Ref<HTMLDivElement>; height: number }) {
-  const [lead, ...rest] = answer.says;
+  const [lead, ...rest] = answer.messages;
   const atDelta = answer.deltas.find((row) => row.at === of.delta)!;
   const attack = answer.fprs.find((row) => row.at === of.fpr);
   const fits = { first: answer.first_fit, second: answer.second_fit };
@@ -286,7 +286,7 @@ function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResp
             </section>
           ))}
         </div>
-        <LiveRegion text={answer.says.map(sentence).join(" ")} />
+        <LiveRegion text={answer.messages.map(sentence).join(" ")} />
       </Card>
       <Charts curves={{ epsilons: both(answer.deltas.toReversed()), rates: both(answer.fprs) }} by="certified at the dots" />
       <Card title="Weaker release by point">
@@ -312,6 +312,6 @@ const points = (share: number): string => `${show(100 * share, 2, "up")} percent
 
 function offBy(fit: GaussianDPFitModel | null): string {
   if (!fit) return "no Gaussian fits";
-  const error = Math.max(fit.beyond, fit.regret);
+  const error = Math.max(fit.slack, fit.regret);
   return error === 0 ? "exact" : `off by at most ${points(error)}`;
 }

@@ -123,7 +123,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
         <Card title="Limits of this bound">
           <ul class="limits">
             {answer.limits.map((limit) => (
-              <li key={limit.code}>{typeset(limit.says)}</li>
+              <li key={limit.code}>{typeset(limit.message)}</li>
             ))}
           </ul>
         </Card>
@@ -137,23 +137,23 @@ const nameOf = (ask: FederatedAsk): string => `${ask.sampling.replaceAll("-", " 
 
 const COMPARED: readonly (readonly [string, (answer: FederatedAnswer) => string])[] = [
   ["ε, certified", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
-  ["closed form (estimate)", (answer) => show(answer.formula.total)],
+  ["closed form (estimate)", (answer) => show(answer.closed_form.total)],
   ["unamplified", (answer) => `≤ ${show(answer.unamplified.upper, 4, "up")}`],
   ["noise on the sum", (answer) => show(answer.noise_stddev)],
 ];
 
 async function rounds(ask: FederatedAsk): Promise<void> {
   const { points } = await post<EpsilonCurveResponse>("federated/curve", readFederatedSchedule(ask));
-  const rows = points.map((p) => [p.rounds, p.lower, p.upper, p.formula]);
+  const rows = points.map((p) => [p.rounds, p.lower, p.upper, p.closed_form]);
   download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
 }
 
 function describeResult(answer: FederatedAnswer): string {
-  return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${sentence(answer.verdict)}`;
+  return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${sentence(answer.closed_form_note)}`;
 }
 
 function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: FederatedAnswer; target: number | null; refining: boolean }) {
-  const { epsilon, formula } = answer;
+  const { epsilon, closed_form: formula } = answer;
   const under = formula.total < epsilon.upper;
   return (
     <>
@@ -184,7 +184,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
             </>
           )}
         </p>
-        <Notice grade={under ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
+        <Notice grade={under ? "weak" : "info"}>{typeset(answer.closed_form_note)}</Notice>
         <p class="method">{sentence(epsilon.method)}</p>
         <Assumptions lines={epsilon.assumptions} />
       </Card>
@@ -196,7 +196,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
               <p class="formula">
                 q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, not a bound</em>
               </p>
-              <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominates} />
+              <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominant_term} />
             </>
           }
           proven={
@@ -240,7 +240,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
 
 /** The costs of group privacy and of tuning, if requested; only the server computes them. */
 function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
-  const { person, sweep } = answer;
+  const { group_interval: person, tuning_cost: sweep } = answer;
   if (!person && !sweep) return null;
   const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "upper bound only");
   const assumptions = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])].map(sentence))].filter((line) => !answer.epsilon.assumptions.map(sentence).includes(line));
@@ -253,13 +253,13 @@ function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: stri
           </Stat>
         )}
         {sweep && (
-          <Stat label="Cost of tuning" note={`${sides(sweep.best)}; best of ${sweep.law}, ${show(sweep.expected)} expected runs`}>
+          <Stat label="Cost of tuning" note={`${sides(sweep.best)}; best of ${sweep.trial_distribution}, ${show(sweep.expected)} expected runs`}>
             ε ≤ {show(sweep.best.upper, 4, "up")}
           </Stat>
         )}
         {sweep && (
-          <Stat label={`${showInteger(sweep.count)} runs, all published`} note={`one run: ε ≤ ${show(sweep.one.upper, 4, "up")}`}>
-            {sweep.shown ? <>ε ≤ {show(sweep.shown.upper, 4, "up")}</> : "not computed"}
+          <Stat label={`${showInteger(sweep.count)} runs, all published`} note={`one run: ε ≤ ${show(sweep.single_run.upper, 4, "up")}`}>
+            {sweep.all_released ? <>ε ≤ {show(sweep.all_released.upper, 4, "up")}</> : "not computed"}
           </Stat>
         )}
       </dl>
@@ -304,7 +304,7 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
     return [
       { name: "certified upper bound", look: "claim" as const, points: of((p) => p.upper), stairs },
       ...(known ? [{ name: "certified lower bound", look: "lower" as const, points: lower }] : []),
-      { name: "closed form (estimate)", look: "estimate" as const, points: of((p) => p.formula) },
+      { name: "closed form (estimate)", look: "estimate" as const, points: of((p) => p.closed_form) },
     ];
   }, [curve.answer]);
   const [latest, setLatest] = useState<typeof series>(null);

@@ -25,13 +25,13 @@ function FederatedExample() {
               <span>ε ≤ </span>
               <b>{show(answer.epsilon.upper, 4, "up")}</b>
             </p>
-            <p class="beside">certified; the closed form gives {show(answer.formula.total)}</p>
+            <p class="beside">certified; the closed form gives {show(answer.closed_form.total)}</p>
           </div>
-          <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} estimate={answer.formula.total} />
+          <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} estimate={answer.closed_form.total} />
           <p class="key">
             <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form
           </p>
-          <Notice grade={answer.formula.total < answer.epsilon.upper ? "weak" : "info"}>{typeset(answer.verdict)}</Notice>
+          <Notice grade={answer.closed_form.total < answer.epsilon.upper ? "weak" : "info"}>{typeset(answer.closed_form_note)}</Notice>
         </>
       ) : (
         <p class="empty">Computing…</p>

@@ -148,7 +148,7 @@ interface Check {
   of: number;
   checked: number;
   sound?: boolean;
-  says?: string;
+  message?: string;
   head?: string;
 }
 
@@ -192,9 +192,9 @@ function Verify() {
             All {showInteger(seen.checked)} entries are valid, and the recomputed balances match. Head: <code>{seen.head}</code>. Store it elsewhere to detect later truncation.
           </Notice>
         )}
-        {seen?.sound === false && <Notice grade="void">Ledger verification failed: {seen.says}</Notice>}
+        {seen?.sound === false && <Notice grade="void">Ledger verification failed: {seen.message}</Notice>}
         {seen?.state === "cancelled" && <p class="empty">Cancelled; the remaining entries were not checked.</p>}
-        {seen?.state === "failed" && <Notice grade="void">{seen.says}</Notice>}
+        {seen?.state === "failed" && <Notice grade="void">{seen.message}</Notice>}
       </div>
       {(failure ?? lost) && <ErrorNotice problem={(failure ?? lost)!} />}
     </>

@@ -261,7 +261,7 @@ function releaseOf(values: Values, { budgets, given }: Context, cost: Amounts | 
   const term = { type: kind, [FIELDS[kind]!]: values.value, ...(kind === "approximate" && { delta: values.delta }) };
   const scope = String(values.scope);
   const at = kind !== "approximate" && values.delta !== null && cost === null && hasDelta(budgets, kind, scope) ? { delta: String(values.delta) } : {};
-  return { ask: { scope, release: kind === "given" && given ? given.release : { v: 0, term }, ...at }, simulation: path(budgets, scope).at(-1)?.simulation ?? false };
+  return { ask: { scope, release: kind === "given" && given ? given.release : { v: 1, term }, ...at }, simulation: path(budgets, scope).at(-1)?.simulation ?? false };
 }
 
 /** The fields of a stated release, with the symbol of its guarantee. */
@@ -528,11 +528,11 @@ function Caps(context: Context) {
 
 function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => void }) {
   const [sent, setSent] = useState(false);
-  const limits = budget.promise ?? budget.caps;
+  const limits = budget.target_guarantee ?? budget.caps;
   const quantities = Object.keys(limits);
   const specs = useMemo(
     () => [
-      ...quantities.map((each): FieldSpec => ({ name: each, label: budget.promise ? "Target guarantee" : "Cap", kind: "amount", symbol: symbolOf(each), initial: limits[each]! })),
+      ...quantities.map((each): FieldSpec => ({ name: each, label: budget.target_guarantee ? "Target guarantee" : "Cap", kind: "amount", symbol: symbolOf(each), initial: limits[each]! })),
       text("actor", "Decided by", { initial: isLoopback(who) ? "" : who.name, hint: "stored permanently" }),
       text("reason", "Reason", { max: 2000, hint: "stored permanently" }),
     ],

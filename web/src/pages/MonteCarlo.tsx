@@ -67,7 +67,7 @@ interface Snapshot {
   born: { provenance: string; plan: string } | null; // the journal's first line
   directions: Record<string, Seen>;
   interval?: { lower: number; upper: number; estimate: number; method: Message; assumptions: Message[] };
-  says?: string;
+  message?: string;
 }
 
 const TITLES = { running: "Drawing", paused: "Paused", done: "Certified", failed: "Refused", cancelled: "Cancelled" };
@@ -175,7 +175,7 @@ function Certificate({ id, seen, running, steer }: CertificateProps) {
   return (
     <Card title={TITLES[seen.state]}>
       <p class="method">{describeRequest(seen.ask)}</p>
-      {seen.says && <Notice grade="void">{seen.says}</Notice>}
+      {seen.message && <Notice grade="void">{seen.message}</Notice>}
       <div role="status">
         {seen.interval && (
           <div class="headline">

@@ -140,7 +140,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
                 <b>{show(answer.saving, 3)} times less</b> than the classic formula's {show(first.classic.scale)}
               </>
             ) : (
-              <>equal to the classic formula: for pure ε the even split is optimal</>
+              <>equal to the classic closed_form: for pure ε the even split is optimal</>
             )}
             <ProvisionalNote when={refining} />
           </p>
@@ -175,8 +175,8 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
         {!answer.compatible && <Notice grade="void">More queries were answered than planned: {showInteger(answer.queries_used)} of {showInteger(answer.queries)}. Make a new plan with a larger budget that covers all of them.</Notice>}
         {answer.delta_sentence && <Notice grade={answer.delta_grade ?? "info"}>{typeset(answer.delta_sentence)}</Notice>}
         {answer.findings.filter((found) => found.code !== "queries/too-many").map((found) => (
-          <Notice key={found.code} grade={found.verdict === "failed" ? "void" : "weak"}>
-            {typeset(found.says)}
+          <Notice key={found.code} grade={found.status === "failed" ? "void" : "weak"}>
+            {typeset(found.message)}
           </Notice>
         ))}
       </Card>

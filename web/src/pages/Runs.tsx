@@ -17,7 +17,7 @@ interface Line {
   simulation: boolean;
   epsilon: number;
   delta: number;
-  verdict: string;
+  status: string;
   rounds: number;
 }
 
@@ -28,18 +28,18 @@ interface Report {
     statement: string;
     supported: number; // the epsilon that the records support
     epsilon: { lower: number; upper: number; method: string };
-    parties: { party: string; sees: string; protected_by: string }[];
+    parties: { party: string; view: string; protection: string }[];
   };
   mechanism: { scheme: Record<string, string | number | null>; noise_stddev: number };
-  accounting: { formula: { total: number; verdict: string }; curve: { round: number; lower: number; upper: number }[] };
+  accounting: { closed_form: { total: number; note: string }; curve: { round: number; lower: number; upper: number }[] };
   budget: { epsilon: string; charged?: { epsilon?: string }; state?: string };
   rounds: { round: number; test_loss: number | null; test_score: number | null }[];
   result: { score_name: string; test_score: number | null; diverged: boolean };
-  utility: { without_dp: { round: number; test_score: number | null }[] } | null;
+  utility: { baseline_rounds: { round: number; test_score: number | null }[] } | null;
   verification: {
-    verdict: string;
-    findings: { code: string; check: string; verdict: string; says: string; numbers: Record<string, number> }[];
-    what_ifs: { name: string; epsilon: number; says: string }[];
+    status: string;
+    findings: { code: string; check: string; status: string; message: string; values: Record<string, number> }[];
+    what_ifs: { name: string; epsilon: number; message: string }[];
   };
   limits: string[];
 }
@@ -73,7 +73,7 @@ function List() {
       <Table
         prose
         caption="Finished runs"
-        columns={[{ title: "run" }, { title: "period" }, { title: "kind" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "verdict" }]}
+        columns={[{ title: "run" }, { title: "period" }, { title: "kind" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "status" }]}
         rows={list.answer.runs.map((run) => [
           <a href={`/runs/${run.name}`}>{run.config_name}</a>,
           run.period,
@@ -81,7 +81,7 @@ function List() {
           showInteger(run.rounds),
           show(run.epsilon, 4, "up"),
           show(run.delta),
-          <span class={`verdict ${grade(run.verdict)}`}>{run.verdict}</span>,
+          <span class={`verdict ${grade(run.status)}`}>{run.status}</span>,
         ])}
       />
     </Card>
@@ -114,11 +114,11 @@ function Run({ name }: { name: string }) {
           </Stat>
           <Stat label="Charged">{report.budget.charged?.epsilon ?? "–"}</Stat>
           <Stat label="Closed form" note="an estimate, not a bound">
-            {show(report.accounting.formula.total)}
+            {show(report.accounting.closed_form.total)}
           </Stat>
           <Stat label={words(report.result.score_name)}>{report.result.diverged ? "diverged" : show(report.result.test_score)}</Stat>
         </dl>
-        <Notice grade={grade(report.verification.verdict)}>Reconciliation: {report.verification.verdict}.</Notice>
+        <Notice grade={grade(report.verification.status)}>Reconciliation: {report.verification.status}.</Notice>
         <div class="buttons">
           <Download path={`runs/${name}/report.html`} name={`${name}-report.html`} kind="text/html">
             Report (HTML)
@@ -141,15 +141,15 @@ function Run({ name }: { name: string }) {
         <Table
           prose
           caption="Findings"
-          columns={[{ title: "check" }, { title: "verdict" }, { title: "finding" }]}
-          rows={report.verification.findings.map((f) => [f.check, <span class={`verdict ${grade(f.verdict)}`}>{f.verdict}</span>, typeset(f.says)])}
+          columns={[{ title: "check" }, { title: "status" }, { title: "finding" }]}
+          rows={report.verification.findings.map((f) => [f.check, <span class={`verdict ${grade(f.status)}`}>{f.status}</span>, typeset(f.message)])}
         />
         {report.verification.what_ifs.length > 0 && (
           <Table
             prose
             caption="Cost of deviations (estimates, not claims)"
             columns={[{ title: "if" }, { title: "ε", number: true }, { title: "explanation" }]}
-            rows={report.verification.what_ifs.map((w) => [w.name, show(w.epsilon, 4, "up"), typeset(w.says)])}
+            rows={report.verification.what_ifs.map((w) => [w.name, show(w.epsilon, 4, "up"), typeset(w.message)])}
           />
         )}
       </Card>
@@ -171,15 +171,15 @@ function Run({ name }: { name: string }) {
             y={{ title: "score" }}
             series={[
               { name: "with privacy", look: "claim", points: scores.map((r) => [r.round, r.test_score!] as const) },
-              ...(report.utility?.without_dp.length
-                ? [{ name: "without clipping and noise", look: "other" as const, points: report.utility.without_dp.filter((r) => r.test_score !== null).map((r) => [r.round, r.test_score!] as const) }]
+              ...(report.utility?.baseline_rounds.length
+                ? [{ name: "without clipping and noise", look: "other" as const, points: report.utility.baseline_rounds.filter((r) => r.test_score !== null).map((r) => [r.round, r.test_score!] as const) }]
                 : []),
             ]}
           />
         )}
       </Card>
       <Card title="Parties and guarantees">
-        <Table prose caption="Parties" columns={[{ title: "party" }, { title: "sees" }, { title: "guarantee" }]} rows={report.claim.parties.map((p) => [p.party, p.sees, typeset(p.protected_by)])} />
+        <Table prose caption="Parties" columns={[{ title: "party" }, { title: "sees" }, { title: "guarantee" }]} rows={report.claim.parties.map((p) => [p.party, p.view, typeset(p.protection)])} />
         <ul class="limits">
           {report.limits.map((line) => (
             <li key={line}>{line}</li>

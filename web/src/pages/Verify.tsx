@@ -145,8 +145,8 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
   return (
     <div class="stack">
       <Card title={(given.report ?? given.record ?? given.bundle)?.name ?? ""}>
-        <Notice grade={grade(answer.verdict)}>{summary(given, answer.verdict)}</Notice>
-        {answer.stands && <p>{typeset(answer.stands)}</p>}
+        <Notice grade={grade(answer.status)}>{summary(given, answer.status)}</Notice>
+        {answer.supported_claim && <p>{typeset(answer.supported_claim)}</p>}
         {given.report && (
           <p class="beside">
             {showInteger(fields - differing.length)} of {showInteger(fields)} values match the evidence.{" "}
@@ -158,7 +158,7 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
         <Table
           prose
           caption="Reported and recomputed values"
-          columns={[{ title: "section" }, { title: "values", number: true }, { title: "verdict" }]}
+          columns={[{ title: "section" }, { title: "values", number: true }, { title: "status" }]}
           rows={answer.parts.map((part) => [
             part.part.replaceAll("_", " "),
             showInteger(part.fields),
@@ -173,8 +173,8 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
         <Table
           prose
           caption="Findings"
-          columns={[{ title: "check" }, { title: "verdict" }, { title: "finding" }]}
-          rows={answer.findings.map((finding) => [finding.check, <span class={`verdict ${grade(finding.verdict)}`}>{finding.verdict}</span>, typeset(finding.says)])}
+          columns={[{ title: "check" }, { title: "status" }, { title: "finding" }]}
+          rows={answer.findings.map((finding) => [finding.check, <span class={`verdict ${grade(finding.status)}`}>{finding.status}</span>, typeset(finding.message)])}
         />
       </Card>
     </div>

@@ -29,7 +29,7 @@ _BUDGET_BODY = {
     "privacy_unit": _PrivacyUnit,
     "simulation": _Simulations,
 }
-_PROMISE = {"promise": _StoredCaps}  # what the caps are to keep, where that was said in other quantities
+_PROMISE = {"target_guarantee": _StoredCaps}  # what the caps are to keep, where that was said in other quantities
 
 
 class OfScope(Command, subject=BUDGET):
@@ -63,8 +63,8 @@ class OfScope(Command, subject=BUDGET):
             require_measured(body["kind"], body["caps"])
         if not body.get("caps", True):
             raise CheckError("caps", "amounts by quantity", repr(body["caps"]))
-        if "promise" in body and set(body["promise"]) != PROMISED:
-            raise CheckError("promise", "epsilon and delta", repr(body["promise"]))
+        if "target_guarantee" in body and set(body["target_guarantee"]) != PROMISED:
+            raise CheckError("target_guarantee", "epsilon and delta", repr(body["target_guarantee"]))
 
 
 class CreateBudget(
@@ -224,8 +224,8 @@ class ChangeCap(
 
     def was_done(self, at: At) -> bool:  # noqa: D102
         budget = self.budget(at)
-        promise = budget.promise and dict(budget.promise)
-        return (dict(budget.caps), promise) == (at.prepared["caps"], at.prepared.get("promise"))
+        promise = budget.target_guarantee and dict(budget.target_guarantee)
+        return (dict(budget.caps), promise) == (at.prepared["caps"], at.prepared.get("target_guarantee"))
 
     def explain_refusal(self, refusal: BudgetExceededError, at: At, cost_model: CostModel) -> BudgetExceededError:  # noqa: ARG002, D102
         if self.budget(at).partition is None:
@@ -259,7 +259,7 @@ def limits(
         promise = Amounts.from_cap({quantity: caps[quantity] for quantity in sorted(caps)})
         return {
             "caps": dict(cap_conversion.convert_guarantee_to_caps(kind, promise, relation, orders or ())),
-            "promise": dict(promise),
+            "target_guarantee": dict(promise),
         }
     if orders is not None or not rule.measures(caps):
         wanted = ", ".join(rule.quantities) or f"rdp_2 for order 2 and so on, 1 to {MAX_RENYI_ORDERS} of them"

@@ -101,7 +101,7 @@ class OfRelease(OfScope):
 class OverrideCost(
     OfRelease,
     name="override-cost",
-    verb="price-overridden",
+    verb="cost-overridden",
     role=OWN,
     subject=CHARGE,
     stored={"request": _Request, "reason": Reason},
@@ -156,7 +156,7 @@ class Reservation(OfRelease):
         unpriced = self._split_costs(at, request)[1]
         if not unpriced:
             return None
-        allowed = charge is not None and charge.waiver == hash_overridden_request(request.to_json())
+        allowed = charge is not None and charge.override_hash == hash_overridden_request(request.to_json())
         known = at.prepared or {}
         return lambda cost_model: (
             known | {kind: cost_model.compute_cost(request, kind, orders, allowed) for kind, orders in unpriced.items()}
@@ -239,7 +239,7 @@ class Reserve(
             return
         then = None if charge.until is None else at.entry(charge.opened + 1)  # what said until when came later
         if then is None or (then.verb, then.charge_id, then.body) != (
-            Verb.HELD_UNTIL,
+            Verb.EXPIRY_SET,
             charge.id,
             {"until": self.until},
         ):
@@ -286,7 +286,7 @@ class ChargeCommand(Command, subject=CHARGE):
         return any((entry.verb, entry.body) == stated for entry in ends)
 
 
-class Hold(ChargeCommand, name="hold", verb="held-until", from_states=(RESERVED,), to_state=RESERVED):
+class Hold(ChargeCommand, name="hold", verb="expiry-set", from_states=(RESERVED,), to_state=RESERVED):
     """Hold a reservation until a time.
 
     After that anyone may return it. The last time that was set counts.
@@ -316,7 +316,7 @@ class StartRound(
     verb="round-started",
     from_states=(STARTED,),
     to_state=STARTED,
-    rounds=(RoundStage.AHEAD, RoundStage.OPEN),
+    rounds=(RoundStage.NOT_STARTED, RoundStage.OPEN),
     stage=RoundStage.OPEN,
     untimed=True,
 ):
@@ -360,7 +360,7 @@ class Commit(
     verb="committed",
     from_states=(STARTED,),
     to_state=COMMITTED,
-    rounds=(RoundStage.AHEAD, RoundStage.RELEASED),
+    rounds=(RoundStage.NOT_STARTED, RoundStage.RELEASED),
     untimed=True,
 ):
     """Commit a started charge, with hashes of its evidence.

@@ -120,8 +120,10 @@ def validate_schema(connection: Any) -> None:
     if not any(line.startswith("table head:") for line in found):
         raise LedgerIntegrityError("the schema is not an epsilog ledger")
     if found != PARTS:
-        if _KEEPS_FORMAT in found and connection.execute("SELECT format FROM head").fetchone()[0] in range(FORMAT):
-            raise LedgerIntegrityError(EARLIER)
+        if _KEEPS_FORMAT in found:
+            carried = connection.execute("SELECT format FROM head").fetchone()[0]
+            if carried in range(FORMAT):
+                raise LedgerIntegrityError(EARLIER.format(carried))
         other = ", ".join(sorted(found ^ PARTS)[:3])
         raise LedgerIntegrityError(f"the schema is not made as a ledger's: {other} was added, altered or removed")
     read_head(connection.execute(HEAD))

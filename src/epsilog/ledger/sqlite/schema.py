@@ -66,8 +66,8 @@ def require_format(connection: Any) -> int:
         raise LedgerIntegrityError("the file is not an epsilog ledger")
     if carried == BACKUP_ID and not read_pragma(connection, "query_only"):
         raise StorageError("the file is a backup of a ledger: read it, or restore it (`epsilog ledger restore`)")
-    if read_pragma(connection, "user_version") in range(FORMAT):
-        raise LedgerIntegrityError(EARLIER)
+    if (made_as := read_pragma(connection, "user_version")) in range(FORMAT):
+        raise LedgerIntegrityError(EARLIER.format(made_as))
     for name, value in _SETTINGS.items():
         if (found := read_pragma(connection, name)) != value:
             raise LedgerIntegrityError(f"{name} of the file must be {value}, got {found!r}")

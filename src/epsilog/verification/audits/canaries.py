@@ -154,7 +154,7 @@ class CanaryAudit:
                 for g, n in zip(asked.guesses, self.correct, strict=True)
             ],
             "most": self.most,
-            "says": self.says,
+            "message": self.says,
         }
 
 

@@ -192,8 +192,8 @@ class LogMapping(ConfigSection):
         participation: one row for each client in each round.
         padding: one row for each value of noise whose true sum is 0.
         enrollment: who could take part, and when.
-        false_alarm: how often a sound run may be rejected by each statistical check; whoever could make it as small as
-            he liked would pass them all.
+        false_alarm_rate: how often each statistical check may reject a sound run; an arbitrarily small rate would let
+            every run pass.
     """
 
     claim: Claim
@@ -206,7 +206,7 @@ class LogMapping(ConfigSection):
     participation: ParticipationLog | None = None
     padding: PaddingLog | None = None
     enrollment: EnrollmentLog | None = None
-    false_alarm: Annotated[float, Field(ge=1e-9, le=0.1, allow_inf_nan=False, strict=True)] = 1e-6
+    false_alarm_rate: Annotated[float, Field(ge=1e-9, le=0.1, allow_inf_nan=False, strict=True)] = 1e-6
 
     @property
     def files(self) -> tuple[str, ...]:

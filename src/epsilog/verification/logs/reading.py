@@ -34,7 +34,7 @@ def verify_logs(path: Path, *, required: Collection[str] = REQUIRED_LOGS) -> Ver
     claim = read_claim(mapping, path.parent)
     logs = read_logs(mapping, path.parent, claim.units)
     found = verify_evidence(
-        Evidence(claim, logs=logs, public=mapping.public, false_alarm=mapping.false_alarm), required=required
+        Evidence(claim, logs=logs, public=mapping.public, false_alarm_rate=mapping.false_alarm_rate), required=required
     )
     files = {path.name: path} | {name: path.parent / name for name in mapping.files}
     source = LogSource(

@@ -42,8 +42,8 @@ function computeQuickResult(sigma: number, rounds: number, cohort: number) {
   const profile = epsilons.map((epsilon, i) => ({ epsilon, delta: deltas[i]! }));
   return {
     epsilon,
-    moved: boundLogOddsFactor(schedule, epsilon, Math.max(0, epsilon - epsilonAtThousandth) / Math.log(1e-3 / DELTA)),
-    formula: federatedClosedForm(schedule.q, sigma, rounds, DELTA).total,
+    log_odds_factor: boundLogOddsFactor(schedule, epsilon, Math.max(0, epsilon - epsilonAtThousandth) / Math.log(1e-3 / DELTA)),
+    closed_form: federatedClosedForm(schedule.q, sigma, rounds, DELTA).total,
     curve: RATES.map((fpr) => [fpr, maxTpr(profile, fpr)] as const),
     tpr: maxTpr(profile, FPR),
   };
@@ -81,14 +81,14 @@ export function Hero() {
   const tpr = Math.min(quick.tpr, settled && reading.answer ? reading.answer.tpr : 1);
   const mu = gaussianDistance(FPR, tpr);
   const share = `${show(100 * tpr, 3, "up")}%`;
-  const under = quick.formula < (lower ?? 0);
+  const under = quick.closed_form < (lower ?? 0);
   const source = settled
     ? `certified: the true ε at δ = 10⁻⁶ is between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
     : answer.problem
       ? `an upper bound at δ = ${power10(-6)}, from this browser (${answer.problem.title.toLowerCase()})`
       : `an upper bound at δ = ${power10(-6)}, from this browser; loading the certified interval`;
   const interpretation = settled ? verdict.answer : null;
-  const moved = Math.min(quick.moved, interpretation?.moved ?? Infinity);
+  const moved = Math.min(quick.log_odds_factor, interpretation?.log_odds_factor ?? Infinity);
   return (
     <Frame form={form}>
       <div class="reads">
@@ -97,9 +97,9 @@ export function Hero() {
           <b>{show(upper, 4, "up")}</b>
         </p>
         <p class="beside">{source}</p>
-        <IntervalBar lower={lower} upper={upper} estimate={quick.formula} />
+        <IntervalBar lower={lower} upper={upper} estimate={quick.closed_form} />
         <p class="key">
-          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form: {show(quick.formula)}
+          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form: {show(quick.closed_form)}
           {under && ", below the true value"}
         </p>
       </div>

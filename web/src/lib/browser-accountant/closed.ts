@@ -4,16 +4,16 @@ export interface FederatedEstimate {
   root_term: number;
   linear_term: number;
   total: number;
-  dominates: "root" | "linear";
+  dominant_term: "root" | "linear";
 }
 
 /** Return q sqrt(2 T ln(1/delta)) / sigma + T q^2 / sigma^2: an estimate, no bound. */
 export function federatedClosedForm(q: number, sigma: number, rounds: number, delta: number): FederatedEstimate {
-  if (sigma === 0) return { root_term: Infinity, linear_term: Infinity, total: Infinity, dominates: "root" };
+  if (sigma === 0) return { root_term: Infinity, linear_term: Infinity, total: Infinity, dominant_term: "root" };
   const rate = q / sigma;
   const root = rate * Math.sqrt(-2 * rounds * Math.log(delta));
   const linear = rounds * rate * rate;
-  return { root_term: root, linear_term: linear, total: root + linear, dominates: root >= linear ? "root" : "linear" };
+  return { root_term: root, linear_term: linear, total: root + linear, dominant_term: root >= linear ? "root" : "linear" };
 }
 
 /** Return the textbook noise multiplier of the Gaussian mechanism: sqrt(2 ln(1.25/delta)) / epsilon. Proven for epsilon below 1 only. */

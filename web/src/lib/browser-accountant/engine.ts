@@ -25,7 +25,7 @@ function decideDelta(given: number | null, population: number, cap: number | nul
         ? "as given"
         : `given as ${show(given)}, lowered to the policy cap ${show(value)}`;
   const grade = value >= share ? ("void" as const) : value > share / 10 ? ("weak" as const) : ("good" as const);
-  const text = sentence([grade === "void" ? "delta/too-large" : "delta/holds", { delta: value, one_over_n: share }]);
+  const text = sentence([grade === "void" ? "delta/too-large" : "delta/passed", { delta: value, one_over_n: share }]);
   const findings = grade === "void" ? [finding("delta/too-large", "warned", text)] : [];
   return { value, rationale, grade, sentence: text, findings };
 }
@@ -43,7 +43,7 @@ function checkSupport(ask: FederatedAsk): void {
     throw new Problem("Needs the server", "The browser supports only Poisson sampling, under add-or-remove or zero-out.");
 }
 
-function compareClosedForm(total: number, upper: number): FederatedAnswer["verdict"] {
+function compareClosedForm(total: number, upper: number): FederatedAnswer["closed_form_note"] {
   return Number.isFinite(upper) ? [total < upper ? "formula/below" : "formula/above", { total, upper }] : "formula/no-noise";
 }
 
@@ -62,13 +62,13 @@ function planSchedule(ask: FederatedAsk): FederatedAnswer {
     delta: { value: delta.value, rationale: delta.rationale, findings: delta.findings },
     delta_grade: delta.grade,
     delta_sentence: delta.sentence,
-    formula,
+    closed_form: formula,
     epsilon,
     unamplified: bound(gaussianEpsilon(mu, delta.value), "method/gaussian@1", ask.relation),
     releases_per_period: ask.releases_per_period,
     cumulative: ask.releases_per_period === 1 ? epsilon : compute(ask.rounds * ask.releases_per_period),
-    verdict: compareClosedForm(formula.total, epsilon.upper),
-    limits: [finding("limits/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server."), ...listCoverageGaps(ask)],
+    closed_form_note: compareClosedForm(formula.total, epsilon.upper),
+    limits: [finding("coverage/in-browser", "passed", "Computed in this browser. Lower bounds and other sampling schemes need the server."), ...listCoverageGaps(ask)],
   };
 }
 
@@ -81,7 +81,7 @@ function listCoverageGaps(ask: FederatedAsk): Finding[] {
     ...(ask.adaptive_clip ? ["a clip norm learned from the data"] : []),
     ...(ask.late_replies === "count-as-zero" ? [] : ["late replies that are not counted as zero"]),
   ];
-  return stated.map((what) => finding("limits/not-priced", "warned", `This number does NOT cover ${what}.`));
+  return stated.map((what) => finding("coverage/not-covered", "warned", `This number does NOT cover ${what}.`));
 }
 
 function roundsFor(ask: FederatedAsk, target: number): number {
@@ -175,7 +175,7 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   if (gaussian && ask.queries > 1)
     findings.push(finding("classic-formula/delta-for-each", "warned", sentence(["classic-formula/delta-for-each", { total_delta: Math.min(1, ask.queries * delta) }])));
   if (!gaussian && delta > 0) 
-    findings.push(finding("laplace/plain-split", "warned", "tight composition of Laplace noise with a δ needs the server; basic composition is shown"));
+    findings.push(finding("laplace/pure-split", "warned", "tight composition of Laplace noise with a δ needs the server; basic composition is shown"));
   return {
     epsilon: ask.epsilon,
     delta: delta > 0 ? { value: delta, rationale: decided?.rationale ?? "as given", findings: decided?.findings ?? [] } : null,
@@ -198,7 +198,7 @@ export function queries(ask: QueriesAsk): QueriesAnswer {
   };
 }
 
-const finding = (code: string, verdict: Finding["verdict"], says: string): Finding => ({ code, check: code.split("/")[0]!, verdict, says, numbers: {} });
+const finding = (code: string, status: Finding["status"], message: string): Finding => ({ code, check: code.split("/")[0]!, status, message, values: {} });
 
 export const browserEngine: Engine = {
   name: "browser",
@@ -212,7 +212,7 @@ export const browserEngine: Engine = {
       rounds,
       lower: null,
       upper: epsilonOf({ sigma: ask.noise_multiplier, q, rounds }, delta),
-      formula: federatedClosedForm(q, ask.noise_multiplier, rounds, delta).total,
+      closed_form: federatedClosedForm(q, ask.noise_multiplier, rounds, delta).total,
     }));
   },
   noiseFor: async (ask, target) => noiseFor(ask, target),
