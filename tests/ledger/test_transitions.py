@@ -132,7 +132,7 @@ def test_the_page_shows_the_table():
         if rule.debit and rule.credit:
             return f"{rule.debit} to {rule.credit}"
         if rule.memo:
-            return f"noted as {rule.memo}"
+            return f"recorded as {rule.memo}"
         return f"into {rule.credit}" if rule.credit else f"out of {rule.debit}" if rule.debit else ""
 
     rows = {
