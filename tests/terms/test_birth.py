@@ -220,13 +220,13 @@ def test_what_is_divided_by_is_above_0(term, names):
             dataclasses.replace(term, **{name: 0.0})
 
 
-def test_a_scheme_that_does_not_say_what_it_does_is_an_error():
+def test_a_scheme_without_a_part_is_an_error_that_names_it():
     class Silent(schemes.Scheme):
         __slots__ = ()
 
-    with pytest.raises(TypeError, match="Silent does not say what one step is"):
+    with pytest.raises(TypeError, match="Silent must define step"):
         Silent().step()
-    with pytest.raises(TypeError, match="Silent does not count its noisy sums, asked for 3 rounds"):
+    with pytest.raises(TypeError, match="Silent must define noisy_sums, called with 3 rounds"):
         Silent().noisy_sums(3)
 
 

@@ -290,7 +290,7 @@ def _show_summary(report: dict[str, Any], folder: Path) -> None:
     if utility.get("study"):
         points = "  ".join(f"{p['epsilon']:g}: {_format_figure(p['test_score'], none)}" for p in utility["study"])
         print_notice(f"Score at other budgets (epsilon: score)  {points}")
-    print_notice(report["accounting"]["closed_form"]["status"])
+    print_notice(report["accounting"]["closed_form"]["note"])
     for finding in report["verification"]["findings"]:
         if finding["status"] in ("failed", "warned"):
             print_notice(f"{finding['check']}: {finding['message']}")

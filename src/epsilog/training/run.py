@@ -47,9 +47,8 @@ class AuthorizedRun:
         if not self.scheme.noise_multiplier > 0:
             raise CheckError("noise_multiplier", "above 0 to train", repr(self.scheme.noise_multiplier))
         if self.scheme.release() != request.release:
-            raise ValueError(
-                f"scheme must have the release of its charge, {request.release!r}, got {self.scheme.release()!r}"
-            )
+            released = repr(self.scheme.release())
+            raise CheckError("scheme", f"the release of its charge, {request.release!r}", released, verb="have")
         if request.rounds not in (None, rounds):
             raise CheckError("rounds", f"{request.rounds}, as in the charge", f"{rounds}")
         supported = [relation.value for relation in self.scheme.relations]
