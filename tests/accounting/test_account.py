@@ -171,6 +171,6 @@ def test_an_answer_without_an_upper_end_is_asked_on():
 
 
 def test_the_docs_list_the_methods_in_the_order_in_which_they_are_asked():
-    section = CERTIFIED.read_text(encoding="utf-8").split("## 6. The answers")[1].split("\n## ")[0]
+    section = CERTIFIED.read_text(encoding="utf-8").split("## 6. Methods and answers")[1].split("\n## ")[0]
     rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")][2:]
     assert rows == list(dict.fromkeys(str(method.name) for method in METHODS))

@@ -170,4 +170,4 @@ def test_a_release_is_better_only_if_it_is_nowhere_easier_to_attack(better, exce
         PointComparison(one(1.0), one({"first": 2.0, "second": 0.5, "open": 1.0}[name])) for name in sorted(better)
     ]
     points.append(PointComparison(one(1.0), one(1.0)))
-    assert ProfileComparison(tuple(points), (), *excesses, tolerance=0.5).verdict == verdict
+    assert ProfileComparison(tuple(points), (), *excesses, tolerance=0.5).outcome == verdict

@@ -41,7 +41,7 @@ def test_what_is_shown_is_the_plan_of_the_values_shown(sliders):
             "lower": found.epsilon.lower,
             "upper": found.epsilon.upper,
             "closed_form": found.closed_form.total,
-            "status": str(found.closed_form_note),
+            "closed_form_note": str(found.closed_form_note),
         }
     with pytest.raises(notebook.traitlets.TraitError):
         sliders.certified = {}  # nobody but the plan says what is certified

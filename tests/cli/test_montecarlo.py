@@ -99,7 +99,7 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
         done = account("recompute", evidence, "--plan-hash", commitment, "--nonce", nonce)
         assert done.exit_code == 0
         text = " ".join(done.stdout.split())
-        assert "published before that was known" in text
+        assert "if the plan was published first, it is the only one" in text
         assert commitment in text
         assert "not compared with what" not in " ".join(text.split())
         assert "not compared with what" in account("recompute", evidence, "--nonce", nonce).stdout

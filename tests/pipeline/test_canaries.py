@@ -77,9 +77,9 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
     assert part["bound"]["side"] == "lower"
     assert 0 <= part["bound"]["epsilon"] <= plan.guarantee.epsilon
     assert part["bound"]["delta"] == plan.guarantee.delta
-    assert "200 of the N = 2,200 units are canaries" in part["message"][0]
-    assert "proves little" in " ".join(part["message"])
-    assert "an estimate, no bound from either side" in " ".join(part["message"])
+    assert "200 of the N = 2,200 units are canaries" in part["messages"][0]
+    assert "proves little" in " ".join(part["messages"])
+    assert "an estimate, no bound from either side" in " ".join(part["messages"])
     told = {finding["check"]: finding for finding in report["verification"]["findings"]}
     assert told["audit"]["code"] == "audit/not-refuted"
     assert report["evidence"]["files"]["canaries.json"]
@@ -338,5 +338,5 @@ def test_a_task_made_in_python_has_room_made_for_its_canaries(tmp_path, unit_is_
     assert (part["estimate"] is not None) == unit_is_client
     assert outcome.verification.status in ("passed", "warned")
     tight = PlanConfig.for_simulation(task, kind, epsilon="4", delta="1e-4", audit={"canaries": 30}, **facts)
-    with pytest.raises(ConfigError, match=r"audit\.canaries must be at most the places"):
+    with pytest.raises(ConfigError, match=r"audit\.canaries must be at most the number of empty slots"):
         went(tight, tmp_path / "tight", task=task)

@@ -80,7 +80,7 @@ CASES = [
     (("test_share = 0.2 ", "# "), 'data.test must be given (a public file, or "none" for no scores), or test_share'),
     (("test_share = 0.2 ", 'test = "none"\ntest_share = 0.2 '), "data.test must be given .*got both"),
     (("test_share = 0.2 ", "test_share = 1.0 "), "data.test_share must be below 1, got 1.0"),
-    (("test_share = 0.2 ", 'test = "gone.csv" # '), "data.test must be a file like that of the data: path must be"),
+    (("test_share = 0.2 ", 'test = "gone.csv" # '), "data.test must be a file like the data file: path must be"),
     (('row = "visit"', 'row = "clinic"'), "data.row must be a word for one row, different from that for a client"),
     (
         ('privacy_unit = "clinic"', 'privacy_unit = "patient"'),
@@ -250,7 +250,7 @@ def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path)
     (tmp_path / "visits.csv").write_text(
         rows.replace("v00001,2025-01-01,Bülach 065,10", "v00001,2025-01-01,Bülach 065,11")
     )
-    with pytest.raises(Exception, match="was began with another scheme, model, training or data"):
+    with pytest.raises(Exception, match="began with another scheme, model, training or data"):
         run(path, runs=tmp_path / "runs")
     (tmp_path / "visits.csv").write_text(rows)
     outcome = run(path, runs=tmp_path / "runs")

@@ -67,8 +67,8 @@ def test_a_plan_is_not_gone_on_with_under_other_code(write_config):
         ("raise OSError('boom')", "model.kind must be code that makes a model .* got OSError: boom"),
         (CODE.replace("scale * x", "scale * (x - x.mean(0))"), "model.apply must be a function of each row alone"),
         (CODE.replace("jnp.zeros(inputs)", "jnp.zeros(inputs) / 0"), "model.init must make finite numbers"),
-        (BUILT.format("2, hiden=[4]"), "model.kind must be a factory of a model whose hiden must be an option of mlp"),
-        (BUILT.format("1"), "model.kind must be a factory of a model whose classes must be at least 2, got 1"),
+        (BUILT.format("2, hiden=[4]"), "model.kind must be a factory of a valid model: hiden must be an option of mlp"),
+        (BUILT.format("1"), "model.kind must be a factory of a valid model: classes must be at least 2, got 1"),
         (CODE.replace("classes, scale=1.0", "classes"), "model.kind must be code that makes a model .*scale"),
     ],
 )

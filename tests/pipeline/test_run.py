@@ -226,7 +226,7 @@ def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(w
         finished(write_config(wild), tmp_path)
     assert not (tmp_path / "runs").exists()
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(ConfigError, match="a run cannot be stored here"):
+    with pytest.raises(ConfigError, match="the run cannot be stored here"):
         run(write_config(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
     assert not (tmp_path / "ledger.db").exists()
 

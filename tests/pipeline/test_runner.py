@@ -112,7 +112,7 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
     outcome, observer = told(path, tmp_path)
     assert outcome.verification.status == "passed"
     assert observer.stages == [
-        *("risk_metrics", "planning", "smoke", "training", "training", "training", "a", "verifying"),
+        *("reading", "planning", "smoke", "training", "training", "training", "a", "verifying"),
     ]
     assert observer.rounds == list(range(1, ROUNDS + 1))
     seeded = training.Randomness.from_seed(7)
@@ -133,7 +133,7 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
     ]
     books, content = LedgerReader.read(tmp_path / "ledger.db"), (tmp_path / "ledger.db").read_bytes()
     again, observer = told(path, tmp_path)
-    assert observer.stages == ["risk_metrics", "planning", "verifying"]
+    assert observer.stages == ["reading", "planning", "verifying"]
     assert len(stand_in.called) == 5
     assert again.report == outcome.report
     assert (tmp_path / "ledger.db").read_bytes() == content

@@ -188,7 +188,7 @@ def test_a_plan_tells_the_mu_that_comes_close_where_it_is_asked():
     found = plan.plan_federated(**RUN, fit=True)
     assert found.fit is not None
     assert 0 < found.fit.error < 0.006
-    assert found.to_json()["fit"] == {"mu": found.fit.mu, "beyond": found.fit.beyond, "regret": found.fit.regret}
+    assert found.to_json()["fit"] == {"mu": found.fit.mu, "slack": found.fit.slack, "regret": found.fit.regret}
     exact = plan.plan_federated(population=100, cohort_size=100, rounds=4, noise_multiplier=2.0, fit=True).fit
     assert (exact.mu, exact.error) == (1.0, 0.0), "nobody is left out, so it is a Gaussian"
     assert plan.plan_federated(**RUN | {"noise_multiplier": 0.0}, fit=True).fit is None

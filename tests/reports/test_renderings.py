@@ -176,10 +176,10 @@ def test_the_most_that_a_person_holds_is_read_first():
 
 def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real):
     assert report["residual_risks"] == list_residual_risks(make_plan())
-    seeded = "A seeded run was called real"
+    seeded = "A seeded run called real"
     assert not any(line.startswith(seeded) for line in report["residual_risks"])
     assert any(line.startswith(seeded) for line in real["residual_risks"])
-    less = "Clients added less noise"
+    less = "Clients added too little noise"
     assert any(line.startswith(less) for line in list_residual_risks(make_plan(local)))
     assert not any(line.startswith(less) for line in list_residual_risks(make_plan(central)))
 

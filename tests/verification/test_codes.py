@@ -218,11 +218,11 @@ def of_charges(run):
     for changes in (
         {"state": "reserved"},
         {"state": "started"},
-        {"others": 1},
+        {"other_charges": 1},
         {"scope": "other"},
         {"amounts": little},
         {"cap": {"epsilon": "31"}},
-        {"held": {"epsilon": "30", "delta": "0"}},
+        {"spent_or_reserved": {"epsilon": "30", "delta": "0"}},
     ):
         yield check_charge(replace(run, ledger=replace(word, **changes)))
     low = replace(run.plan.guarantee, epsilon=run.plan.guarantee.epsilon / 2)
@@ -261,7 +261,7 @@ def of_samples(run):
     yield check_noise(of_mixed_spread(), noise_stddev=1.0)
     yield from of_drift()
     for numbers in ({"values": 960.0}, {"values": 48.0}):
-        yield check_control(replace(run.owner.utility, control={"status": "passed", "numbers": numbers}))
+        yield check_control(replace(run.owner.utility, control={"status": "passed", "values": numbers}))
     scheme = make_plan(local).scheme
     private = drawn(scheme, 3)[1]
     yield check_participation(each(private, 2, participants=(1,)), scheme)

@@ -50,7 +50,7 @@ class GaussianDPFit:
 
     Attributes:
         mu: of mu-GDP, dimensionless; ``inf`` without a guarantee.
-        beyond: whatever test is made, its true positive rate is at most that of the best test against mu-GDP at a false
+        slack: whatever test is made, its true positive rate is at most that of the best test against mu-GDP at a false
             positive rate higher by so much, plus so much. At 0 the release is mu-GDP.
         regret: the same the other way round: by so much at most mu overstates what an attacker gains.
         relation: which data sets are neighbors.
@@ -141,7 +141,7 @@ def fit_gaussian_dp(
 
     Args:
         release: what is released.
-        slack: what ``beyond`` may be, in [1e-4, 0.1]; Gaussians alone need none.
+        slack: the largest excess allowed, in [1e-4, 0.1]; Gaussians alone need none.
         relation: which data sets are neighbors.
         gap: the relative width to aim for in each delta.
         places: of the curve that are looked at, at most, from 10 on: fewer are faster, and leave larger errors.

@@ -35,30 +35,28 @@ class PublicationField:
 
 
 PUBLICATION_FIELDS: dict[str, PublicationField] = {
-    "organisation": PublicationField("who publishes the model", TIERS[0]),
-    "description": PublicationField("what is published, in a sentence or two", TIERS[0]),
-    "region": PublicationField("which region the data describe, or whose law applies", TIERS[0]),
+    "organisation": PublicationField("the publisher of the model", TIERS[0]),
+    "description": PublicationField("what is published, in one or two sentences", TIERS[0]),
+    "region": PublicationField("the region of the data, or of the applicable law", TIERS[0]),
     "sector": PublicationField(
-        "the sector", TIERS[0], ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+        "the sector of industry", TIERS[0], ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
     ),
-    "publication_date": PublicationField("when it is published, as YYYY-MM-DD", TIERS[0]),
-    "sources": PublicationField("where to read more, or to find the model", TIERS[0]),
+    "publication_date": PublicationField("the date, as YYYY-MM-DD", TIERS[0]),
+    "sources": PublicationField("where to read more, or find the model", TIERS[0]),
     "release_type": PublicationField(
         "whether the data are released from again", TIERS[1], ("One release", "Many releases")
     ),
-    "data_source_type": PublicationField("whether new data come in over time", TIERS[1], ("Static", "Dynamic")),
+    "data_source_type": PublicationField("whether new data arrive", TIERS[1], ("Static", "Dynamic")),
     "access_type": PublicationField("whether people query the data", TIERS[1], ("Non-interactive", "Interactive")),
-    "data_domain": PublicationField("which data sets are possible, and from whom the data come", TIERS[2]),
+    "data_domain": PublicationField("the possible data sets, and the source of the data", TIERS[2]),
     "unprotected_quantities": PublicationField("what is published without noise, or known beforehand", TIERS[2]),
     "unit_details": PublicationField("which rows belong to one privacy unit", TIERS[2]),
     "tuning": PublicationField("how settings were chosen and data prepared, and whether that was charged", TIERS[2]),
     "justification": PublicationField("why this unit, epsilon and scheme, and who decided", TIERS[2]),
-    "contact": PublicationField("whom to ask", GOVERNANCE),
-    "prior_releases": PublicationField(
-        "what was released about the same people before, and at what epsilon", GOVERNANCE
-    ),
-    "retention": PublicationField("how long data, records and checkpoints are kept", GOVERNANCE),
-    "review_date": PublicationField("when this assessment is looked at again, as YYYY-MM-DD", GOVERNANCE),
+    "contact": PublicationField("a contact", GOVERNANCE),
+    "prior_releases": PublicationField("earlier releases about the same people, and their epsilon", GOVERNANCE),
+    "retention": PublicationField("retention of data, records and checkpoints", GOVERNANCE),
+    "review_date": PublicationField("the date of the next review, as YYYY-MM-DD", GOVERNANCE),
 }
 DATES = ("publication_date", "review_date")
 

@@ -27,7 +27,7 @@ class ResidualRisk:
     @property
     def says(self) -> str:
         """One sentence for a reader of the report."""
-        return f"{self.deed[0].upper()}{self.deed[1:]}. What would show it: {self.stopped_by}."
+        return f"{self.deed[0].upper()}{self.deed[1:]}. What would detect it: {self.stopped_by}."
 
 
 def _server_adds_the_noise(plan: RegisteredPlan) -> bool:
@@ -36,64 +36,64 @@ def _server_adds_the_noise(plan: RegisteredPlan) -> bool:
 
 FORGERIES = (
     ResidualRisk(
-        "the curator made up all records from the start, padding and lists included, and committed those",
-        "a trusted execution environment, or noise added by more than one party",
+        "the curator fabricated all records from the start, padding and lists included, and committed them",
+        "a trusted execution environment, or noise from more than one party",
         _server_adds_the_noise,
     ),
     ResidualRisk(
-        "the curator made up all records from the start, padding and lists included, and committed those",
+        "the curator fabricated all records from the start, padding and lists included, and committed them",
         "clients who keep what they sent",
         lambda plan: not _server_adds_the_noise(plan),
     ),
     ResidualRisk(
-        "clients added less noise than the plan says, or put it on the padding alone",
-        "an audit of what runs at the clients",
+        "clients added too little noise, or only on the padding",
+        "an audit of the clients' code",
         lambda plan: not _server_adds_the_noise(plan),
     ),
     ResidualRisk(
-        "the curator trained on other data, or on more people, than the plan says",
+        "training on other data, or on more people, than planned",
         "access to the data",
     ),
     ResidualRisk(
-        "the curator called a unit by another name in plan, charge and data alike, or stated another number of units",
+        "another name for the unit in plan, charge and data, or another number of units",
         "access to the data",
     ),
     ResidualRisk(
-        "the curator said that the checks on participation and norms passed, and kept custody.jsonl back",
+        "custody.jsonl withheld, with participation and norms said to pass",
         "that file with its key, which the commit binds",
     ),
     ResidualRisk(
-        "the curator ran a round again, without noting the attempt or on a copy of the ledger, and kept the better",
-        "noise that nobody can draw again",
+        "a round repeated without a record or on a copy of the ledger, and the better result kept",
+        "noise that no one can draw again",
     ),
     ResidualRisk(
-        "the curator ran other trials than the law of the sweep drew, or told somebody how many there were",
-        "access to the ledger of trials, and a witness of the draw",
+        "other trials than the tuning distribution drew, or their number disclosed",
+        "access to the trial ledger, and a witness of the draw",
         lambda plan: plan.trials is not None,
     ),
     ResidualRisk(
-        "the curator looked at coins before the plan was booked, or made up the scores of canaries",
+        "coins seen before the plan was charged, or fabricated canary scores",
         "scoring the canaries again from the released model",
         lambda plan: PLANNED in plan.details,
     ),
     ResidualRisk(
-        "the ledger's owner cut its end off or wrote it afresh, and the reports too, before a checkpoint was kept",
-        "a checkpoint kept elsewhere from the start, and often",
+        "the ledger truncated or rewritten, and the reports too, before a checkpoint was kept",
+        "frequent external checkpoints from the start",
     ),
     ResidualRisk(
-        "the ledger's owner showed different readers different ledgers",
+        "different ledgers shown to different readers",
         "readers who compare their checkpoints",
     ),
     ResidualRisk(
-        "two runs on the same people were charged to two ledgers with one budget each",
-        "the owner of the data keeping the one ledger",
+        "two runs on the same people charged to two ledgers",
+        "the data owner keeping the only ledger",
     ),
     ResidualRisk(
-        "something was released beside the ledger",
+        "a release that bypasses the ledger",
         "nothing in these files",
     ),
     ResidualRisk(
-        "a seeded run was called real",
+        "a seeded run called real",
         "nothing in these files: seeds can be kept",
         lambda plan: not plan.simulation,
     ),
@@ -102,33 +102,31 @@ FORGERIES = (
 
 FORGERIES_OF_LOGS = (
     ResidualRisk(
-        "whoever wrote the logs made up all of them, so that they agree",
-        "records that a ledger binds while the run goes on, and noise added by more than one party",
+        "the author of the logs fabricated all of them consistently",
+        "records that a ledger binds during the run, and noise from more than one party",
     ),
     ResidualRisk(
-        "the model was trained in other rounds, on other data, or on more people, than the logs say",
+        "training in other rounds, on other data, or on more people, than the logs state",
         "access to the data, and to what ran",
     ),
     ResidualRisk(
-        "nothing was clipped, or the noise that was logged is not the noise that was added",
-        "an audit of what ran",
+        "updates not clipped, or noise other than the logged noise",
+        "an audit of the code that ran",
     ),
     ResidualRisk(
-        "a privacy unit was called by another name, or another number of them was stated",
+        "another name for the privacy unit, or another number of units",
         "access to the data",
     ),
     ResidualRisk(
-        "the run was begun again without a line in the logs, and the better outcome was kept",
-        "noise that nobody can draw again",
+        "the run restarted without a record in the logs, and the better result kept",
+        "noise that no one can draw again",
     ),
     ResidualRisk(
-        "something else was released about the same people: logs of one run hold no budget",
-        "one ledger for all that is released about them",
+        "another release about the same people: the logs of one run hold no budget",
+        "one ledger for all releases about them",
     ),
 )
-SEEDED = ResidualRisk(
-    "randomness was seeded, so that whoever kept the seed can take the noise off", "nothing in these files"
-)
+SEEDED = ResidualRisk("seeded randomness: anyone who kept the seed can remove the noise", "nothing in these files")
 
 
 def list_residual_log_risks(*, simulation: bool) -> list[str]:

@@ -282,7 +282,7 @@ def test_a_nonce_settles_the_draws_together_with_the_plan(derived):
     plan = montecarlo.plan_from_json(derived["plan"])
     assert as_read(montecarlo.run_certificate(plan, nonce=NONCE)) == derived
     assert derived["simulation"] is False
-    assert "published before that was known" in montecarlo.describe_seed_provenance(derived)
+    assert "if the plan was published first, it is the only one" in montecarlo.describe_seed_provenance(derived)
     other = montecarlo.run_certificate(plan, nonce=NONCE + "0")
     assert other.seed != int(derived["seed"])
     assert [list(part.hits) for part in other.evidence] != derived["hits"]
