@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import json
 import re
-from functools import lru_cache
 
 import numpy as np
 import pytest
