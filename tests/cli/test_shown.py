@@ -77,7 +77,7 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
         "budget": {"epsilon": "4", "delta": "1e-5", "scope": "acme"},
         "result": {"score_name": "accuracy", "test_score": 0.75, "diverged": False},
         "utility": {"baseline_rounds": [{"test_score": 0.5}, {"test_score": 0.8125}], "study": []},
-        "accounting": {"closed_form": {"total": 1.5, "status": "the formula is below"}},
+        "accounting": {"closed_form": {"total": 1.5, "note": "the formula is below"}},
         "verification": {
             "status": "failed",
             "findings": [
