@@ -59,6 +59,7 @@ function exp(x) {
   if (x < 0n) return ratio([ONE, ONE], exp(-x));
   const k = max(0n, size(x) - B + 8n), unit = B + GUARD;
   need(k <= 21n, "an exponent is too large");
+  spend((1n << k) >> 5n);
   const y = x << (GUARD - k);
   let n = 0n, term = 1n << unit, low = term;
   while (term) {
@@ -152,6 +153,7 @@ function gaussian(mu, q, group, replaced, grid) {
     const [r, s] = [interval(rest), interval(q)];
     return normals([0n, mu, -mu], [r, s, NONE], [r, NONE, s], edges, NONE);
   }
+  spend(BigInt(group) ** 3n << 8n);
   const counts = Array.from({ length: group + 1 }, (_, j) => BigInt(j)), all = BigInt(group);
   const weights = counts.map((j) => interval([binomial(all, j) * q[0] ** j * rest[0] ** (all - j), q[1] ** all]));
   return normals(counts.map((j) => j * mu), weights, counts.map((j) => (j ? NONE : whole)), edges, weights[0]);
@@ -253,11 +255,12 @@ function power(x, count) {
 }
 
 function compose(laws, epsilon, delta, [t, s, v, terms]) {
-  spend((terms * sum(laws.map(([law, count]) => BigInt(law.length) + 8n * size(count))) * (B + 400n)) >> 2n);
+  spend((terms * sum(laws.map(([, count]) => 8n * size(count))) * (B + 400n)) >> 2n);
   const rest = t * (t + D), parts = [];
   let height = 0n;
   for (const [law, count] of laws) {
     const weights = law.map(([mass, loss]) => mul(mass, exp(-((-t * loss) >> 30n))[1])), total = sum(weights);
+    spend((terms * BigInt(law.length) * (max(B, size(total)) + 400n)) >> 2n);
     height += count * log(total);
     parts.push([weights.map((w) => [w, 0n]), law.map(([, loss]) => turn(s * loss, B + 30n)), total, count]);
   }

@@ -62,6 +62,7 @@ def exp(x):
         return ratio((ONE, ONE), exp(-x))
     k, unit = max(0, x.bit_length() - B + 8), B + GUARD
     need(k <= 21, "an exponent is too large")
+    spend(1 << k >> 5)
     y, n, term, total = x << GUARD - k, 0, 1 << unit, 1 << unit
     while term:
         n += 1
@@ -138,7 +139,10 @@ def gaussian(mu, q, group, replaced, grid):
     if replaced:
         rest, share, none = interval(1 - q), interval(q), (0, 0)
         return normals((0, mu, -mu), (rest, share, none), (rest, none, share), edges, none)
-    weights = [interval(math.comb(group, j) * q**j * (1 - q) ** (group - j)) for j in range(group + 1)]
+    spend(group**3 << 8)
+    n, d = q.numerator, q.denominator
+    shares = (math.comb(group, j) * n**j * (d - n) ** (group - j) << B for j in range(group + 1))
+    weights = [(share // d**group, ceil(share, d**group)) for share in shares]
     return normals([j * mu for j in range(group + 1)], weights, [(ONE, ONE), *[(0, 0)] * group], edges, weights[0])
 
 def gaussian_of(square, q=1, group=1, replaced=False):
@@ -223,11 +227,12 @@ def power(x, count):
 
 def compose(laws, epsilon, delta, t, s, v, terms):
     """Bound delta(epsilon) / delta [13]: an inversion integral, summed. Tilt t / D, step s / D, smoothing v / D."""
-    spend(terms * sum(len(law) + 8 * count.bit_length() for law, count in laws) * (B + 400) >> 2)
+    spend(terms * sum(8 * count.bit_length() for _, count in laws) * (B + 400) >> 2)
     rest, height, parts = t * (t + D), 0, []
     for law, count in laws:
         weights = [mul(mass, exp(-(-t * loss >> 30))[1]) for mass, loss in law]  # from here on these are the law
         total = sum(weights)
+        spend(terms * len(law) * (max(B, total.bit_length()) + 400) >> 2)
         height += count * log(total)
         parts.append([[(w, 0) for w in weights], [turn(s * loss, B + 30) for _, loss in law], total, count])
     height += ceil(v * rest << B, 2 * D**3) - interval(epsilon * Fraction(t, D))[0] + log(interval(1 / delta)[1])

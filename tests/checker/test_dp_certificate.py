@@ -13,15 +13,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.accounting import epsilon
-from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
+from epsilog.accounting import delta, epsilon
+from epsilog.mechanisms import (
+    ApproximateDP,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ROOT = Path(__file__).parents[2]
 CHECKER = ROOT / "checker/dp_certificate.py"
-sys.path.insert(0, str(CHECKER.parent))
+sys.path[:0] = [str(CHECKER.parent), str(ROOT)]
 import dp_certificate as dp  # noqa: E402  (a file that others copy: no package)
+from hatch_build import find_node  # noqa: E402
 
-sys.path.pop(0)
+del sys.path[:2]
 
 SGD = (  # q .01, z 1, T 1000; epsilon(1e-5) is 1.82823667
     '{"format":"dp-certificate/1","claim":{"epsilon":"1.83189314","delta":"1e-5","relation":"add-or-remove-one","group":1,'
@@ -61,7 +74,7 @@ def judge_in_javascript(texts):
     """What the other checker says of each text."""
     program = NODE.replace("CHECKER", (CHECKER.with_suffix(".mjs")).as_uri())
     lines = "".join(text.encode().hex() + "\n" for text in texts)
-    command = ["node", "--input-type=module", "--eval", program]
+    command = [find_node()[0], "--input-type=module", "--eval", program]
     found = subprocess.run(command, input=lines, capture_output=True, check=True, text=True)
     return found.stdout.splitlines()
 
@@ -293,6 +306,20 @@ def test_what_is_no_certificate_is_refused(text):
 
 
 HEAVY = [
+    claim(
+        [{"type": "gaussian", "noise_multiplier": "1"}],
+        poisson="0." + "1234567891" * 6,
+        group=1000,
+        epsilon="1",
+        lines=[[[[10, -8425, 512, 3]]]] * 2,
+    ),
+    claim(
+        [{"type": "laplace", "noise_multiplier": "0.2"}],
+        epsilon="40",
+        count=10,
+        bits=64,
+        lines=[[[[500]], 1600 << 30, 1 << 20, 1, 900]],
+    ),
     claim([{"type": "gaussian", "noise_multiplier": "1e-300"}], epsilon="1", lines=[[[[10, -8425, 512, 40]]]]),
     claim([{"type": "gaussian", "noise_multiplier": "0.001"}], epsilon="1", lines=[[[[10, -8425, 512, 40]]]]),
     claim([{"type": "laplace", "noise_multiplier": "1e-8"}], epsilon="1", lines=[[[[20000]]]]),
@@ -388,6 +415,59 @@ def list_grids(stated, bits):
         return []
     parts = [part for release in found for part in release[0]]
     return [[6, -600, 60, 20, 40, 30] if p.func is dp.gaussian else grids.get(p.args[0]["type"], []) for p in parts]
+
+
+def to_release(stated):
+    """The releases of a claim in epsilog's terms."""
+    kinds = {
+        "gaussian": lambda noise_multiplier: Gaussian(float(noise_multiplier)),
+        "laplace": lambda noise_multiplier: Laplace(float(noise_multiplier)),
+        "gdp": lambda mu: GaussianDP(float(mu)),
+        "approximate": lambda epsilon, delta: ApproximateDP(float(epsilon), float(delta)),
+        "randomized-response": lambda flip_probability, categories: RandomizedResponse(
+            float(flip_probability), categories
+        ),
+        "discrete-gaussian": lambda noise_scale, sensitivity: DiscreteGaussian(float(noise_scale), sensitivity),
+        "discrete-laplace": lambda noise_scale, sensitivity: DiscreteLaplace(float(noise_scale), sensitivity),
+    }
+    parts = []
+    for release in stated["releases"]:
+        made = [kinds[one["type"]](**{k: v for k, v in one.items() if k != "type"}) for one in release["mechanisms"]]
+        one = made[0] if len(made) == 1 else Composed(made)
+        sampled = one if release["poisson"] == "1" else PoissonSampled(one, float(release["poisson"]))
+        parts.append(Repeated(sampled, release["count"]))
+    return parts[0] if len(parts) == 1 else Composed(parts)
+
+
+@pytest.mark.slow_beyond(1)
+@pytest.mark.parametrize("seed", range(6))
+def test_no_bound_is_below_the_accountants_lower_bound(seed):
+    """All mechanisms, samples, groups and relations: the accountant shares no code with the checker."""
+    numbers, compared, sampled = random.Random(100 + seed), set(), 0  # noqa: S311
+    for _ in range(150):
+        certificate = draw_certificate(numbers)
+        stated = certificate["claim"]
+        try:
+            bound = Fraction(dp.check(certificate), dp.ONE) * Fraction(stated["delta"])
+            at, relation = float(stated["epsilon"]), NeighboringRelation(stated["relation"])
+            known = delta(to_release(stated), epsilon=at, relation=relation, group_size=stated["group"])
+        except (dp.Refused, UnsupportedMechanismError):
+            continue
+        assert bound >= known.lower * (1 - 1e-12), stated
+        compared |= {one["type"] for release in stated["releases"] for one in release["mechanisms"]}
+        sampled += any(release["poisson"] != "1" for release in stated["releases"])
+    assert len(compared) >= 4
+    assert sampled >= 2
+
+
+def test_a_distance_that_is_not_doubled_is_noticed(monkeypatch):
+    """The control of the comparison: a checker that forgets to double under replace-one falls below."""
+    stated = [{"type": "laplace", "noise_multiplier": "1"}]
+    made = claim(stated, epsilon="0.5", relation="replace-one", lines=[[[[200]]]])
+    known = delta(Laplace(1.0), epsilon=0.5, relation=NeighboringRelation.REPLACE_ONE)
+    assert known.lower <= dp.check(made) / dp.ONE * 1e-3 <= known.upper * 1.01
+    monkeypatch.setattr(dp, "cells_of", lambda _mechanism, _distance, grid: dp.laplace(dp.ONE, *grid))
+    assert dp.check(made) / dp.ONE * 1e-3 < known.lower
 
 
 @pytest.mark.slow_beyond(1)
