@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from epsilog import mechanisms
-from epsilog.cli.app import Application, Json, Relation, account_app, print_json, read_document
+from epsilog.cli.app import Application, Json, Relation, ReleaseFile, account_app, print_json, read_release
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields
@@ -34,7 +34,6 @@ Delta = Annotated[
 Epsilon = Annotated[
     list[float] | None, typer.Option("--epsilon", "-e", help="Epsilon, in nats: asks for delta; repeatable.")
 ]
-ReleaseFile = Annotated[Path, typer.Argument(help="One release, as a JSON or TOML file; - for standard input.")]
 
 
 def build() -> Application:
@@ -354,20 +353,6 @@ def _sample(
         "Sampling needs --sample-size and --population; or --sampling-probability, alone or with --population and "
         "--max-batch-size; or --shuffled and --population"
     )
-
-
-def read_release(file: Path) -> Release:
-    """Read one release from a JSON or TOML file: a bare term, an envelope, or what `account --json` printed."""
-    document = read_document(file)
-    if isinstance(document, dict) and "release" in document and "type" not in document:
-        document = document["release"]
-    try:
-        term = codec.from_json(document) if isinstance(document, dict) and "v" in document else codec.decode(document)
-    except CheckError as error:
-        raise error.under(str(file)) from error
-    if not isinstance(term, Release):
-        raise CheckError("file", "a release", f"{type(term).__name__}", verb="hold")
-    return term
 
 
 def _formula(release: Release, delta: float | None) -> float | None:

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -32,6 +32,9 @@ from epsilog.terms.fields import Field
 from epsilog.terms.legible import legible
 from epsilog.terms.numerals import require_one_reading
 
+if TYPE_CHECKING:
+    from epsilog.mechanisms import Release
+
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
 EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((BudgetExceededError, CalibrationError), REFUSED),
@@ -46,6 +49,7 @@ ENOUGH = {
     "plan": ("plan",),
     "ledger": ("ledger", "signing"),
     "verify": ("verify",),
+    "--help": ("run", "query", "signing", "verify", "serve"),  # the groups below have their help
 }
 """The modules that a frequent command needs; each other one needs all."""
 
@@ -131,7 +135,9 @@ ledger_app = Application(
 )
 key_app = Application(help="Manage signing keys.", no_args_is_help=True)
 token_app = Application(help="Manage access tokens of a server of `epsilog serve`.", no_args_is_help=True)
-account_app = Application(cls=_derive("epsilog.cli.account"))
+account_app = Application(
+    short_help="Bound the privacy cost of a release: epsilon or delta.", cls=_derive("epsilog.cli.account")
+)
 montecarlo_app = Application(help="Bound the privacy cost of a release by simulation.", no_args_is_help=True)
 app.add_typer(account_app, name="account")
 app.add_typer(plan_app, name="plan")
@@ -186,6 +192,7 @@ def describe_field(field: Field, note: str = "") -> str:
 
 JSON_OPTION = typer.Option("--json", help="Print one JSON document, also for an error.")
 Json = Annotated[bool, JSON_OPTION]
+ReleaseFile = Annotated[Path, typer.Argument(help="One release, as a JSON or TOML file; - for standard input.")]
 Relation = Annotated[NeighboringRelation, option_from_parameter("relation", parameters.RELATION)]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; - or omitted: standard output.")]
 
@@ -216,6 +223,23 @@ def read_document(file: Path) -> Any:
         return tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse_json(data)
     except (ValueError, RecursionError) as error:
         raise CheckError("file", "JSON or TOML", f"{file}: {error}") from error
+
+
+def read_release(file: Path) -> Release:
+    """Read one release from a JSON or TOML file: a bare term, an envelope, or what `account --json` printed."""
+    from epsilog.mechanisms import Release
+    from epsilog.terms import codec
+
+    document = read_document(file)
+    if isinstance(document, dict) and "release" in document and "type" not in document:
+        document = document["release"]
+    try:
+        term = codec.from_json(document) if isinstance(document, dict) and "v" in document else codec.decode(document)
+    except CheckError as error:
+        raise error.under(str(file)) from error
+    if not isinstance(term, Release):
+        raise CheckError("file", "a release", f"{type(term).__name__}", verb="hold")
+    return term
 
 
 def write_output(content: str, output: Path | None, note: str = "") -> None:
@@ -267,7 +291,7 @@ def main() -> None:
 
 def _run() -> None:
     """Run the application; under ``--json`` a usage error is JSON too."""
-    commands = load(*sys.argv[1:2])
+    commands = load(*(sys.argv[1:2] or ["--help"]))
     if "--json" not in sys.argv:
         commands()
         return

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.account import read_release
-from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, echo, ledger_app, print_json
+from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, echo, ledger_app, print_json, read_release
 from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, write
 from epsilog.terms import CheckError, LedgerIntegrityError
 

@@ -17,8 +17,7 @@ from typing import Any, get_args
 import typer
 
 from epsilog.cli import derive
-from epsilog.cli.account import read_release
-from epsilog.cli.app import Application, option_from_parameter, print_json
+from epsilog.cli.app import Application, option_from_parameter, print_json, read_release
 from epsilog.cli.ledger import (
     DEFAULT_LEDGER,
     LEDGER_OPTION,

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import epsilog as ep
-from epsilog.cli.account import ReleaseFile, read_release
 from epsilog.cli.app import (
     NOT_VERIFIED,
     RESUMABLE,
     Json,
+    ReleaseFile,
     montecarlo_app,
     on_stop,
     print_json,
     read_bytes,
     read_document,
+    read_release,
 )
 from epsilog.cli.show import console, format_interval, print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError

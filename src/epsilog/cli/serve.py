@@ -9,7 +9,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,6 +145,8 @@ def doctor_command(
     """
     if ledger is not None:
         return _diagnose(require_ledger_file(require_file_ledger(ledger)), as_json=as_json)
+    from importlib import metadata
+
     from epsilog.ledger import get_sqlite_version
 
     version, journal, package = get_sqlite_version()
