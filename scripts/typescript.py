@@ -21,8 +21,8 @@ HEAD = """\
 import type { ParameterSpec } from "./parameter-spec";
 import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
 """
-FORMS = ("FederatedAsk", "FederatedGoal", "QueriesAsk", "SensitivityAsk", "CertificateRequest")
-READ = ("FederatedAsk", "FederatedSchedule", "QueriesAsk")  # what a form holds is read as these
+FORMS = ("FederatedRequest", "FederatedGoal", "QueriesRequest", "SensitivityRequest", "CertificateRequest")
+READ = ("FederatedRequest", "FederatedSchedule", "QueriesRequest")  # what a form holds is read as these
 KINDS = {"integer": "integer", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
 BOUNDS = {"minimum": "min", "exclusiveMinimum": "exclusiveMin", "exclusiveMaximum": "exclusiveMax", "maximum": "max"}
 
@@ -41,7 +41,7 @@ def document() -> str:
 
 def _type(name: str, schema: Schema) -> str:
     """An object type; where a question has a default the pages give a value all the same, an answer may lack it."""
-    asked = name.endswith(("Ask", "Goal", "Schedule", "Part"))
+    asked = name.endswith(("Request", "Goal", "Schedule", "Part"))
     lines = [f"/** {schema['description']} */", f"export type {name} = {{"]
     for field, told in schema["properties"].items():
         if "description" in told:

@@ -69,7 +69,7 @@ COMMAND = """
     description = create_app().openapi()
     route = description["paths"]["/api/v1/ledger/note"]["post"]
     assert (route["x-act"], route["security"]) == ("own", [{"token": ["owner"]}])
-    body = description["components"]["schemas"]["NoteAsk"]
+    body = description["components"]["schemas"]["NoteRequest"]
     assert (body["additionalProperties"], body["required"]) == (False, ["scope", "actor", "remark"])
     with open_ledger(path) as ledger:
         entries = [(entry.verb, entry.body.get("remark")) for entry in ledger.history()]
@@ -103,7 +103,10 @@ QUESTION = r"""
     assert json.loads(CliRunner().invoke(load(), words).output)["posterior"] < 0.0268
     with pytest.raises(CheckError, match=r"prior must be in \(0, 1\), got 1"):
         QUESTIONS["/posterior"].parse({"epsilon": 1.0, "prior": 1.0})
-    assert "/api/v1/posterior" in create_app().openapi()["paths"]
+    description = create_app().openapi()
+    assert description["paths"]["/api/v1/posterior"]["post"]["summary"].startswith("Bound the posterior probability")
+    model = description["components"]["schemas"]["PosteriorResponse"]
+    assert (model["additionalProperties"], model["required"]) == (False, ["posterior"])
 """
 ENGINE = """
     from tests.training.conftest import small_task

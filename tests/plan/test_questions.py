@@ -129,13 +129,13 @@ def test_work_grows_with_what_makes_an_answer_dear_and_picks_where_it_is_worked_
 
 
 def test_a_new_field_reaches_the_api_by_its_description():
-    class Longer(QUESTIONS["/sensitivity"], schema="LongerAsk"):
+    class Longer(QUESTIONS["/sensitivity"], schema="LongerRequest"):
         """One count with a limit."""
 
         limit: Annotated[int | None, Field("the most", "l", ge=1, default=None, none_means="none")] = None
 
     schema = build_request_model(Longer).model_json_schema()
-    assert schema["title"] == "LongerAsk"
+    assert schema["title"] == "LongerRequest"
     assert schema["description"] == "One count with a limit."
     told = schema["properties"]["limit"]
     assert told == {
@@ -169,7 +169,7 @@ MEANT = {
     "/queries": plan.queries,
     "/sensitivity": plan.compute_query_sensitivity,
     "/account": plan.plan_composition,
-    "/account/verdict": plan.interpret_guarantee,
+    "/account/interpretation": plan.interpret_guarantee,
     "/account/compare": plan.compare_releases,
 }
 

@@ -217,7 +217,7 @@ def test_two_releases_stand_side_by_side_and_the_smaller_epsilon_is_the_weaker_o
     told = browser.find_element("css selector", ".compared").text
     assert "the first has the smaller epsilon: at most 5.886, against at least 8.245" in told
     assert len(browser.find_elements("css selector", ".compared .plot > svg")) == 2
-    browser.execute_script(  # the server's answer is held back: what this browser bounds gives no verdict
+    browser.execute_script(  # the server's answer is held back: what this browser bounds gives no status
         "const real = fetch; window.hold = new Promise(done => window.release = done);"
         "window.fetch = (...all) => window.hold.then(() => real(...all))"
     )

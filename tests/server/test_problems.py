@@ -89,18 +89,18 @@ RUN = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 
 
 
 SOUND = {
-    "FederatedAsk": RUN,
+    "FederatedRequest": RUN,
     "FederatedSchedule": RUN,
     "FederatedGoal": RUN | {"epsilon": 2.0},
-    "QueriesAsk": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6},
-    "FederatedVerdictAsk": RUN | {"noise_multiplier": 1.0, "cap": 2.0},
-    "QueriesVerdictAsk": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6, "cap": 2.0},
-    "CrossoverAsk": {"epsilon": 1.0, "delta": 1e-6},
-    "SensitivityAsk": {"query": "mean", "size": 10},
+    "QueriesRequest": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6},
+    "FederatedInterpretationRequest": RUN | {"noise_multiplier": 1.0, "cap": 2.0},
+    "QueriesInterpretationRequest": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6, "cap": 2.0},
+    "CrossoverRequest": {"epsilon": 1.0, "delta": 1e-6},
+    "SensitivityRequest": {"query": "mean", "size": 10},
     "VerifyRequest": {"report": "{}"},
-    "MixAsk": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
-    "MixVerdictAsk": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}], "cap": 2.0},
-    "CompareAsk": {
+    "CompositionRequest": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
+    "CompositionInterpretationRequest": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}], "cap": 2.0},
+    "CompareRequest": {
         "first": {"mechanism": "gaussian", "parameter": 2.0},
         "second": {"mechanism": "laplace", "parameter": 3.0},
     },
@@ -116,7 +116,7 @@ ASKED = worker.ROUTES.keys() - ledger_service.routes.by_path.keys()  # only the 
 MECHANISMS = ("gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp")
 
 
-READ_AS = {"/account/verdict", "/account/risk"}  # their parts are read by what reads those of /account
+READ_AS = {"/account/interpretation", "/account/risk"}  # their parts are read by what reads those of /account
 
 
 ENOUGH = 0.05  # seconds of work after which a question counts as accepted

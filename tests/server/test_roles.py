@@ -268,6 +268,6 @@ def test_what_costs_nothing_is_limited_for_each_token(serve_app, tmp_path, monke
 def test_the_release_that_the_description_shows_is_one(team):
     site, _, _ = team
     shapes = json.loads(site.ask("GET", "/api/openapi.json").body)["components"]["schemas"]
-    for name in ("ReserveAsk", "ChargeAtOnceAsk", "OverrideCostAsk"):
+    for name in ("ReserveRequest", "ChargeAtOnceRequest", "OverrideCostRequest"):
         for example in shapes[name]["properties"]["release"]["examples"]:
             codec.from_json(example)

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseField } from "../src/lib/form";
-import { readFederatedAsk, readQueriesAsk } from "../src/lib/openapi";
+import { readFederatedRequest, readQueriesRequest } from "../src/lib/openapi";
 import type { RawValues } from "../src/lib/parse-values";
 import { classicGaussian, federatedClosedForm } from "../src/lib/browser-accountant/closed";
 import { browserEngine, queries } from "../src/lib/browser-accountant/engine";
@@ -165,7 +165,7 @@ describe("closed forms", () => {
 
 describe("query plans", () => {
   test.each(of("queries").map((each, i) => [i, each] as const))("plan %i", (_, { ask, want }) => {
-    const got = queries(readQueriesAsk(ask as RawValues));
+    const got = queries(readQueriesRequest(ask as RawValues));
     const theirs = want as typeof got;
     expect(got.compatible).toBe(theirs.compatible);
     expect(got.queries_left).toBe(theirs.queries_left);
@@ -186,8 +186,8 @@ describe("query plans", () => {
 test("the formula never stands without a bound", async () => {
   const form = FEDERATED.map((spec) => [spec.name, parseField(spec, spec.initial)] as const);
   const values = Object.fromEntries(form.map(([name, parsed]) => [name, "value" in parsed ? parsed.value : undefined]));
-  const ask = readFederatedAsk(values);
-  expect(ask).toEqual(readFederatedAsk({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2 }));
+  const ask = readFederatedRequest(values);
+  expect(ask).toEqual(readFederatedRequest({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2 }));
   const answer = await browserEngine.federated(ask, new AbortController().signal);
   expect(answer.closed_form.total).toBeCloseTo(0.6334, 4);
   expect(answer.epsilon.upper).toBeGreaterThan(0.7226); // the certified lower bound
@@ -197,7 +197,7 @@ test("the formula never stands without a bound", async () => {
 });
 
 test("inverse questions keep to the goal", async () => {
-  const ask = readFederatedAsk({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, delta: 1e-6, delta_cap: null });
+  const ask = readFederatedRequest({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2, delta: 1e-6, delta_cap: null });
   const { signal } = new AbortController();
   const rounds = await browserEngine.roundsFor(ask, 2, signal);
   expect((await browserEngine.federated({ ...ask, rounds }, signal)).epsilon.upper).toBeLessThanOrEqual(2);
@@ -208,7 +208,7 @@ test("inverse questions keep to the goal", async () => {
 });
 
 test("what is stated and not priced in the browser is said beside the number", async () => {
-  const plain = readFederatedAsk({ population: 1000, cohort_size: 10, rounds: 5, noise_multiplier: 1, delta: 1e-6 } as RawValues);
+  const plain = readFederatedRequest({ population: 1000, cohort_size: 10, rounds: 5, noise_multiplier: 1, delta: 1e-6 } as RawValues);
   const says = async (more: object): Promise<string> => (await browserEngine.federated({ ...plain, ...more }, new AbortController().signal)).limits.map((each) => each.message).join(" ");
   expect(await says({})).not.toContain("NOT");
   for (const more of [{ group_size: 3 }, { trials: "fixed:4" }, { without_replacement: false }, { adaptive_clip: true }, { late_replies: "replace" }]) expect(await says(more)).toContain("does NOT cover");

@@ -5,8 +5,8 @@ import { FEDERATED } from "../src/pages/Federated";
 import { QUERIES } from "../src/pages/Queries";
 
 test("a calculator has a field for every parameter of its request", () => {
-  expect(FEDERATED.map((spec) => spec.name)).toEqual(expect.arrayContaining(Object.keys(PARAMETERS.FederatedAsk)));
-  const { delta_cap: _, ...others } = PARAMETERS.QueriesAsk; // the form takes the server's default
+  expect(FEDERATED.map((spec) => spec.name)).toEqual(expect.arrayContaining(Object.keys(PARAMETERS.FederatedRequest)));
+  const { delta_cap: _, ...others } = PARAMETERS.QueriesRequest; // the form takes the server's default
   expect(QUERIES.map((spec) => spec.name)).toEqual(expect.arrayContaining(Object.keys(others)));
 });
 

@@ -1,12 +1,12 @@
 // What the browser bounds of one release, against outcomes counted one by one, and against mechanisms that keep a promise.
 
 import { describe, expect, test } from "vitest";
-import type { CompareAsk, Part } from "../src/lib/openapi";
+import type { CompareRequest, Part } from "../src/lib/openapi";
 import { gaussianDelta, gaussianEpsilon } from "../src/lib/browser-accountant/gaussian";
 import { releaseOf } from "../src/lib/browser-accountant/releases";
 
 const part = (mechanism: Part["mechanism"], parameter: number, more: Partial<Part> = {}): Part => ({ mechanism, parameter, second: null, sampling_probability: 1, count: 1, ...more });
-const bounded = (of: Part, relation: CompareAsk["relation"] = "add-or-remove-one") => releaseOf(of, relation)!;
+const bounded = (of: Part, relation: CompareRequest["relation"] = "add-or-remove-one") => releaseOf(of, relation)!;
 const EPSILONS = [0, 0.01, 0.3, 0.9, 1.5, 4];
 const DELTAS = [1e-12, 1e-6, 1e-3, 0.1, 0.6];
 
@@ -15,7 +15,7 @@ const counted = (outcomes: readonly (readonly [p: number, q: number])[], epsilon
   outcomes.reduce((sum, [p, q]) => sum + Math.max(0, p - Math.exp(epsilon) * q), 0);
 
 /** Never below the truth, and hardly above it; each epsilon comes back from its delta. */
-function holds(of: Part, truth: (epsilon: number) => number, relation?: CompareAsk["relation"], slack = 1e-9): void {
+function holds(of: Part, truth: (epsilon: number) => number, relation?: CompareRequest["relation"], slack = 1e-9): void {
   const release = bounded(of, relation);
   release.deltas(EPSILONS, 1e-12).forEach((delta, i) => {
     const exact = truth(EPSILONS[i]!);

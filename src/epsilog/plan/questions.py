@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, dataclass_tran
 
 from epsilog import plan
 from epsilog.mechanisms import Composed, Release, parse_trials
-from epsilog.plan import sentences
+from epsilog.plan import responses, sentences
 from epsilog.plan.parts import Part
 from epsilog.plan.query_sensitivity import QUERIES
 from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, check, codec, fields, parameters
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "QUESTIONS",
+    "FederatedInterpretation",
     "FederatedNoise",
     "FederatedQuestion",
-    "FederatedVerdict",
+    "QueriesInterpretation",
     "QueriesQuestion",
-    "QueriesVerdict",
     "Question",
 ]
 
@@ -93,7 +93,7 @@ class Question(ABC):
 
     @abstractmethod
     def answer(self) -> dict[str, Any]:
-        """The answer, as plain JSON values."""
+        """The answer, as plain JSON values; a subclass annotates it with the type that it has (``responses``)."""
 
 
 class FederatedSchedule(Question, schema="FederatedSchedule"):
@@ -121,7 +121,7 @@ class FederatedSchedule(Question, schema="FederatedSchedule"):
 class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
     """Bound epsilon after each of several numbers of rounds."""
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.EpsilonCurveResponse]:
         """Certified bounds and the closed form at up to 16 numbers of rounds."""
         points = plan.compute_epsilon_curve(plan.plan_federated(**self.without()))
         return {
@@ -151,7 +151,7 @@ class FederatedGoal(FederatedSchedule, schema="FederatedGoal"):
 class FederatedNoise(FederatedGoal, path="/federated/noise", sought="noise_multiplier", work=0.6):
     """Find the least noise multiplier for a target epsilon."""
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.NoiseResponse]:
         """On the certified side; the schedule's own noise is ignored."""
         return {"noise_multiplier": plan.calibrate_noise(**self.goal())}
 
@@ -159,7 +159,7 @@ class FederatedNoise(FederatedGoal, path="/federated/noise", sought="noise_multi
 class FederatedRounds(FederatedGoal, path="/federated/rounds", sought="rounds", work=0.6):
     """Find the most rounds within a target epsilon."""
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.RoundsResponse]:
         """On the certified side; the schedule's own rounds are ignored."""
         return {"rounds": plan.calibrate_rounds(**self.goal())}
 
@@ -167,7 +167,7 @@ class FederatedRounds(FederatedGoal, path="/federated/rounds", sought="rounds", 
 class FederatedQuestion(
     FederatedSchedule,
     path="/federated",
-    schema="FederatedAsk",
+    schema="FederatedRequest",
     work=lambda ask: (
         0.1 + (0.0 if ask.group_size == 1 else ask.group_size**2 / 1000) + (0.0 if ask.trials is None else 0.5)
     ),
@@ -190,12 +190,12 @@ class FederatedQuestion(
         """The plan of one run of those who hold one unit, and of one release."""
         return plan.plan_federated(**self.without("releases_per_period"))
 
-    def answer(self) -> dict[str, Any]:
-        """The certified interval, the popular closed form term by term, the delta verdict and the limits."""
+    def answer(self) -> Annotated[dict[str, Any], plan.FederatedPlan, plan.Schedule, responses.FederatedResponse]:
+        """The certified interval, the popular closed form term by term, the grade of delta and the limits."""
         return self.describe(self.plan())
 
     def describe(self, found: FederatedPlan) -> dict[str, Any]:
-        """A plan as plain JSON values, with the delta verdict and the limits."""
+        """A plan as plain JSON values, with the grade of delta and the limits."""
         grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
         return found.to_json() | {
             "delta_grade": grade,
@@ -210,12 +210,14 @@ class FederatedQuestion(
         return {name: getattr(self, name) for name in names}
 
 
-class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="FederatedVerdictAsk", work=1.0):
+class FederatedInterpretation(
+    FederatedQuestion, path="/federated/interpretation", schema="FederatedInterpretationRequest", work=1.0
+):
     """Interpret epsilon of a schedule, against a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.InterpretationResponse]:
         """Return the statements of a report for one run: odds, repeated runs, delta at worst, available under a cap."""
         of_one = [] if self.trials is None else [Message("coverage/one-run").to_json()]
         limits = [limit.message for limit in sentences.list_limits(**self.boundary)]
@@ -225,7 +227,7 @@ class FederatedVerdict(FederatedQuestion, path="/federated/verdict", schema="Fed
 class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
     """Bound attacks on a schedule, and group epsilons."""
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.RiskMetricsResponse]:
         """True positive rates, and epsilon for those who hold several units, of one run: a report's tables."""
         found, held = self.plan_of_one(), None if self.group_size == 1 else self.group_size
         delta, known = found.delta.delta, found.schedule.unamplified_release()
@@ -235,7 +237,7 @@ class FederatedRisk(FederatedQuestion, path="/federated/risk", work=10.0):
         return _tables(reading, self.privacy_unit, delta)
 
 
-class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambda ask: 0.1 + ask.different / 500):
+class QueriesQuestion(Question, path="/queries", schema="QueriesRequest", work=lambda ask: 0.1 + ask.different / 500):
     """A budget over several queries."""
 
     epsilon: Annotated[float, parameters.TOTAL_EPSILON]
@@ -260,26 +262,29 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesAsk", work=lambd
         policy = DeltaPolicy(given.pop("delta_cap"))
         return plan.queries(**given, policy=policy)
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], plan.QueryPlan, responses.QueriesResponse]:
         """Noise the classic way, exactly and optimally; what is consumed and what remains."""
         return self.describe(self.plan())
 
     def describe(self, found: QueryPlan) -> dict[str, Any]:
-        """A plan as plain JSON values, with the delta verdict."""
+        """A plan as plain JSON values, with the grade of delta."""
         grade, sentence = None, None
         if found.delta is not None and self.population is not None:
             grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
         return found.to_json() | {"delta_grade": grade, "delta_sentence": sentence}
 
 
-class QueriesVerdict(
-    QueriesQuestion, path="/queries/verdict", schema="QueriesVerdictAsk", work=lambda ask: 0.5 + 0.06 * ask.different
+class QueriesInterpretation(
+    QueriesQuestion,
+    path="/queries/interpretation",
+    schema="QueriesInterpretationRequest",
+    work=lambda ask: 0.5 + 0.06 * ask.different,
 ):
     """Interpret epsilon of all queries, against a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.InterpretationResponse]:
         """Return the statements for all answers: odds, repeated plans, delta at worst, available under a cap."""
         return self.plan().meaning(cap=self.cap).to_json() | {"limits": []}
 
@@ -287,7 +292,7 @@ class QueriesVerdict(
 class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 0.3 * ask.different):
     """Bound attacks on all answers, and group epsilons."""
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.RiskMetricsResponse]:
         """True positive rates, and epsilon for those who hold several units, of all answers: a report's tables."""
         found = self.plan()
         delta = found.delta.delta if found.delta else 0.0
@@ -297,7 +302,7 @@ class QueriesRisk(QueriesQuestion, path="/queries/risk", work=lambda ask: 0.5 + 
         return _tables(reading | {"unamplified_mu": None}, "person", delta)  # nothing is sampled
 
 
-class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work=1.0):
+class Crossover(Question, path="/queries/crossover", schema="CrossoverRequest", work=1.0):
     """Find where Gaussian noise becomes less than Laplace."""
 
     epsilon: Annotated[float, parameters.TOTAL_EPSILON]
@@ -307,13 +312,13 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverAsk", work
         Field("a further number of queries to compare at", "Q", ge=1, none_means="none"),
     ] = None
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], plan.QueryNoiseComparison]:
         """95% errors at unit sensitivity over the number of queries, and where Gaussian noise becomes the smaller."""
         counts = sorted({*_COUNTS, *(() if self.queries is None else (self.queries,))})
         return codec.plain_fields(plan.compare_query_noise(epsilon=self.epsilon, delta=self.delta, counts=counts))
 
 
-class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"):
+class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityRequest"):
     """Bound the sensitivity of a count, sum or mean."""
 
     query: Annotated[str, Field("what is asked of the data", choices={name: name for name in QUERIES})]
@@ -323,13 +328,15 @@ class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityAsk"
     size: Annotated[int | None, Field("the declared, public divisor of a mean", ge=1, none_means="no mean")] = None
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], plan.QuerySensitivity]:
         """The most one privacy unit can move the answer, and why."""
         given = {name: getattr(self, name) for name in fields.list_fields(SensitivityQuestion)}
         return codec.plain_fields(plan.compute_query_sensitivity(given.pop("query"), **given))
 
 
-class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100):
+class CompositionQuestion(
+    Question, path="/account", schema="CompositionRequest", work=lambda ask: 0.5 + len(ask.parts) ** 2 / 100
+):
     """Bound epsilon of several releases together."""
 
     parts: Annotated[tuple[Part, ...], Field("the releases", min_length=1, max_length=20)]
@@ -344,15 +351,15 @@ class MixQuestion(Question, path="/account", schema="MixAsk", work=lambda ask: 0
         parts = self.parts if sampled else [replace(part, sampling_probability=1.0) for part in self.parts]
         return [part.release(f"parts[{i}]") for i, part in enumerate(parts)]
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], plan.CompositionPlan]:
         """The certified interval, and what each part costs alone and adds to the rest."""
         return codec.plain_fields(plan.plan_composition(self.releases(), delta=self.delta, relation=self.relation))
 
 
-class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
+class CompositionProfile(CompositionQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
     """Compute the privacy profile of several releases."""
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.ProfileResponse]:
         """Delta over epsilon, the bound on the attacker's ROC curve, its value at one rate, and the advantage."""
         release = Composed(self.releases())
         view = plan.compute_profile_view(release, delta=self.delta, relation=self.relation)
@@ -368,7 +375,7 @@ class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + le
         }
 
     def _rate(self, release: Release) -> float:
-        """The bound that ``MixRisk`` states of this attack, so that a page has one figure of it; 1 without one."""
+        """Return the bound of ``CompositionRisk`` on this attack, so that a page has one figure of it; else 1."""
         from epsilog.accounting import profile
 
         try:
@@ -377,28 +384,31 @@ class MixProfile(MixQuestion, path="/account/profile", work=lambda ask: 1.0 + le
             return 1.0
 
 
-class MixVerdict(
-    MixQuestion, path="/account/verdict", schema="MixVerdictAsk", work=lambda ask: 1.0 + len(ask.parts) / 2
+class CompositionInterpretation(
+    CompositionQuestion,
+    path="/account/interpretation",
+    schema="CompositionInterpretationRequest",
+    work=lambda ask: 1.0 + len(ask.parts) / 2,
 ):
     """Interpret epsilon of several releases, against a cap."""
 
     cap: Annotated[float | None, _CAP] = None
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.InterpretationResponse]:
         """Return the statements of a report: odds, repeated compositions, delta at worst, available under a cap."""
         asked: dict[str, Any] = {"delta": self.delta, "relation": self.relation, "cap": self.cap}
         found = plan.interpret_guarantee(Composed(self.releases()), privacy_unit="person", subject="releases", **asked)
         return found.to_json() | {"limits": []}
 
 
-class MixRisk(
-    MixQuestion,
+class CompositionRisk(
+    CompositionQuestion,
     path="/account/risk",
     work=lambda ask: 1.0 + sum(0.5 if part.sampling_probability == 1 else 3.0 for part in ask.parts),
 ):
     """Bound attacks on several releases, and group epsilons."""
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.RiskMetricsResponse]:
         """True positive rates, and epsilon for those who hold several units, of all together: a report's tables."""
         release, known = Composed(self.releases()), Composed(self.releases(sampled=False))
         reading = plan.compute_risk_metrics(release, delta=self.delta, relation=self.relation, known=known, fit=False)
@@ -407,7 +417,7 @@ class MixRisk(
         return _tables(reading, "person", self.delta)
 
 
-class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", work=5.0):
+class CompareQuestion(Question, path="/account/compare", schema="CompareRequest", work=5.0):
     """Compare two releases at a delta and at a false-positive rate."""
 
     first: Annotated[Part, Field("a release")]
@@ -418,7 +428,7 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareAsk", wo
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
     fpr: Annotated[float, Field("false-positive rate of the reported attacks, in (0, 1)", gt=0, lt=1)] = 0.01
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Annotated[dict[str, Any], responses.ComparisonResponse]:
         """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""
         from epsilog.plan.risk_metrics import fit_json
 

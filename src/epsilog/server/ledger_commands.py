@@ -66,7 +66,7 @@ def build_command_model(command: type[Command]) -> type[RequestModel]:
     """Return the strict body of a command."""
     members = {one.name: _describe_field(command, one) for one in fields(command)}  # type: ignore[arg-type]
     model: type[RequestModel] = create_model(  # type: ignore[call-overload]
-        f"{command.__name__}Ask", __base__=RequestModel, __doc__=command.description.partition("\n")[0], **members
+        f"{command.__name__}Request", __base__=RequestModel, __doc__=command.description.partition("\n")[0], **members
     )
     return model
 

@@ -178,7 +178,8 @@ class OwnerFields(RequestModel):
 
 def _make_question_route(kind: type[Question]) -> Route:
     """The route of a question of ``plan``."""
-    response, summary = responses.ANSWERS[kind.path]
+    summary = (inspect.getdoc(kind) or "").partition("\n")[0].removesuffix(".")
+    response = responses.build_response_model(kind.answer)
 
     def call(method: str) -> Callable[[Any], Any]:
         return lambda ask: getattr(kind.parse(ask.model_dump()), method)()
@@ -192,7 +193,8 @@ def _make_record_route(path: str, summary: str) -> Route:
     kind = QUESTIONS[path]
     base = build_request_model(kind)
     doc = f"{(base.__doc__ or '').rstrip('.')}, with what its owner says in the record."
-    model = create_model(f"{base.__name__.removesuffix('Ask')}RecordAsk", __base__=(base, OwnerFields), __doc__=doc)
+    name = f"{base.__name__.removesuffix('Request')}RecordRequest"
+    model = create_model(name, __base__=(base, OwnerFields), __doc__=doc)
 
     def parse(ask: Any) -> Question:
         return kind.parse(ask.model_dump(exclude=set(OwnerFields.model_fields)))

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from epsilog import plan
 from epsilog.plan import Question
-from epsilog.plan.questions import FederatedVerdict, QueriesVerdict
+from epsilog.plan.questions import FederatedInterpretation, QueriesInterpretation
 from epsilog.server.responses import SnippetsResponse
 from epsilog.server.routes import Routes
 from epsilog.terms import CheckError, EpsilogError, codec
@@ -25,7 +25,7 @@ _MAX_PLAYGROUND_LINES = 12
 
 
 @routes.add("/federated/elsewhere", SnippetsResponse, summary="A schedule in other tools' words", work=0.1)
-def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
+def make_federated_snippets_route(ask: FederatedInterpretation) -> dict[str, Any]:
     """Python, a command, a run config, an address of the playground and one of the ledger, all with one cost."""
     found = ask.plan()
     run_config, reason = _write_config(ask, found)
@@ -43,7 +43,7 @@ def make_federated_snippets_route(ask: FederatedVerdict) -> dict[str, Any]:
 
 
 @routes.add("/queries/elsewhere", SnippetsResponse, summary="A query plan in other tools' words", work=0.1)
-def make_query_snippets_route(ask: QueriesVerdict) -> dict[str, Any]:
+def make_query_snippets_route(ask: QueriesInterpretation) -> dict[str, Any]:
     """Python, a command, an address of the playground and one of the ledger, all with one cost."""
     found = ask.plan()
     delta = 0.0 if found.delta is None else found.delta.delta
@@ -69,7 +69,7 @@ def _list_parameters(page: str, ask: Question, *, omit: tuple[str, ...] = ()) ->
     return {name: value for name, value in ask.to_json().items() if name in known & stated and name not in omit}
 
 
-def _write_python(name: str, ask: FederatedVerdict | QueriesVerdict) -> str:
+def _write_python(name: str, ask: FederatedInterpretation | QueriesInterpretation) -> str:
     values = {key: repr(value) for key, value in _list_parameters(name, ask).items()}
     if _POLICY in values:
         values["policy"] = f"ep.terms.DeltaPolicy({values.pop(_POLICY)})"
@@ -92,7 +92,7 @@ def _write_command(name: str, ask: Question, first: set[str]) -> str:
     return shlex.join(words)
 
 
-def _write_config(ask: FederatedVerdict, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
+def _write_config(ask: FederatedInterpretation, found: plan.FederatedPlan) -> tuple[str | None, str | None]:
     """Return a file, and why it is refused as it is; or None, and why."""
     import tomllib
 

@@ -20,7 +20,7 @@ export function Interpretation(props: {
   unit: string;
 }) {
   const { name, ask, cap } = props;
-  const interpretation = useQuery(ask && { ...ask, cap }, (body, signal) => post<InterpretationResponse>(`${name}/verdict`, body, signal), { delay: 250 });
+  const interpretation = useQuery(ask && { ...ask, cap }, (body, signal) => post<InterpretationResponse>(`${name}/interpretation`, body, signal), { delay: 250 });
   const risk = useQuery(interpretation.answer && !interpretation.busy ? ask : null, (body, signal) => post<RiskMetricsResponse>(`${name}/risk`, body, signal), { delay: 400 });
   const card = useRef<HTMLElement>(null);
   const height = useRef(0); // of the last result: kept while the next one loads

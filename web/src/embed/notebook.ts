@@ -1,7 +1,7 @@
 // Sliders in a notebook: the browser's bound while a slider moves, then the kernel's certified interval.
 
 import { show } from "../lib/numbers";
-import { readFederatedAsk } from "../lib/openapi";
+import { readFederatedRequest } from "../lib/openapi";
 import type { RawValues } from "../lib/parse-values";
 import { browserEngine } from "../lib/browser-accountant/engine";
 
@@ -65,8 +65,8 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const claim = makeElement("b", `font-size:1.9em;color:${CLAIM}`);
   const note = makeElement("span", "margin-left:.8em");
   const bar = makeElement("div", "");
-  const verdict = makeElement("p", "margin:.3em 0");
-  verdict.setAttribute("role", "status");
+  const statement = makeElement("p", "margin:.3em 0");
+  statement.setAttribute("role", "status");
   const rows = SLIDERS.map((slider) => {
     const input = makeElement("input", `width:100%;accent-color:${CLAIM}`);
     input.type = "range";
@@ -85,7 +85,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
     return { slider, input, output, label };
   });
   const grid = makeElement("div", "display:grid;grid-template-columns:max-content minmax(8em,22em) 6em;gap:.2em .8em;align-items:center", ...rows.flatMap(({ label, input, output }) => [label, input, output]));
-  el.replaceChildren(makeElement("div", "font:14px system-ui,sans-serif;max-width:36em", grid, makeElement("p", "margin:.5em 0 0", claim, note), bar, verdict));
+  el.replaceChildren(makeElement("div", "font:14px system-ui,sans-serif;max-width:36em", grid, makeElement("p", "margin:.5em 0 0", claim, note), bar, statement));
 
   let latest = 0;
   const draw = async (): Promise<void> => {
@@ -102,21 +102,21 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
       const upper = certified.upper ?? Infinity;
       claim.textContent = certified.trouble ? "" : `ε ≤ ${show(upper, 4, "up")}`;
       note.textContent = certified.trouble ? "" : `certified${certified.lower ? `; at least ${show(certified.lower, 4, "down")}` : ""}`;
-      verdict.textContent = certified.trouble ?? certified.closed_form_note ?? "";
+      statement.textContent = certified.trouble ?? certified.closed_form_note ?? "";
       drawBar(bar, certified.trouble ? null : [certified.lower ?? 0, upper], certified.closed_form ?? null);
       return;
     }
     try {
-      const found = await browserEngine.federated(readFederatedAsk(now as RawValues), new AbortController().signal);
+      const found = await browserEngine.federated(readFederatedRequest(now as RawValues), new AbortController().signal);
       if (request !== latest) return;
       claim.textContent = `ε ≤ ${show(found.epsilon.upper, 4, "up")}`;
       note.textContent = "browser bound; certifying…";
-      verdict.textContent = "";
+      statement.textContent = "";
       drawBar(bar, [0, found.epsilon.upper], found.closed_form.total);
     } catch (error) {
       if (request !== latest) return;
       claim.textContent = note.textContent = "";
-      verdict.textContent = error instanceof Error ? error.message : String(error);
+      statement.textContent = error instanceof Error ? error.message : String(error);
       drawBar(bar, null, null);
     }
   };

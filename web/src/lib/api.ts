@@ -3,7 +3,7 @@
 import type { Engine } from "./engine";
 import { type EpsilonCurveResponse, type FederatedGoal, type NoiseResponse, readFederatedSchedule, type RoundsResponse } from "./openapi";
 import { credentials } from "./token";
-import type { FederatedAnswer, QueriesAnswer } from "./types";
+import type { FederatedResponse, QueriesResponse } from "./types";
 import { Problem } from "./types";
 
 const WAIT = 30_000; // ms until a request times out
@@ -68,7 +68,7 @@ function makeProblem(status: number, body: unknown): Problem {
 
 export const server: Engine = {
   name: "server",
-  federated: (ask, signal) => post<FederatedAnswer>("federated", ask, signal),
+  federated: (ask, signal) => post<FederatedResponse>("federated", ask, signal),
   curve: async (ask, signal) => (await post<EpsilonCurveResponse>("federated/curve", readFederatedSchedule(ask), signal)).points,
   noiseFor: async (ask, epsilon, signal) => {
     const goal: FederatedGoal = { ...readFederatedSchedule(ask), epsilon };
@@ -78,5 +78,5 @@ export const server: Engine = {
     const goal: FederatedGoal = { ...readFederatedSchedule(ask), epsilon };
     return (await post<RoundsResponse>("federated/rounds", goal, signal)).rounds;
   },
-  queries: (ask, signal) => post<QueriesAnswer>("queries", ask, signal),
+  queries: (ask, signal) => post<QueriesResponse>("queries", ask, signal),
 };

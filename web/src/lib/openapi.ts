@@ -4,7 +4,7 @@ import type { ParameterSpec } from "./parameter-spec";
 import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
 
 /** Close a charge whose run is lost; it stays charged. */
-export type AbandonAsk = {
+export type AbandonRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -16,7 +16,7 @@ export type AbandonAsk = {
 };
 
 /** Accept a restored ledger, and what may be missing. */
-export type AcceptRestoredAsk = {
+export type AcceptRestoredRequest = {
   /** who decides; stored permanently */
   actor: string;
   /** why; stored permanently */
@@ -24,7 +24,7 @@ export type AcceptRestoredAsk = {
 };
 
 /** Cancel your own reservation, before its start. */
-export type CancelAsk = {
+export type CancelRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -35,27 +35,27 @@ export type CancelAsk = {
 
 /** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
 export type CertificateRequest = {
-  participation?: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
+  participation: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
   /** the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1 */
-  strategy?: "independent" | "square-root" | "optimal";
+  strategy: "independent" | "square-root" | "optimal";
   /** entries in a column of C; ignored for independent noise */
-  bands?: number;
+  bands: number;
   /** rounds in an epoch; b of b-min-sep and of cyclic Poisson */
-  bins?: number;
-  epochs?: number;
+  bins: number;
+  epochs: number;
   /** chance to join when allowed; not for balls-in-bins */
-  probability?: number;
+  probability: number;
   /** noise of Z over the clip norm */
-  noise_multiplier?: number;
-  epsilon?: number;
+  noise_multiplier: number;
+  epsilon: number;
   /** chance over the draws that the interval is wrong */
-  failure?: number;
+  failure: number;
   /** draws in each direction */
-  samples?: number;
+  samples: number;
 };
 
 /** Set another cap, higher or lower. */
-export type ChangeCapAsk = {
+export type ChangeCapRequest = {
   /** names joined by '/' */
   scope: string;
   /** exact decimals by quantity */
@@ -67,7 +67,7 @@ export type ChangeCapAsk = {
 };
 
 /** Reserve, start and commit a charge in one step. */
-export type ChargeAtOnceAsk = {
+export type ChargeAtOnceRequest = {
   /** names joined by '/' */
   scope: string;
   /** the charge's idempotency key, within its scope */
@@ -99,7 +99,7 @@ export type ClosedFormModel = {
 };
 
 /** Commit a started charge, with hashes of its evidence. */
-export type CommitAsk = {
+export type CommitRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -109,7 +109,7 @@ export type CommitAsk = {
 };
 
 /** Compare two releases at a delta and at a false-positive rate. */
-export type CompareAsk = {
+export type CompareRequest = {
   /** a release */
   first: Part;
   /** another */
@@ -122,7 +122,7 @@ export type CompareAsk = {
   fpr: number;
 };
 
-/** Two releases side by side: their curves, and words on which is weaker where. */
+/** Two releases compared: their curves, and which one is weaker where. */
 export type ComparisonResponse = {
   outcome: "first" | "second" | "neither" | "alike" | "open";
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
@@ -139,11 +139,43 @@ export type ComparisonResponse = {
   second_fit: GaussianDPFitModel | null;
 };
 
+/** Interpret epsilon of several releases, against a cap. */
+export type CompositionInterpretationRequest = {
+  /** the releases */
+  parts: Part[];
+  /** failure probability, in [0, 1) */
+  delta: number;
+  /** which data sets are neighbors */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** false-positive rate at which to read the trade-off curve */
+  fpr: number;
+  /** the policy's cap on epsilon */
+  cap: number | null;
+};
+
 /** What several such releases cost together. */
 export type CompositionModel = {
   count: number;
   /** null where none is proven */
   epsilon: number | null;
+};
+
+/** A composition of releases with its cost. */
+export type CompositionPlan = {
+  epsilon: IntervalModel;
+  parts: PartCost[];
+};
+
+/** Bound epsilon of several releases together. */
+export type CompositionRequest = {
+  /** the releases */
+  parts: Part[];
+  /** failure probability, in [0, 1) */
+  delta: number;
+  /** which data sets are neighbors */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** false-positive rate at which to read the trade-off curve */
+  fpr: number;
 };
 
 /** What the queries answered so far cost together, by the noise that they were answered with. */
@@ -156,7 +188,7 @@ export type ConsumedBudget = {
 };
 
 /** Create a budget, before any charge at or under its scope. */
-export type CreateBudgetAsk = {
+export type CreateBudgetRequest = {
   /** names joined by '/' */
   scope: string;
   /** pure, approximate, zcdp, gdp or rdp */
@@ -175,15 +207,8 @@ export type CreateBudgetAsk = {
   orders: string[] | null;
 };
 
-/** Laplace against Gaussian over the number of queries. */
-export type CrossoverAnswer = {
-  rows: CrossoverRow[];
-  against_pure: number;
-  against_optimal: number | null;
-};
-
 /** Find where Gaussian noise becomes less than Laplace. */
-export type CrossoverAsk = {
+export type CrossoverRequest = {
   /** the whole budget, in nats */
   epsilon: number;
   /** total failure probability */
@@ -206,7 +231,7 @@ export type CrossoverRow = {
 };
 
 /** Declare the scopes under a scope disjoint blocks. */
-export type DeclarePartitionAsk = {
+export type DeclarePartitionRequest = {
   /** names joined by '/' */
   scope: string;
   /** exact decimals by quantity */
@@ -218,7 +243,7 @@ export type DeclarePartitionAsk = {
 };
 
 /** Record that a release is out of use; it stays spent. */
-export type DecommissionAsk = {
+export type DecommissionRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -253,15 +278,86 @@ export type EpsilonCurveResponse = {
 };
 
 /** Return an expired reservation that has not started. */
-export type ExpireAsk = {
+export type ExpireRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
   scope: string | null;
 };
 
-/** A schedule with the boundary of the claim. */
-export type FederatedAsk = {
+/** A schedule with a goal: its own noise and rounds are what the inverse questions vary. */
+export type FederatedGoal = {
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier: number;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm: number;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** what the code really does to pick a cohort */
+  sampling: "poisson" | "fixed-size" | "balls-in-bins";
+  /** which data sets are neighbors */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbor differs in */
+  privacy_unit: string;
+  /** runs released in one period on the same population */
+  releases_per_period: number;
+  /** the goal, in nats */
+  epsilon: number;
+};
+
+/** Interpret epsilon of a schedule, against a cap. */
+export type FederatedInterpretationRequest = {
+  /** privacy units in all; declared, public */
+  population: number;
+  /** units expected in a round */
+  cohort_size: number;
+  /** training rounds */
+  rounds: number;
+  /** noise standard deviation on the sum, over the clip norm */
+  noise_multiplier: number;
+  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  clip_norm: number;
+  /** failure probability */
+  delta: number | null;
+  /** the largest delta that the policy accepts */
+  delta_cap: number | null;
+  /** what the code really does to pick a cohort */
+  sampling: "poisson" | "fixed-size" | "balls-in-bins";
+  /** which data sets are neighbors */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what one neighbor differs in */
+  privacy_unit: string;
+  /** runs released in one period on the same population */
+  releases_per_period: number;
+  /** one unit gives at most one update a round */
+  without_replacement: boolean;
+  /** rounds between two models that leave the server */
+  rounds_per_release: number;
+  /** the clip norm is learnt from the same data */
+  adaptive_clip: boolean;
+  /** what becomes of late or missing replies */
+  late_replies: "count-as-zero" | "close-early" | "replace";
+  /** the most units that one person holds; adds the cost for that person */
+  group_size: number;
+  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
+  trials: string | null;
+  /** the policy's cap on epsilon */
+  cap: number | null;
+};
+
+/** A schedule with the boundary of the claim, with what its owner says in the record. */
+export type FederatedRecordRequest = {
+  /** why this delta, in words */
+  delta_reason: string | null;
+  references: FileReferenceModel[];
   /** privacy units in all; declared, public */
   population: number;
   /** units expected in a round */
@@ -298,39 +394,8 @@ export type FederatedAsk = {
   trials: string | null;
 };
 
-/** A schedule with a goal: its own noise and rounds are what the inverse questions vary. */
-export type FederatedGoal = {
-  /** privacy units in all; declared, public */
-  population: number;
-  /** units expected in a round */
-  cohort_size: number;
-  /** training rounds */
-  rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
-  noise_multiplier: number;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
-  clip_norm: number;
-  /** failure probability */
-  delta: number | null;
-  /** the largest delta that the policy accepts */
-  delta_cap: number | null;
-  /** what the code really does to pick a cohort */
-  sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbors */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in */
-  privacy_unit: string;
-  /** runs released in one period on the same population */
-  releases_per_period: number;
-  /** the goal, in nats */
-  epsilon: number;
-};
-
-/** A schedule with the boundary of the claim, with what its owner says in the record. */
-export type FederatedRecordAsk = {
-  /** why this delta, in words */
-  delta_reason: string | null;
-  references: FileReferenceModel[];
+/** A schedule with the boundary of the claim. */
+export type FederatedRequest = {
   /** privacy units in all; declared, public */
   population: number;
   /** units expected in a round */
@@ -372,10 +437,14 @@ export type FederatedResponse = {
   delta: DeltaModel;
   relation: string;
   privacy_unit: string;
+  closed_form: ClosedFormModel;
   epsilon: IntervalModel;
   unamplified: IntervalModel;
   releases_per_period: number;
   cumulative: IntervalModel;
+  group_size?: number;
+  group_interval?: IntervalModel | null;
+  tuning_cost?: TuningCostModel | null;
   population: number;
   cohort_size: number;
   rounds: number;
@@ -384,10 +453,6 @@ export type FederatedResponse = {
   clip_norm: number;
   sampling_probability: number;
   noise_stddev: number;
-  closed_form: ClosedFormModel;
-  group_size?: number;
-  group_interval?: IntervalModel | null;
-  tuning_cost?: TuningCostModel | null;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   closed_form_note: string | [string, Record<string, unknown>];
   delta_grade: "void" | "weak" | "good";
@@ -419,46 +484,6 @@ export type FederatedSchedule = {
   privacy_unit: string;
   /** runs released in one period on the same population */
   releases_per_period: number;
-};
-
-/** Interpret epsilon of a schedule, against a cap. */
-export type FederatedVerdictAsk = {
-  /** privacy units in all; declared, public */
-  population: number;
-  /** units expected in a round */
-  cohort_size: number;
-  /** training rounds */
-  rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
-  noise_multiplier: number;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
-  clip_norm: number;
-  /** failure probability */
-  delta: number | null;
-  /** the largest delta that the policy accepts */
-  delta_cap: number | null;
-  /** what the code really does to pick a cohort */
-  sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbors */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in */
-  privacy_unit: string;
-  /** runs released in one period on the same population */
-  releases_per_period: number;
-  /** one unit gives at most one update a round */
-  without_replacement: boolean;
-  /** rounds between two models that leave the server */
-  rounds_per_release: number;
-  /** the clip norm is learnt from the same data */
-  adaptive_clip: boolean;
-  /** what becomes of late or missing replies */
-  late_replies: "count-as-zero" | "close-early" | "replace";
-  /** the most units that one person holds; adds the cost for that person */
-  group_size: number;
-  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
-  trials: string | null;
-  /** the policy's cap on epsilon */
-  cap: number | null;
 };
 
 /** A file that a calculation belongs to, by its hash. */
@@ -494,11 +519,11 @@ export type HeadroomRequest = {
   /** names joined by '/' */
   scope: string;
   /** see ``reserve``; null asks what is left */
-  release?: Record<string, unknown> | null;
+  release: Record<string, unknown> | null;
   /** what approximate budgets are charged */
-  delta?: string | null;
+  delta: string | null;
   /** null takes the budget's */
-  relation?: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
 };
 
 /** What still fits a scope. */
@@ -512,7 +537,7 @@ export type HeadroomResponse = {
 };
 
 /** Hold a reservation until a time. */
-export type HoldAsk = {
+export type HoldRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -521,7 +546,7 @@ export type HoldAsk = {
   until: string;
 };
 
-/** What a claim means for one person; every figure is an upper bound but ``fits``. */
+/** What a claim means for one person; every figure is an upper bound but the number of releases under a cap. */
 export type InterpretationResponse = {
   /** a number; "inf" for an infinite one */
   epsilon: number;
@@ -564,43 +589,11 @@ export type IntervalModel = {
 };
 
 /** Record that a ledger was restored from a backup. */
-export type MarkRestoredAsk = {
+export type MarkRestoredRequest = {
   /** who decides; stored permanently */
   actor: string;
   /** why; stored permanently */
   reason: string;
-};
-
-/** A composition of releases with its cost. */
-export type MixAnswer = {
-  epsilon: IntervalModel;
-  parts: PartCost[];
-};
-
-/** Bound epsilon of several releases together. */
-export type MixAsk = {
-  /** the releases */
-  parts: Part[];
-  /** failure probability, in [0, 1) */
-  delta: number;
-  /** which data sets are neighbors */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** false-positive rate at which to read the trade-off curve */
-  fpr: number;
-};
-
-/** Interpret epsilon of several releases, against a cap. */
-export type MixVerdictAsk = {
-  /** the releases */
-  parts: Part[];
-  /** failure probability, in [0, 1) */
-  delta: number;
-  /** which data sets are neighbors */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** false-positive rate at which to read the trade-off curve */
-  fpr: number;
-  /** the policy's cap on epsilon */
-  cap: number | null;
 };
 
 /** The least noise that meets a goal. */
@@ -609,7 +602,7 @@ export type NoiseResponse = {
 };
 
 /** Allow one charge at a cost that is not proven. */
-export type OverrideCostAsk = {
+export type OverrideCostRequest = {
   /** names joined by '/' */
   scope: string;
   /** the charge's idempotency key, within its scope */
@@ -662,7 +655,7 @@ export type PartCost = {
   without: IntervalModel;
 };
 
-/** How two releases stand at one delta, by epsilon, or at one false-positive rate, by true positives. */
+/** How two releases compare at one delta, by epsilon, or at one false-positive rate, by true positives. */
 export type PointComparisonModel = {
   at: number;
   first: IntervalModel;
@@ -684,7 +677,7 @@ export type ProfilePointModel = {
   upper: number;
 };
 
-/** The privacy profile of a mix, and what an attacker can tell. */
+/** The privacy profile of several releases, and the best attack on them. */
 export type ProfileResponse = {
   profile: ProfilePointModel[];
   roc: RatePointModel[];
@@ -693,35 +686,8 @@ export type ProfileResponse = {
   advantage: number;
 };
 
-/** A budget over several queries. */
-export type QueriesAnswer = {
-  /** a number; "inf" for an infinite one */
-  epsilon: number;
-  delta: DeltaModel | null;
-  mechanism: string;
-  /** a number; "inf" for an infinite one */
-  sensitivity: number;
-  shares: QueryShare[];
-  queries_used: number;
-  consumed: ConsumedBudget;
-  /** a number; "inf" for an infinite one */
-  classic_total_delta: number;
-  findings: FindingModel[];
-  magnitude: number | null;
-  queries: number;
-  queries_left: number;
-  /** a number; "inf" for an infinite one */
-  remaining: number;
-  compatible: boolean;
-  /** a number; "inf" for an infinite one */
-  saving: number;
-  relative_error_95: number | null;
-  delta_grade: "void" | "weak" | "good" | null;
-  delta_sentence: string | null;
-};
-
-/** A budget over several queries. */
-export type QueriesAsk = {
+/** Interpret epsilon of all queries, against a cap. */
+export type QueriesInterpretationRequest = {
   /** the whole budget, in nats */
   epsilon: number;
   /** queries planned */
@@ -742,10 +708,12 @@ export type QueriesAsk = {
   population: number | null;
   /** a typical true answer, to compare errors with */
   magnitude: number | null;
+  /** the policy's cap on epsilon */
+  cap: number | null;
 };
 
 /** A budget over several queries, with what its owner says in the record. */
-export type QueriesRecordAsk = {
+export type QueriesRecordRequest = {
   /** why this delta, in words */
   delta_reason: string | null;
   references: FileReferenceModel[];
@@ -771,8 +739,8 @@ export type QueriesRecordAsk = {
   magnitude: number | null;
 };
 
-/** Interpret epsilon of all queries, against a cap. */
-export type QueriesVerdictAsk = {
+/** A budget over several queries. */
+export type QueriesRequest = {
   /** the whole budget, in nats */
   epsilon: number;
   /** queries planned */
@@ -793,8 +761,33 @@ export type QueriesVerdictAsk = {
   population: number | null;
   /** a typical true answer, to compare errors with */
   magnitude: number | null;
-  /** the policy's cap on epsilon */
-  cap: number | null;
+};
+
+/** A budget split over queries, with the noise of each. */
+export type QueriesResponse = {
+  /** a number; "inf" for an infinite one */
+  epsilon: number;
+  delta: DeltaModel | null;
+  mechanism: string;
+  /** a number; "inf" for an infinite one */
+  sensitivity: number;
+  shares: QueryShare[];
+  queries_used: number;
+  consumed: ConsumedBudget;
+  /** a number; "inf" for an infinite one */
+  classic_total_delta: number;
+  findings: FindingModel[];
+  magnitude: number | null;
+  queries: number;
+  queries_left: number;
+  /** a number; "inf" for an infinite one */
+  remaining: number;
+  compatible: boolean;
+  /** a number; "inf" for an infinite one */
+  saving: number;
+  relative_error_95: number | null;
+  delta_grade: "void" | "weak" | "good" | null;
+  delta_sentence: string | null;
 };
 
 /** The noise of one query, in the query's own unit. */
@@ -805,6 +798,21 @@ export type QueryNoise = {
   expected_error: number;
   /** a number; "inf" for an infinite one */
   error_95: number;
+};
+
+/** Laplace against Gaussian over the number of queries. */
+export type QueryNoiseComparison = {
+  rows: CrossoverRow[];
+  against_pure: number;
+  against_optimal: number | null;
+};
+
+/** How far one unit can move an answer. */
+export type QuerySensitivity = {
+  /** a number; "inf" for an infinite one */
+  value: number;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  reason: string | [string, Record<string, unknown>];
 };
 
 /** The part of the budget that ``count`` equal queries get, each. */
@@ -826,7 +834,7 @@ export type RatePointModel = {
 };
 
 /** Register a plan before anything is reserved for it. */
-export type RegisterPlanAsk = {
+export type RegisterPlanRequest = {
   /** names joined by '/' */
   scope: string;
   /** the charge's idempotency key, within its scope */
@@ -836,7 +844,7 @@ export type RegisterPlanAsk = {
 };
 
 /** Record the release of a round, before its output leaves. */
-export type ReleaseRoundAsk = {
+export type ReleaseRoundRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -857,7 +865,7 @@ export type ReportVerificationModel = {
 };
 
 /** Reserve the cost of a release; nothing is spent yet. */
-export type ReserveAsk = {
+export type ReserveRequest = {
   /** names joined by '/' */
   scope: string;
   /** the charge's idempotency key, within its scope */
@@ -883,7 +891,7 @@ export type ReserveAsk = {
 };
 
 /** Retire a scope: it accepts no new charge, ever. */
-export type RetireAsk = {
+export type RetireRequest = {
   /** names joined by '/' */
   scope: string;
   /** who decides; stored permanently */
@@ -893,7 +901,7 @@ export type RetireAsk = {
 };
 
 /** Revoke a reservation of others that has not started. */
-export type RevokeAsk = {
+export type RevokeRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -921,16 +929,8 @@ export type RoundsResponse = {
   rounds: number;
 };
 
-/** How far one unit can move an answer. */
-export type SensitivityAnswer = {
-  /** a number; "inf" for an infinite one */
-  value: number;
-  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
-  reason: string | [string, Record<string, unknown>];
-};
-
 /** Bound the sensitivity of a count, sum or mean. */
-export type SensitivityAsk = {
+export type SensitivityRequest = {
   /** what is asked of the data */
   query: "count" | "sum" | "mean";
   /** the most rows that one unit may have */
@@ -966,7 +966,7 @@ export type StampedCalculationModel = {
 };
 
 /** Start a charge: spend its reservation permanently. */
-export type StartAsk = {
+export type StartRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -974,7 +974,7 @@ export type StartAsk = {
 };
 
 /** Begin a round, or begin it again before its release. */
-export type StartRoundAsk = {
+export type StartRoundRequest = {
   /** the charge's idempotency key */
   key: string;
   /** the charge's scope; null: the only visible one with the key */
@@ -985,33 +985,33 @@ export type StartRoundAsk = {
 
 /** The cost of the best of several runs. */
 export type TuningCostModel = {
+  trials: Record<string, unknown>;
+  expected: number;
   best: IntervalModel;
   single_run: IntervalModel;
   count: number;
   all_released: IntervalModel | null;
-  trials: Record<string, unknown>;
   trial_distribution: string;
-  expected: number;
 };
 
 /** A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere. */
 export type VerifyRequest = {
   /** report.json or report.html, its whole text */
-  report?: string | null;
+  report: string | null;
   /** a bundle of the ledger that was charged, its whole text */
-  bundle?: string | null;
+  bundle: string | null;
   /** a calculator's stamped record, its whole text */
-  record?: string | null;
+  record: string | null;
   /** the report's signature (.intoto.jsonl) */
-  signature?: string | null;
+  signature: string | null;
   /** a checkpoint that was kept: the bundle begins with it */
-  checkpoint?: string | null;
+  checkpoint: string | null;
   /** the key of signatures that count, NAME+ID+KEY */
-  key?: string | null;
+  key: string | null;
 };
 
 export const PARAMETERS = {
-  FederatedAsk: {
+  FederatedRequest: {
     population: { name: "population", kind: "integer", help: "privacy units in all; declared, public", initial: "50000", min: 1, symbol: "N" },
     cohort_size: { name: "cohort_size", kind: "integer", help: "units expected in a round", initial: "500", min: 1, symbol: "m", maxField: "population" },
     rounds: { name: "rounds", kind: "integer", help: "training rounds", initial: "200", min: 1, symbol: "T" },
@@ -1044,7 +1044,7 @@ export const PARAMETERS = {
     releases_per_period: { name: "releases_per_period", kind: "integer", help: "runs released in one period on the same population", initial: "1", min: 1 },
     epsilon: { name: "epsilon", kind: "real", help: "the goal, in nats", initial: "2", exclusiveMin: 0, symbol: "ε" },
   },
-  QueriesAsk: {
+  QueriesRequest: {
     epsilon: { name: "epsilon", kind: "real", help: "the whole budget, in nats", initial: "1", exclusiveMin: 0, symbol: "ε" },
     queries: { name: "queries", kind: "integer", help: "queries planned", initial: "100", min: 1, symbol: "Q" },
     sensitivity: { name: "sensitivity", kind: "real", help: "the most one unit can move an answer", initial: "1", exclusiveMin: 0, symbol: "Δ" },
@@ -1056,7 +1056,7 @@ export const PARAMETERS = {
     population: { name: "population", kind: "integer", help: "privacy units, for the delta policy", initial: "", optional: true, min: 1, symbol: "N", noneMeans: "unknown" },
     magnitude: { name: "magnitude", kind: "real", help: "a typical true answer, to compare errors with", initial: "", optional: true, noneMeans: "unknown" },
   },
-  SensitivityAsk: {
+  SensitivityRequest: {
     query: { name: "query", kind: "choice", help: "what is asked of the data", initial: "", choices: [["count", "count"], ["sum", "sum"], ["mean", "mean"]] },
     contributions: { name: "contributions", kind: "integer", help: "the most rows that one unit may have", initial: "1", min: 1 },
     low: { name: "low", kind: "real", help: "values are clipped to at least this", initial: "0" },
@@ -1078,8 +1078,8 @@ export const PARAMETERS = {
   },
 } as const satisfies Record<string, Record<string, ParameterSpec>>;
 
-/** What a form holds, as a FederatedAsk; what it does not ask stands at its default. */
-export const readFederatedAsk = (values: RawValues): FederatedAsk => ({
+/** What a form holds, as a FederatedRequest; what it does not ask stands at its default. */
+export const readFederatedRequest = (values: RawValues): FederatedRequest => ({
   population: number(values, "population"),
   cohort_size: number(values, "cohort_size"),
   rounds: number(values, "rounds"),
@@ -1114,8 +1114,8 @@ export const readFederatedSchedule = (values: RawValues): FederatedSchedule => (
   releases_per_period: number(values, "releases_per_period", 1),
 });
 
-/** What a form holds, as a QueriesAsk; what it does not ask stands at its default. */
-export const readQueriesAsk = (values: RawValues): QueriesAsk => ({
+/** What a form holds, as a QueriesRequest; what it does not ask stands at its default. */
+export const readQueriesRequest = (values: RawValues): QueriesRequest => ({
   epsilon: number(values, "epsilon"),
   queries: number(values, "queries"),
   sensitivity: number(values, "sensitivity", 1.0),

@@ -1,6 +1,6 @@
 // Responses of both engines, and errors of the API.
 
-export type { EpsilonCurvePointModel as CurvePoint, FederatedResponse as FederatedAnswer, FederatedAsk, FindingModel as Finding, IntervalModel as Interval, QueryNoise as Noise, QueriesAnswer, QueriesAsk, QueryShare } from "./openapi";
+export type { EpsilonCurvePointModel as CurvePoint, FederatedResponse, FederatedRequest, FindingModel as Finding, IntervalModel as Interval, QueryNoise as Noise, QueriesResponse, QueriesRequest, QueryShare } from "./openapi";
 
 export interface FieldError {
   field: string | null;

@@ -18,7 +18,7 @@ import { post } from "../lib/api";
 import { maxTpr } from "../lib/tradeoff";
 import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import type { ComparisonResponse, CompareAsk, GaussianDPFitModel, Part, PointComparisonModel } from "../lib/openapi";
+import type { ComparisonResponse, CompareRequest, GaussianDPFitModel, Part, PointComparisonModel } from "../lib/openapi";
 import type { FieldError } from "../lib/types";
 import { type Release as Bounded, releaseOf } from "../lib/browser-accountant/releases";
 
@@ -75,13 +75,13 @@ function partOf(values: Values, name: Side): Part {
   return { mechanism, parameter: of("parameter"), second: PAIRED.includes(mechanism) ? of("second") : null, sampling_probability: (SAMPLED.includes(mechanism) ? of<number | null>("sampled") : null) ?? 1, count: of("count") };
 }
 
-function readCompareAsk(values: Values): CompareAsk {
+function readCompareRequest(values: Values): CompareRequest {
   return {
     first: partOf(values, "first"),
     second: partOf(values, "second"),
     delta: values.delta as number,
     fpr: values.fpr as number,
-    relation: values.relation as CompareAsk["relation"],
+    relation: values.relation as CompareRequest["relation"],
   };
 }
 
@@ -111,7 +111,7 @@ function Release({ form, name }: { form: Form; name: Side }) {
 export function Compare() {
   const store = useMemo(urlStore, []);
   const form = useForm(SPECS, store);
-  const ask = useMemo(() => form.values && readCompareAsk(form.values), [form.values]);
+  const ask = useMemo(() => form.values && readCompareRequest(form.values), [form.values]);
   const answered = useQuery(ask, (body, signal) => post<ComparisonResponse>("account/compare", body, signal), { delay: 200, onProblem: (problem) => form.refuse(problem.errors.map(here)) });
   const waits = answered.busy || (answered.answer !== null && answered.of !== ask);
   const rough = useMemo(() => ask && computeBounds(ask), [ask]);
@@ -172,7 +172,7 @@ interface Curves {
 }
 
 /** Return the browser's own bounds; null if it has none for one of the two. */
-function computeBounds(ask: CompareAsk): Curves | null {
+function computeBounds(ask: CompareRequest): Curves | null {
   const [first, second] = SIDES.map((name) => releaseOf(ask[name], ask.relation ?? "add-or-remove-one"));
   if (!first || !second) return null;
   const [deltas, fprs] = [DELTAS, FPRS].map((all, i) => [...new Set([...all, i === 0 ? ask.delta : ask.fpr!])].sort((a, b) => a - b)) as [number[], number[]];
@@ -191,7 +191,7 @@ const better = (row: PointComparisonModel): string => (row.better === "open" ? "
 const at = (line: Line, where: number): number => line.find(([x]) => x === where)![1];
 
 /** The browser's upper bounds. They do not show which curve is higher: that needs the server's lower bounds. */
-function BrowserBounds({ curves, of, height }: { curves: Curves; of: CompareAsk; height: number }) {
+function BrowserBounds({ curves, of, height }: { curves: Curves; of: CompareRequest; height: number }) {
   return (
     <>
       <Card>
@@ -250,7 +250,7 @@ function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: strin
   );
 }
 
-function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResponse; of: CompareAsk; text: Ref<HTMLDivElement>; height: number }) {
+function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResponse; of: CompareRequest; text: Ref<HTMLDivElement>; height: number }) {
   const [lead, ...rest] = answer.messages;
   const atDelta = answer.deltas.find((row) => row.at === of.delta)!;
   const attack = answer.fprs.find((row) => row.at === of.fpr);

@@ -23,12 +23,12 @@ import { makeField, makeFields } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show, showPercent, showInteger } from "../lib/numbers";
-import { type EpsilonCurveResponse, PARAMETERS, readFederatedAsk, readFederatedSchedule } from "../lib/openapi";
+import { type EpsilonCurveResponse, PARAMETERS, readFederatedRequest, readFederatedSchedule } from "../lib/openapi";
 import { numberOrNull } from "../lib/parse-values";
 import { browserEngine } from "../lib/browser-accountant/engine";
-import type { CurvePoint, FederatedAnswer, FederatedAsk, Interval } from "../lib/types";
+import type { CurvePoint, FederatedResponse, FederatedRequest, Interval } from "../lib/types";
 
-const { FederatedAsk: ASK, FederatedGoal: GOAL } = PARAMETERS;
+const { FederatedRequest: ASK, FederatedGoal: GOAL } = PARAMETERS;
 
 export const FEDERATED: readonly FieldSpec[] = [
   ...makeFields(ASK, {
@@ -70,7 +70,7 @@ function rule(values: Values): Record<string, string> {
 
 export function FederatedCalculator({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(FEDERATED, store, rule);
-  const ask = useMemo(() => (form.values === null ? null : readFederatedAsk(form.values)), [form.values]);
+  const ask = useMemo(() => (form.values === null ? null : readFederatedRequest(form.values)), [form.values]);
   const target = form.values === null ? null : numberOrNull(form.values, "epsilon");
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
@@ -118,7 +118,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
           </div>
         </Card>
       )}
-      {answer && !compact && engine.name === "server" && <Scenarios form={form} examples={EXAMPLES} read={readFederatedAsk} ask={engine.federated} name={nameOf} rows={COMPARED} />}
+      {answer && !compact && engine.name === "server" && <Scenarios form={form} examples={EXAMPLES} read={readFederatedRequest} ask={engine.federated} name={nameOf} rows={COMPARED} />}
       {answer && compact && (
         <Card title="Limits of this bound">
           <ul class="limits">
@@ -133,26 +133,26 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   );
 }
 
-const nameOf = (ask: FederatedAsk): string => `${ask.sampling.replaceAll("-", " ")}, σ ${show(ask.noise_multiplier)}, T ${showInteger(ask.rounds)}`;
+const nameOf = (ask: FederatedRequest): string => `${ask.sampling.replaceAll("-", " ")}, σ ${show(ask.noise_multiplier)}, T ${showInteger(ask.rounds)}`;
 
-const COMPARED: readonly (readonly [string, (answer: FederatedAnswer) => string])[] = [
+const COMPARED: readonly (readonly [string, (answer: FederatedResponse) => string])[] = [
   ["ε, certified", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
   ["closed form (estimate)", (answer) => show(answer.closed_form.total)],
   ["unamplified", (answer) => `≤ ${show(answer.unamplified.upper, 4, "up")}`],
   ["noise on the sum", (answer) => show(answer.noise_stddev)],
 ];
 
-async function rounds(ask: FederatedAsk): Promise<void> {
+async function rounds(ask: FederatedRequest): Promise<void> {
   const { points } = await post<EpsilonCurveResponse>("federated/curve", readFederatedSchedule(ask));
   const rows = points.map((p) => [p.rounds, p.lower, p.upper, p.closed_form]);
   download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
 }
 
-function describeResult(answer: FederatedAnswer): string {
+function describeResult(answer: FederatedResponse): string {
   return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${sentence(answer.closed_form_note)}`;
 }
 
-function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: FederatedAnswer; target: number | null; refining: boolean }) {
+function Answer({ ask, answer, target, refining }: { ask: FederatedRequest; answer: FederatedResponse; target: number | null; refining: boolean }) {
   const { epsilon, closed_form: formula } = answer;
   const under = formula.total < epsilon.upper;
   return (
@@ -239,7 +239,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedAsk; answer: 
 }
 
 /** The costs of group privacy and of tuning, if requested; only the server computes them. */
-function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: string }) {
+function TuningAndGroups({ answer, unit }: { answer: FederatedResponse; unit: string }) {
   const { group_interval: person, tuning_cost: sweep } = answer;
   if (!person && !sweep) return null;
   const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "upper bound only");
@@ -269,7 +269,7 @@ function TuningAndGroups({ answer, unit }: { answer: FederatedAnswer; unit: stri
 }
 
 /** The privacy loss by sampling scheme. */
-const LOSSES: Record<FederatedAsk["sampling"], string> = {
+const LOSSES: Record<FederatedRequest["sampling"], string> = {
   poisson: "the sum over T rounds of the loss of a Gaussian mechanism with sampling probability q",
   "fixed-size": "the sum over T rounds of the loss of a Gaussian mechanism on m of N units, sampled without replacement",
   "balls-in-bins": "the loss of one hidden round per epoch, the same in each epoch, with Gaussian noise in every round",
@@ -292,8 +292,8 @@ function Terms({ root, linear, dominates }: { root: number; linear: number; domi
   );
 }
 
-function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
-  const curve = useQuery<FederatedAsk, CurvePoint[]>(ask, engine.curve, { delay: 150 });
+function Rounds({ ask, engine }: { ask: FederatedRequest | null; engine: Engine }) {
+  const curve = useQuery<FederatedRequest, CurvePoint[]>(ask, engine.curve, { delay: 150 });
   const series = useMemo(() => {
     if (!curve.answer) return null;
     const of = (f: (p: CurvePoint) => number | null) =>
@@ -322,7 +322,7 @@ function Rounds({ ask, engine }: { ask: FederatedAsk | null; engine: Engine }) {
   );
 }
 
-function Inverse({ ask, target, engine }: { ask: FederatedAsk | null; target: number | null; engine: Engine }) {
+function Inverse({ ask, target, engine }: { ask: FederatedRequest | null; target: number | null; engine: Engine }) {
   const goal = ask && target !== null ? { ask, target } : null;
   const noise = useQuery(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
   const epochsOnly = ask?.sampling === "balls-in-bins";

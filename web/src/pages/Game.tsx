@@ -503,7 +503,7 @@ function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => S
       </div>
       <p>
         Laplace noise of scale {noise}: <b>{of20(part)}</b> draws are useful; cost ε = {show(epsilonOf(charge), 3, "up")} of {show(epsilonOf(left), 3, "down")} available{" "}
-        {!affordable && <span class="verdict-plain void">▲ exceeds the budget</span>}
+        {!affordable && <span class="plain-status void">▲ exceeds the budget</span>}
       </p>
       <div class="buttons">
         <button type="button" class="main" onClick={() => act(release)}>

@@ -8,10 +8,10 @@ import { typeset } from "../lib/messages";
 import { useQuery } from "../lib/use-query";
 import { server } from "../lib/api";
 import { show } from "../lib/numbers";
-import { readFederatedAsk, readQueriesAsk } from "../lib/openapi";
+import { readFederatedRequest, readQueriesRequest } from "../lib/openapi";
 
-const RUN = readFederatedAsk({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 0.7, delta_cap: null });
-const COUNTS = readQueriesAsk({ epsilon: 1, queries: 100, mechanism: "gaussian", delta: 1e-6, queries_used: 40 });
+const RUN = readFederatedRequest({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 0.7, delta_cap: null });
+const COUNTS = readQueriesRequest({ epsilon: 1, queries: 100, mechanism: "gaussian", delta: 1e-6, queries_used: 40 });
 
 function FederatedExample() {
   const { answer } = useQuery(RUN, server.federated, { delay: 0 });

@@ -18,7 +18,7 @@ import { post } from "../lib/api";
 import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import type { MixAnswer, Part, ProfileResponse } from "../lib/openapi";
+import type { CompositionPlan, Part, ProfileResponse } from "../lib/openapi";
 import { numberOrNull } from "../lib/parse-values";
 
 const KIND = { helpPage: "glossary.html#term-mechanism" };
@@ -98,7 +98,7 @@ export function Playground() {
     const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
     return { parts, delta: read("delta"), relation: form.raw.relation, fpr: read("fpr") };
   }, [form.raw, others]);
-  const account = useQuery(ask, (body, signal) => post<MixAnswer>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
+  const account = useQuery(ask, (body, signal) => post<CompositionPlan>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");

@@ -22,13 +22,13 @@ import { makeFields } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { show, showPercent, showInteger } from "../lib/numbers";
-import { type CrossoverAnswer, type CrossoverRow, PARAMETERS, readQueriesAsk } from "../lib/openapi";
+import { type QueryNoiseComparison, type CrossoverRow, PARAMETERS, readQueriesRequest } from "../lib/openapi";
 import { numberOrNull } from "../lib/parse-values";
 import { browserEngine } from "../lib/browser-accountant/engine";
-import type { Interval, Noise, QueriesAnswer, QueriesAsk } from "../lib/types";
+import type { Interval, Noise, QueriesResponse, QueriesRequest } from "../lib/types";
 import { Sensitivity } from "./Sensitivity";
 
-const ASK = PARAMETERS.QueriesAsk;
+const ASK = PARAMETERS.QueriesRequest;
 
 export const QUERIES: readonly FieldSpec[] = [
   ...makeFields(ASK, {
@@ -67,7 +67,7 @@ function rule(values: Values): Record<string, string> {
 
 export function QueriesCalculator({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(QUERIES, store, rule);
-  const ask = useMemo(() => (form.values === null ? null : readQueriesAsk(form.values)), [form.values]);
+  const ask = useMemo(() => (form.values === null ? null : readQueriesRequest(form.values)), [form.values]);
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useRefinedQuery(ask, engine.queries, browserEngine.queries, { onProblem });
   const { answer } = main;
@@ -104,22 +104,22 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       {answer && ask && engine.name === "server" && !compact && <Interpretation name="queries" ask={main.settled ? ask : null} cap={cap} unit="person" />}
       {answer && <Shape answer={answer} />}
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
-      {answer && !compact && <Scenarios form={form} examples={EXAMPLES} read={readQueriesAsk} ask={engine.queries} name={nameOf} rows={COMPARED} />}
+      {answer && !compact && <Scenarios form={form} examples={EXAMPLES} read={readQueriesRequest} ask={engine.queries} name={nameOf} rows={COMPARED} />}
       {(answer || form.values === null) && !compact && <Guidance />}
       {!compact && answered.current && <Export name="queries" ask={answer && ask} cap={cap} specs={QUERIES} raw={form.raw} table="shares" csv={() => answer && split(answer)} />}
     </Calculator>
   );
 }
 
-const describeResult = (answer: QueriesAnswer): string =>
+const describeResult = (answer: QueriesResponse): string =>
   `Each query gets epsilon ${show(answer.shares[0]!.epsilon)}; noise scale ${show(answer.shares[0]!.optimal.scale)}. Consumed at most ${show(answer.consumed.optimal.upper, 4, "up")}; ${showInteger(answer.queries_left)} more queries fit.`;
 
-function split(answer: QueriesAnswer): void {
+function split(answer: QueriesResponse): void {
   const rows = answer.shares.map((s) => [s.count, s.weight, s.epsilon, s.classic.scale, s.exact.scale, s.optimal.scale, s.optimal.error_95]);
   download("epsilog-queries.csv", "text/csv", toCsv([["count", "weight", "epsilon", "classic", "exact", "optimal", "optimal_error_95"], ...rows]));
 }
 
-function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: boolean; try_: () => void }) {
+function Answer({ answer, refining, try_ }: { answer: QueriesResponse; refining: boolean; try_: () => void }) {
   const first = answer.shares[0]!;
   const even = answer.shares.length === 1;
   const letter = answer.mechanism === "laplace" ? "b" : "σ";
@@ -195,7 +195,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesAnswer; refining: b
 }
 
 /** The textbook's method: an even split of the budget. */
-function ClassicFormula({ answer }: { answer: QueriesAnswer }) {
+function ClassicFormula({ answer }: { answer: QueriesResponse }) {
   const { classic } = answer.shares[0]!;
   return answer.mechanism === "laplace" ? (
     <p class="formula">
@@ -212,7 +212,7 @@ function ClassicFormula({ answer }: { answer: QueriesAnswer }) {
 }
 
 /** The certified method, as a formula. */
-function ExactFormula({ answer }: { answer: QueriesAnswer }) {
+function ExactFormula({ answer }: { answer: QueriesResponse }) {
   const { optimal } = answer.shares[0]!;
   const number = <b>{show(optimal.scale, 4, "up")}</b>;
   return (
@@ -237,7 +237,7 @@ function ExactFormula({ answer }: { answer: QueriesAnswer }) {
 
 const cells = (noise: Noise): string[] => [show(noise.scale, 4, "up"), show(noise.expected_error), show(noise.error_95, 4, "up")];
 
-const ways = (answer: QueriesAnswer): (readonly [string, Noise, Interval])[] => {
+const ways = (answer: QueriesResponse): (readonly [string, Noise, Interval])[] => {
   const [share, spent] = [answer.shares[0]!, answer.consumed];
   return [
     ["classic formula, even split", share.classic, spent.classic],
@@ -246,7 +246,7 @@ const ways = (answer: QueriesAnswer): (readonly [string, Noise, Interval])[] => 
   ];
 };
 
-function Shape({ answer }: { answer: QueriesAnswer }) {
+function Shape({ answer }: { answer: QueriesResponse }) {
   const noise = answer.shares[0]!.optimal;
   const center = answer.magnitude ?? 0;
   const density = answer.mechanism === "laplace"
@@ -275,7 +275,7 @@ function Shape({ answer }: { answer: QueriesAnswer }) {
 const MAX_COMPARED = 1_000_000;
 
 /** Compare Laplace and Gaussian noise: guarantee, sensitivity, quantiles of the error, and when to use which. */
-function compareMechanisms(here: CrossoverRow, found: CrossoverAnswer, { sensitivity }: QueriesAsk, delta: number): string[][] {
+function compareMechanisms(here: CrossoverRow, found: QueryNoiseComparison, { sensitivity }: QueriesRequest, delta: number): string[][] {
   const error = (unit: number): string => `±${show(unit * sensitivity, 4, "up")}`;
   const [laplace, gaussian] = [Math.log(1000) / Math.log(20), 3.290527 / 1.959964]; // 99.9% quantile over 95% quantile
   const at = `δ = ${show(delta)}`;
@@ -288,10 +288,10 @@ function compareMechanisms(here: CrossoverRow, found: CrossoverAnswer, { sensiti
   ];
 }
 
-function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) {
+function CrossOver({ ask, answer }: { ask: QueriesRequest; answer: QueriesResponse }) {
   const delta = answer.delta?.value ?? 1e-6;
   const queries = Math.min(ask.queries, MAX_COMPARED);
-  const found = useQuery({ epsilon: ask.epsilon, delta, queries }, (body, signal) => post<CrossoverAnswer>("queries/crossover", body, signal), { delay: 250 });
+  const found = useQuery({ epsilon: ask.epsilon, delta, queries }, (body, signal) => post<QueryNoiseComparison>("queries/crossover", body, signal), { delay: 250 });
   const here = found.answer?.rows.find((row) => row.queries === found.of!.queries);
   return (
     <Card title="Laplace or Gaussian?">
@@ -327,9 +327,9 @@ function CrossOver({ ask, answer }: { ask: QueriesAsk; answer: QueriesAnswer }) 
   );
 }
 
-const nameOf = (ask: QueriesAsk): string => `${ask.mechanism === "laplace" ? "Laplace" : "Gaussian"}, ε ${show(ask.epsilon)}, Q ${showInteger(ask.queries)}, Δ ${show(ask.sensitivity)}`;
+const nameOf = (ask: QueriesRequest): string => `${ask.mechanism === "laplace" ? "Laplace" : "Gaussian"}, ε ${show(ask.epsilon)}, Q ${showInteger(ask.queries)}, Δ ${show(ask.sensitivity)}`;
 
-const COMPARED: readonly (readonly [string, (answer: QueriesAnswer) => string])[] = [
+const COMPARED: readonly (readonly [string, (answer: QueriesResponse) => string])[] = [
   ["noise, composed", (answer) => show(answer.shares[0]!.optimal.scale, 4, "up")],
   ["noise, classic", (answer) => show(answer.shares[0]!.classic.scale)],
   ["times less noise", (answer) => show(answer.saving, 3)],

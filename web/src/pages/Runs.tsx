@@ -45,7 +45,7 @@ interface Report {
 }
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
-const grade = (verdict: string) => GRADES[verdict] ?? "weak";
+const grade = (status: string) => GRADES[status] ?? "weak";
 
 /** Format a key as a label. */
 const words = (name: string): string => `${name[0]!.toUpperCase()}${name.slice(1).replaceAll("_", " ")}`;
@@ -81,7 +81,7 @@ function List() {
           showInteger(run.rounds),
           show(run.epsilon, 4, "up"),
           show(run.delta),
-          <span class={`verdict ${grade(run.status)}`}>{run.status}</span>,
+          <span class={`status-word ${grade(run.status)}`}>{run.status}</span>,
         ])}
       />
     </Card>
@@ -142,7 +142,7 @@ function Run({ name }: { name: string }) {
           prose
           caption="Findings"
           columns={[{ title: "check" }, { title: "status" }, { title: "finding" }]}
-          rows={report.verification.findings.map((f) => [f.check, <span class={`verdict ${grade(f.status)}`}>{f.status}</span>, typeset(f.message)])}
+          rows={report.verification.findings.map((f) => [f.check, <span class={`status-word ${grade(f.status)}`}>{f.status}</span>, typeset(f.message)])}
         />
         {report.verification.what_ifs.length > 0 && (
           <Table

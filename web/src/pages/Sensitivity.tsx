@@ -9,9 +9,9 @@ import { typeset } from "../lib/messages";
 import { PARAMETERS } from "../lib/openapi";
 import { makeFields } from "../lib/parameter-spec";
 import { show } from "../lib/numbers";
-import type { SensitivityAnswer } from "../lib/openapi";
+import type { QuerySensitivity } from "../lib/openapi";
 
-const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.SensitivityAsk, {
+const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.SensitivityRequest, {
   query: { label: "Kind of answer", initial: "count", choices: [["count", "count"], ["sum", "bounded sum"], ["mean", "mean over a declared row count"]], helpPage: "glossary.html#term-sensitivity" },
   contributions: { label: "Maximum rows per unit", hint: "", helpPage: "glossary.html#term-privacy-unit" },
   low: { label: "Lower clipping bound", hint: "" },
@@ -37,7 +37,7 @@ export function Sensitivity({ use }: { use: (value: number) => void }) {
   const store = useMemo(makeMemoryStore, []);
   const form = useForm(SPECS, store, rule);
   const ask = form.values;
-  const found = useQuery(ask, (body, signal) => post<SensitivityAnswer>("sensitivity", body, signal), { onProblem: (problem) => form.refuse(problem.errors) });
+  const found = useQuery(ask, (body, signal) => post<QuerySensitivity>("sensitivity", body, signal), { onProblem: (problem) => form.refuse(problem.errors) });
   const kind = form.raw.query;
   return (
     <details>

@@ -10,7 +10,7 @@ import type { ReportVerificationModel } from "../lib/openapi";
 import { Problem } from "../lib/types";
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
-const grade = (verdict: string) => GRADES[verdict] ?? "weak";
+const grade = (status: string) => GRADES[status] ?? "weak";
 const MAX_CHARACTERS = 4 * 1024 * 1024; // of a report or a bundle, as on the server
 
 const KINDS = { report: "report", record: "calculation record", bundle: "ledger bundle", signature: "report signature", checkpoint: "stored checkpoint", key: "public key" } as const;
@@ -127,13 +127,13 @@ export function Verify() {
 }
 
 /** Summarize the outcome in a sentence. */
-function summary(given: RawValues, verdict: string): string {
+function summary(given: RawValues, status: string): string {
   if (given.record) {
-    if (verdict === "failed") return "Do not rely on this record.";
-    return `The record matches its stamp, and its result was recomputed.${verdict === "passed" ? "" : " The files it names were not compared; their hashes are below."}`;
+    if (status === "failed") return "Do not rely on this record.";
+    return `The record matches its stamp, and its result was recomputed.${status === "passed" ? "" : " The files it names were not compared; their hashes are below."}`;
   }
   const [subject, bound] = given.report ? ["report", given.bundle !== undefined] : ["ledger", true];
-  if (verdict === "failed") return `Do not rely on this ${subject}.`;
+  if (status === "failed") return `Do not rely on this ${subject}.`;
   if (!given.report) return "All ledger entries are valid.";
   return bound ? "The report matches its evidence and the ledger charged for the run." : "The report matches its embedded evidence.";
 }
@@ -162,7 +162,7 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
           rows={answer.parts.map((part) => [
             part.part.replaceAll("_", " "),
             showInteger(part.fields),
-            part.differing.length === 0 ? <span class={part.copied === 0 ? "verdict good" : "verdict"}>{part.copied === 0 ? "recomputed" : part.copied >= part.fields ? "copied" : `recomputed; ${showInteger(part.copied)} copied`}</span> : <span class="verdict void">{showInteger(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
+            part.differing.length === 0 ? <span class={part.copied === 0 ? "status-word good" : "status-word"}>{part.copied === 0 ? "recomputed" : part.copied >= part.fields ? "copied" : `recomputed; ${showInteger(part.copied)} copied`}</span> : <span class="verdict void">{showInteger(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
           ])}
         />
         {differing.length > 0 && (
@@ -174,7 +174,7 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
           prose
           caption="Findings"
           columns={[{ title: "check" }, { title: "status" }, { title: "finding" }]}
-          rows={answer.findings.map((finding) => [finding.check, <span class={`verdict ${grade(finding.status)}`}>{finding.status}</span>, typeset(finding.message)])}
+          rows={answer.findings.map((finding) => [finding.check, <span class={`status-word ${grade(finding.status)}`}>{finding.status}</span>, typeset(finding.message)])}
         />
       </Card>
     </div>

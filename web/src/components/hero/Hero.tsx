@@ -8,7 +8,7 @@ import { gaussianDistance, maxTpr, quantile, RATES } from "../../lib/tradeoff";
 import { type FieldSpec, useForm } from "../../lib/form";
 import { typeset } from "../../lib/messages";
 import { power10, show, showPercent, showInteger } from "../../lib/numbers";
-import { type ProfileResponse, readFederatedAsk, type InterpretationResponse } from "../../lib/openapi";
+import { type ProfileResponse, readFederatedRequest, type InterpretationResponse } from "../../lib/openapi";
 import { federatedClosedForm } from "../../lib/browser-accountant/closed";
 import { deltasOf, epsilonOf, type Schedule } from "../../lib/browser-accountant/sampled";
 import { IntervalBar } from "../IntervalBar";
@@ -64,7 +64,7 @@ export function Hero() {
   const form = useForm(SPECS, store);
   const values = form.values as { noise_multiplier: number; rounds: number; cohort_size: number } | null;
   const quick = useMemo(() => values && computeQuickResult(values.noise_multiplier, values.rounds, values.cohort_size), [values]);
-  const ask = useMemo(() => values && readFederatedAsk({ ...values, population: POPULATION, delta: DELTA, delta_cap: null }), [values]);
+  const ask = useMemo(() => values && readFederatedRequest({ ...values, population: POPULATION, delta: DELTA, delta_cap: null }), [values]);
   const answer = useQuery(ask, server.federated, { delay: 200 });
   const settled = answer.answer && !answer.busy && answer.of === ask ? answer.answer : null;
   const mix = settled && {
@@ -72,7 +72,7 @@ export function Hero() {
     delta: DELTA,
     fpr: FPR,
   };
-  const verdict = useQuery(settled && { ...ask, cap: null }, (body, signal) => post<InterpretationResponse>("federated/verdict", body, signal), { delay: 0 });
+  const statement = useQuery(settled && { ...ask, cap: null }, (body, signal) => post<InterpretationResponse>("federated/interpretation", body, signal), { delay: 0 });
   const reading = useQuery(mix, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 0 });
   if (!quick || !values) return <Frame form={form} />;
 
@@ -87,7 +87,7 @@ export function Hero() {
     : answer.problem
       ? `an upper bound at δ = ${power10(-6)}, from this browser (${answer.problem.title.toLowerCase()})`
       : `an upper bound at δ = ${power10(-6)}, from this browser; loading the certified interval`;
-  const interpretation = settled ? verdict.answer : null;
+  const interpretation = settled ? statement.answer : null;
   const moved = Math.min(quick.log_odds_factor, interpretation?.log_odds_factor ?? Infinity);
   return (
     <Frame form={form}>
@@ -113,7 +113,7 @@ export function Hero() {
           {moved > MAX_ODDS ? <b>more than a million : 1</b> : <b>at most {show(Math.exp(moved), 3, "up")} : 1</b>} after
           {moved > MAX_ODDS ? ". So large an ε gives almost no protection." : <>, except with probability δ = {power10(-6)}. Most attackers learn less.</>}
         </p>
-        <p class="method told">{interpretation ? typeset(interpretation.odds) : answer.problem || verdict.problem ? "" : "Loading the exact statement…"}</p>
+        <p class="method told">{interpretation ? typeset(interpretation.odds) : answer.problem || statement.problem ? "" : "Loading the exact statement…"}</p>
         <p class="method">
           Left: two normal densities {show(mu, 3, "up")} standard deviations apart, as easy to distinguish at an FPR of 1% as this run with and without you in
           the worst case. Right: the bound for any attack.

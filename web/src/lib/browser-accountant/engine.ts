@@ -4,7 +4,7 @@ import type { Engine } from "../engine";
 import { sentence } from "../messages";
 import { show } from "../numbers";
 import { readFederatedSchedule } from "../openapi";
-import type { FederatedAnswer, FederatedAsk, Finding, Interval, Noise, QueriesAnswer, QueriesAsk } from "../types";
+import type { FederatedResponse, FederatedRequest, Finding, Interval, Noise, QueriesResponse, QueriesRequest } from "../types";
 import { Problem } from "../types";
 import { classicGaussian, federatedClosedForm, LAPLACE_95, NORMAL_95 } from "./closed";
 import { gaussianEpsilon, gaussianNoise } from "./gaussian";
@@ -38,16 +38,16 @@ const bound = (upper: number, method: string, relation: string): Interval => ({
   assumptions: [],
 });
 
-function checkSupport(ask: FederatedAsk): void {
+function checkSupport(ask: FederatedRequest): void {
   if (ask.sampling !== "poisson" || ask.relation === "replace-one")
     throw new Problem("Needs the server", "The browser supports only Poisson sampling, under add-or-remove or zero-out.");
 }
 
-function compareClosedForm(total: number, upper: number): FederatedAnswer["closed_form_note"] {
+function compareClosedForm(total: number, upper: number): FederatedResponse["closed_form_note"] {
   return Number.isFinite(upper) ? [total < upper ? "formula/below" : "formula/above", { total, upper }] : "formula/no-noise";
 }
 
-function planSchedule(ask: FederatedAsk): FederatedAnswer {
+function planSchedule(ask: FederatedRequest): FederatedResponse {
   checkSupport(ask);
   const q = ask.cohort_size / ask.population;
   const delta = decideDelta(ask.delta, ask.population, ask.delta_cap);
@@ -73,7 +73,7 @@ function planSchedule(ask: FederatedAsk): FederatedAnswer {
 }
 
 /** List stated parameters that the bound does not cover; an embedded calculator has no field for them. */
-function listCoverageGaps(ask: FederatedAsk): Finding[] {
+function listCoverageGaps(ask: FederatedRequest): Finding[] {
   const stated = [
     ...(ask.group_size > 1 ? [`${ask.group_size} records per person`] : []),
     ...(ask.trials === null ? [] : [`the best of several runs (${ask.trials})`]),
@@ -84,7 +84,7 @@ function listCoverageGaps(ask: FederatedAsk): Finding[] {
   return stated.map((what) => finding("coverage/not-covered", "warned", `This number does NOT cover ${what}.`));
 }
 
-function roundsFor(ask: FederatedAsk, target: number): number {
+function roundsFor(ask: FederatedRequest, target: number): number {
   checkSupport(ask);
   const delta = decideDelta(ask.delta, ask.population, ask.delta_cap).value;
   const [sigma, q] = [ask.noise_multiplier, ask.cohort_size / ask.population];
@@ -102,7 +102,7 @@ function roundsFor(ask: FederatedAsk, target: number): number {
   return most;
 }
 
-function noiseFor(ask: FederatedAsk, target: number): number {
+function noiseFor(ask: FederatedRequest, target: number): number {
   const epsilonAt = (sigma: number): number => planSchedule({ ...ask, noise_multiplier: sigma }).epsilon.upper;
   let [low, high] = [0.05, 1];
   while (epsilonAt(high) > target) {
@@ -123,7 +123,7 @@ function noise(mechanism: string, scale: number): Noise {
     : { scale, expected_error: scale * Math.sqrt(2 / Math.PI), error_95: scale * NORMAL_95 };
 }
 
-export function queries(ask: QueriesAsk): QueriesAnswer {
+export function queries(ask: QueriesRequest): QueriesResponse {
   const gaussian = ask.mechanism === "gaussian";
   const groups = ask.weights ? ask.weights.map((weight) => ({ count: 1, weight })) : [{ count: ask.queries, weight: 1 }];
   if (ask.weights && ask.weights.length !== ask.queries)

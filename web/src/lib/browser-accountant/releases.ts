@@ -1,6 +1,6 @@
 // Upper bounds of one release of the comparison form, if a closed form or sampled.ts has one.
 
-import type { CompareAsk, Part } from "../openapi";
+import type { CompareRequest, Part } from "../openapi";
 import { deltasOf, epsilonOf } from "./sampled";
 
 export interface Release {
@@ -13,7 +13,7 @@ export interface Release {
 const UP = 1 + 1e-12; // covers the rounding of a closed form
 
 /** Return the browser's bounds of a release; null if only the server has one. */
-export function releaseOf(part: Part, relation: CompareAsk["relation"]): Release | null {
+export function releaseOf(part: Part, relation: CompareRequest["relation"]): Release | null {
   const { mechanism, parameter, count } = part;
   const q = part.sampling_probability ?? 1;
   const times = count ?? 1;

@@ -40,7 +40,7 @@ def report(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
-    told, risk = asked("/federated/verdict", ASK), asked("/federated/risk", ASK)
+    told, risk = asked("/federated/interpretation", ASK), asked("/federated/risk", ASK)
     assert sentence(told["statement"]) == report["claim"]["statement"]
     assert told["log_odds_factor"] == report["risk_metrics"]["log_odds_factor"]
     mine = [(sentence(label), figure) for label, figure in risk["rows"]]
@@ -58,8 +58,8 @@ def test_a_mix_means_what_its_one_release_means_on_its_own_page():
     """One Poisson-sampled run as a mix; the other page speaks of models, counts units, and says the rest alike."""
     part = {"mechanism": "gaussian", "parameter": 3.0, "sampling_probability": 0.2, "count": 4}
     mix = {"parts": [part], "delta": 1e-5}
-    of_run = [asked("/federated/verdict", ASK | {"cap": 1.0}), asked("/federated/risk", ASK)]
-    of_mix = [asked("/account/verdict", mix | {"cap": 1.0}), asked("/account/risk", mix)]
+    of_run = [asked("/federated/interpretation", ASK | {"cap": 1.0}), asked("/federated/risk", ASK)]
+    of_mix = [asked("/account/interpretation", mix | {"cap": 1.0}), asked("/account/risk", mix)]
     for name in ("odds", "posteriors", "releases", "headroom_note", "max_releases_under_cap", "group_rows", "rows"):
         mine, theirs = (next(each[name] for each in found if name in each) for found in (of_mix, of_run))
         assert json.dumps(mine).replace("person", "school") == json.dumps(theirs), name

@@ -1,0 +1,192 @@
+"""Answers of the calculators' questions as types, where they have other members than a dataclass of ``plan``.
+
+The API's response models and the types of the pages are derived from them. Text in ``Annotated`` describes a member.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Never, NotRequired, TypedDict
+
+from epsilog import plan
+from epsilog.terms import Finding, Interval, Message
+
+INFINITE = 'a number; "inf" for an infinite one'
+Number = Annotated[float, INFINITE]
+LowerBound = Annotated[Number | None, "null where only the upper bound is known"]
+Grade = Literal["void", "weak", "good"]
+
+
+class ClosedFormModel(TypedDict):
+    """The popular closed form: an estimate."""
+
+    root_term: Number
+    linear_term: Number
+    total: Number
+    dominant_term: str
+    side: NotRequired[Literal["estimate"]]
+
+
+class TuningCostModel(TypedDict):
+    """The cost of the best of several runs."""
+
+    trials: dict[str, Any]
+    trial_distribution: str
+    expected: float
+
+
+class FederatedResponse(TypedDict):
+    """A schedule with its cost."""
+
+    schedule: Never
+    fit: Never
+    clip_norm: float
+    noise_multiplier: float
+    sampling_probability: float
+    noise_stddev: float
+    closed_form: ClosedFormModel
+    group_size: NotRequired[int]
+    group_interval: NotRequired[Interval | None]
+    tuning_cost: NotRequired[Annotated[dict[str, Any], plan.TuningCost, TuningCostModel] | None]
+    closed_form_note: Message
+    delta_grade: Grade
+    delta_sentence: str
+    limits: list[Finding]
+
+
+class EpsilonCurvePointModel(TypedDict):
+    """What the first rounds cost."""
+
+    rounds: int
+    lower: LowerBound
+    upper: Number
+    closed_form: Number
+
+
+class EpsilonCurveResponse(TypedDict):
+    """Epsilon over rounds."""
+
+    points: list[EpsilonCurvePointModel]
+
+
+class NoiseResponse(TypedDict):
+    """The least noise that meets a goal."""
+
+    noise_multiplier: float
+
+
+class RoundsResponse(TypedDict):
+    """The most rounds that meet a goal."""
+
+    rounds: int
+
+
+class PosteriorModel(TypedDict):
+    """What a suspicion becomes, at most."""
+
+    prior: float
+    posterior: float
+
+
+class CompositionModel(TypedDict):
+    """What several such releases cost together."""
+
+    count: int
+    epsilon: Annotated[Number | None, "null where none is proven"]
+
+
+class InterpretationResponse(TypedDict):
+    """What a claim means for one person; every figure is an upper bound but the number of releases under a cap."""
+
+    epsilon: Number
+    delta: float
+    statement: Message
+    log_odds_factor: Annotated[Number, "log of the factor by which odds grow, except with probability delta"]
+    odds: Message
+    posteriors: list[PosteriorModel]
+    delta_notes: list[Message]
+    releases: list[CompositionModel]
+    composition_note: Message
+    cap: float | None
+    max_releases_under_cap: Annotated[int | None, "such releases that fit the cap together; null without a cap"]
+    headroom_note: Message
+    assumptions: list[Message]
+    limits: Annotated[list[Message], "what the claim covers, and what it does not"]
+
+
+class RiskMetricsResponse(TypedDict):
+    """What the best attack finds, and what copies cost: a report's tables, row by row."""
+
+    rows: Annotated[list[tuple[Message, str]], "label and figure"]
+    attack_note: Message
+    group_rows: Annotated[list[tuple[str, str, str]], "copies, epsilon at most, at least"]
+    group_note: Message
+
+
+class QueriesResponse(TypedDict):
+    """A budget split over queries, with the noise of each."""
+
+    queries: int
+    queries_left: int
+    remaining: Number
+    compatible: bool
+    saving: Number
+    relative_error_95: Number | None
+    delta_grade: Grade | None
+    delta_sentence: str | None
+
+
+class ProfilePointModel(TypedDict):
+    """Delta at one epsilon."""
+
+    epsilon: float
+    lower: float
+    upper: float
+
+
+class RatePointModel(TypedDict):
+    """The best attacker's true-positive rate at one false-positive rate."""
+
+    fpr: float
+    tpr: float
+
+
+class ProfileResponse(TypedDict):
+    """The privacy profile of several releases, and the best attack on them."""
+
+    profile: list[ProfilePointModel]
+    roc: list[RatePointModel]
+    fpr: float
+    tpr: float
+    advantage: float
+
+
+class PointComparisonModel(TypedDict):
+    """How two releases compare at one delta, by epsilon, or at one false-positive rate, by true positives."""
+
+    at: float
+    first: Interval
+    second: Interval
+    better: Annotated[Literal["first", "second", "open"], "where the bounds are apart"]
+
+
+class GaussianDPFitModel(TypedDict):
+    """The mu of Gaussian DP that a release comes close to, with both errors."""
+
+    mu: Number
+    slack: Annotated[float, "what an attacker may get beyond mu, at most"]
+    regret: Annotated[float, "what mu overstates, at most"]
+
+
+class ComparisonResponse(TypedDict):
+    """Two releases compared: their curves, and which one is weaker where."""
+
+    outcome: Literal["first", "second", "neither", "alike", "open"]
+    better: Message
+    messages: list[Message]
+    deltas: list[PointComparisonModel]
+    fprs: list[PointComparisonModel]
+    first_excess: Annotated[float, "by how much the first is easier to attack anywhere, at most"]
+    second_excess: Annotated[float, "by how much the second is easier to attack anywhere, at most"]
+    tolerance: float
+    first_fit: GaussianDPFitModel | None
+    second_fit: GaussianDPFitModel | None
