@@ -1,7 +1,7 @@
 """Times epsilog's certified intervals beside dp-accounting and prv-accountant on the same tasks; prints Markdown.
 
 Run OMP_NUM_THREADS=1 python bench/accounting.py [--quick]. CPU time; one warm-up, then medians. The number of a peer
-is its upper bound; ours is the whole interval, at the default gap.
+is its upper bound; ours is the whole interval, at the default relative_width.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ def ours() -> list[tuple[str, float, str, Callable[[], object]]]:
         rows.append((f"noise for epsilon {goal:g} (q .01, T 5000, delta 1e-6)", seconds, f"{noise:.7g}", peer))
     step = PoissonSampled(Gaussian(1.0), 0.01)
     seconds, points = median(lambda: epsilon_curve(step, CURVE, delta=1e-5))
-    widest = max(point.gap for point in points)
+    widest = max(point.relative_width for point in points)
     rows.append(("50-point curve, T 20 .. 1000", seconds, f"gaps at most {widest:.1e}", dp_accounting_curve))
     seconds, several = median(lambda: epsilon(sgd(1.0, 0.01, 1_000), delta=DELTAS))
-    widest = max(point.gap for point in several)
+    widest = max(point.relative_width for point in several)
     rows.append(("a1 at 50 deltas, 1e-10 .. 1e-2", seconds, f"gaps at most {widest:.1e}", dp_accounting_deltas))
     parts: list[Release] = [Gaussian(100 + 0.1 * i) for i in range(334)]
     parts += [Laplace(400 + 0.4 * i) for i in range(333)]
@@ -155,7 +155,7 @@ def ours() -> list[tuple[str, float, str, Callable[[], object]]]:
 
 def bracket(found: Interval) -> str:
     """An interval to the digits in which its ends differ, and its relative width."""
-    return f"[{format_lower(found.lower, 8)}, {format_upper(found.upper, 8)}], {found.gap:.0e}"
+    return f"[{format_lower(found.lower, 8)}, {format_upper(found.upper, 8)}], {found.relative_width:.0e}"
 
 
 def main() -> None:
@@ -168,9 +168,7 @@ def main() -> None:
     )
     rows = ours()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(
-        "| task | epsilog: proven interval, relative gap | time | dp-accounting PLD | times faster | prv-accountant |"
-    )
+    print("| task | epsilog: interval, relative width | time | dp-accounting PLD | times faster | prv-accountant |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, seconds, answer, work in rows:
         task, peer, ratio, other = TASKS.get(name), "", "", ""

@@ -115,7 +115,7 @@ def plain_draws_per_second(direction, *, compiled):
 def small_delta_certificate(release, epsilon):
     """Delta to 5%, by Clopper-Pearson at failure 1e-6, in one process."""
     started = time.process_time()
-    found = certificates.certify_delta(release, epsilon=epsilon, failure=1e-6, gap=0.05, seed=3)
+    found = certificates.certify_delta(release, epsilon=epsilon, failure=1e-6, relative_width=0.05, seed=3)
     return found.interval, time.process_time() - started
 
 
@@ -201,14 +201,14 @@ def simulation_rows(them, *, quick):
             ours = plain_draws_per_second(direction, compiled=compiled)
             row(f"plain draws/s, T=1000, b=100, C=I, {direction}, {name}", theirs, f"{ours:,.0f}")
     normals.PATIENCE = PATIENCE
-    estimate = certificates.certify_delta(CASE, epsilon=2.0, gap=0.05, seed=2).interval.estimate
+    estimate = certificates.certify_delta(CASE, epsilon=2.0, relative_width=0.05, seed=2).interval.estimate
     took = median(lambda: private_fallback_certificate(estimate), 5)
     runs = [private_fallback_certificate(estimate) for _ in range(20)]
     passed, (_, claim, draws) = sum(run[0] for run in runs), runs[0]
     ours = f"{took:.2f} s, {passed}/20 passed, claim {claim:.3e}, draws {draws}"
     row("case, 10% slack, fallback reveals nothing, both directions", "6-9 h (estimated)", ours)
     started = time.process_time()
-    interval = certificates.certify_delta(CASE, epsilon=2.0, failure=1e-6, gap=0.1).interval
+    interval = certificates.certify_delta(CASE, epsilon=2.0, failure=1e-6, relative_width=0.1).interval
     took = time.process_time() - started
     row("case, Clopper-Pearson at 1e-6", "-", f"{took:.2f} s, {interval.lower:.3e} .. {interval.upper:.3e}")
     if not quick:

@@ -120,13 +120,13 @@ def _over(*_: object) -> None:
 def width(found: object) -> str:
     """An interval with its relative width; of many the widest."""
     if isinstance(found, Interval):
-        return f"[{found.lower:.6g}, {found.upper:.6g}]: {found.gap:.0e}"
+        return f"[{found.lower:.6g}, {found.upper:.6g}]: {found.relative_width:.0e}"
     if isinstance(found, plan.CompositionPlan):
-        alone = max(part.alone.gap for part in found.parts)
-        without = max(part.without.gap for part in found.parts)
+        alone = max(part.alone.relative_width for part in found.parts)
+        without = max(part.without.relative_width for part in found.parts)
         return f"{width(found.epsilon)}; alone {alone:.0e}, without {without:.0e}"
     if isinstance(found, plan.ProfileView):
-        return f"at most {max(one.gap for one in found.deltas):.0e}"
+        return f"at most {max(one.relative_width for one in found.deltas):.0e}"
     return type(found).__name__
 
 

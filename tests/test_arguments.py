@@ -43,7 +43,7 @@ ADD = ep.NeighboringRelation.ADD_OR_REMOVE_ONE
 BINS = mechanisms.BallsInBins(Gaussian(2.0), 4, 1)
 CENTRAL = schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0)
 BUFFERED = mechanisms.BufferedToeplitzStrategy((0.5,), (0.25,))
-CURVE = ep.profile(Gaussian(1.0), gap=0.25)
+CURVE = ep.profile(Gaussian(1.0), relative_width=0.25)
 LOSSES = [0.5, 1.0, 2.0]
 CALLS = {
     mechanisms.ApproximateDP: {"epsilon": 0.5, "delta": 0.25},
@@ -113,7 +113,7 @@ CALLS = {
         "low": 0.125,
         "high": 8.0,
         "tolerance": 0.25,
-        "gap": 0.5,
+        "relative_width": 0.5,
         "digits": 3,
     },
     ep.accounting.compare_profiles: {
@@ -122,12 +122,12 @@ CALLS = {
         "deltas": [0.25],
         "fprs": [0.25],
         "tolerance": 0.0625,
-        "gap": 0.5,
+        "relative_width": 0.5,
     },
-    ep.delta: {"release": Gaussian(1.0), "epsilon": 0.5, "gap": 0.25, "group_size": 1},
-    ep.delta_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "epsilon": 0.5, "gap": 0.25, "group_size": 1},
-    ep.epsilon: {"release": Gaussian(1.0), "delta": 0.25, "gap": 0.25, "group_size": 1},
-    ep.epsilon_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "delta": 0.25, "gap": 0.25, "group_size": 1},
+    ep.delta: {"release": Gaussian(1.0), "epsilon": 0.5, "relative_width": 0.25, "group_size": 1},
+    ep.delta_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "epsilon": 0.5, "relative_width": 0.25, "group_size": 1},
+    ep.epsilon: {"release": Gaussian(1.0), "delta": 0.25, "relative_width": 0.25, "group_size": 1},
+    ep.epsilon_curve: {"step": Gaussian(1.0), "rounds": [2, 3], "delta": 0.25, "relative_width": 0.25, "group_size": 1},
     accounting.binomial_tail: {"trials": 8, "chance": 0.25, "most": 3},
     accounting.classic_gaussian_stddev: {"epsilon": 0.5, "delta": 0.25, "sensitivity": 2.0},
     accounting.split_epsilon_evenly: {"epsilon": 0.5, "queries": 3},
@@ -139,14 +139,14 @@ CALLS = {
     },
     accounting.gaussian_delta: {"mu": 0.5, "epsilon": 0.25},
     accounting.gaussian_epsilon: {"mu": 0.5, "delta": 0.125},
-    accounting.fit_gaussian_dp: {"release": Gaussian(1.0), "slack": 0.03125, "gap": 0.25, "places": 64},
+    accounting.fit_gaussian_dp: {"release": Gaussian(1.0), "slack": 0.03125, "relative_width": 0.25, "places": 64},
     accounting.gaussian_mu: {"epsilon": 0.5, "delta": 0.125},
     accounting.laplace_scale: {"epsilon": 0.5, "sensitivity": 2.0},
     accounting.rdp: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
     accounting.rdp_lower_bound: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
     accounting.renyi_delta: {"release": Gaussian(1.0), "epsilon": 0.5, "orders": [2.0, 4.0]},
     accounting.renyi_epsilon: {"release": Gaussian(1.0), "delta": 0.125, "orders": [2.0, 4.0]},
-    accounting.rounds_that_fit: {"step": Gaussian(4.0), "epsilon": 1.0, "delta": 0.125, "gap": 0.5},
+    accounting.rounds_that_fit: {"step": Gaussian(4.0), "epsilon": 1.0, "delta": 0.125, "relative_width": 0.5},
     accounting.tpr_upper_bound: {"guarantees": [(0.5, 0.125)], "fpr": 0.25},
     plan.TrainingLoop: {
         "examples": 64,
@@ -166,7 +166,7 @@ CALLS = {
     plan.preflight: {"setup": plan.TrainingLoop(64, 8, 4, 1.0), "delta": 0.125},
     plan.compare_query_noise: {"epsilon": 0.5, "delta": 2.0**-10, "counts": [1, 2]},
     plan.plan_federated: PLAN
-    | {"noise_multiplier": 1.0, "gap": 0.5, "group_size": 1, "clip_norm": 1.0, "releases_per_period": 1},
+    | {"noise_multiplier": 1.0, "relative_width": 0.5, "group_size": 1, "clip_norm": 1.0, "releases_per_period": 1},
     plan.calibrate_noise: PLAN | {"epsilon": 2.0},
     plan.calibrate_rounds: {
         "epsilon": 2.0,
@@ -222,7 +222,7 @@ CALLS = {
         "seed": 3,
         "failure": 0.0625,
         "samples": 64,
-        "gap": 0.5,
+        "relative_width": 0.5,
     },
     montecarlo.estimate_noise: {"release": BINS, "epsilon": 0.5, "delta": 0.125, "seed": 3},
     montecarlo.plan_noise_search: {
@@ -264,7 +264,7 @@ CALLS = {
         "members": np.array([True, False, True, False]),
         "fpr": 0.25,
     },
-    ep.profile: {"release": Gaussian(1.0), "gap": 0.25},
+    ep.profile: {"release": Gaussian(1.0), "relative_width": 0.25},
     plan.account_algorithm_2: {
         "sigma": 2.0,
         "batch_probability": 0.25,
@@ -289,7 +289,7 @@ CALLS = {
         "relation": ADD,
         "rounds": 2,
         "count": 2,
-        "gap": 0.5,
+        "relative_width": 0.5,
         "group_size": 2,
     },
     plan.compute_profile_view: {"release": Gaussian(1.0), "delta": 0.125, "points": 5},
@@ -300,7 +300,7 @@ CALLS = {
         "trials": mechanisms.BinomialTrialCount(2, 0.5),
         "delta": 2.0**-10,
         "relation": ADD,
-        "gap": 0.5,
+        "relative_width": 0.5,
     },
     ledger.ChargeRequest: {"release": Gaussian(1.0), "delta": 0.125, "rounds": 2},
     queries.FirstCategoryAbove: {"threshold": 4, "column": "age", "categories": (1, 2)},

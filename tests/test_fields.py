@@ -38,7 +38,7 @@ def without(known, *names):
 @pytest.mark.parametrize(
     ("function", "known", "more"),
     [
-        (plan.plan_federated, without(FACTS, "delta_cap"), {"policy", "gap", "group_size", "fit", "trials"}),
+        (plan.plan_federated, without(FACTS, "delta_cap"), {"policy", "relative_width", "group_size", "fit", "trials"}),
         (plan.calibrate_noise, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.calibrate_rounds, {"epsilon": parameters.EPSILON} | FACTS, {"policy"}),
         (plan.queries, without(QUERIES, "delta_cap"), {"policy"}),

@@ -122,8 +122,8 @@ def test_what_calibration_accepts_may_have_few_digits():
 def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch):
     """No upper bound alone is below the claim's; were it so, the search would still return what the claim meets."""
 
-    def too_hopeful(composition, question, gap, *, above=False):
-        bounds, method = compute_interval(composition, question, gap)
+    def too_hopeful(composition, question, relative_width, *, above=False):
+        bounds, method = compute_interval(composition, question, relative_width)
         return (Bounds(0.0, 0.9 * bounds.upper) if above else bounds), method
 
     monkeypatch.setattr(calibration, "compute_interval", too_hopeful)

@@ -47,7 +47,7 @@ def test_the_interval_holds_the_exact_value_and_is_narrow(release, at, exact):
     found = epsilon(release, delta=at)
     assert found.lower <= exact * (1 + 1e-5)
     assert found.upper >= exact * (1 - 1e-5)
-    assert found.gap <= 0.002
+    assert found.relative_width <= 0.002
 
 
 @pytest.mark.slow
@@ -56,22 +56,24 @@ def test_millions_of_rounds(release, at, exact):
     found = epsilon(release, delta=at)
     assert found.lower <= exact * (1 + 1e-6)
     assert found.upper >= exact * (1 - 1e-6)
-    assert found.gap <= 0.002
+    assert found.relative_width <= 0.002
 
 
 def test_a_tighter_gap_is_reached_and_lies_inside_the_wider_one():
-    wide, tight = (epsilon(sgd(1.0, 0.01, 1_000), delta=1e-5, gap=gap) for gap in (0.01, 0.0002))
-    assert tight.gap <= 0.0002
+    wide, tight = (
+        epsilon(sgd(1.0, 0.01, 1_000), delta=1e-5, relative_width=relative_width) for relative_width in (0.01, 0.0002)
+    )
+    assert tight.relative_width <= 0.0002
     assert wide.lower <= tight.upper
     assert tight.lower <= wide.upper
 
 
 @pytest.mark.slow
 def test_delta_far_below_what_doubles_add_up_to():
-    assert epsilon(sgd(1.0, 0.01, 1_000), delta=1e-80).gap < 0.002
+    assert epsilon(sgd(1.0, 0.01, 1_000), delta=1e-80).relative_width < 0.002
     found = delta(sgd(1.0, 0.01, 1_000), epsilon=2.0)
     assert found.lower <= 2.66557192476179e-6 <= found.upper  # 34-digit value
-    assert found.gap < 0.002
+    assert found.relative_width < 0.002
 
 
 def test_repetitions_of_randomized_response_are_counted():
@@ -97,7 +99,10 @@ def test_the_popular_formula_is_no_bound():
 @given(release=generators.singles(), count=st.integers(2, 40))
 def test_repeating_costs_what_listing_costs(release, count):
     repeated, listed = Repeated(release, count), Composed([release] * count)
-    assert epsilon(repeated, delta=1e-6, gap=0.02).upper == epsilon(listed, delta=1e-6, gap=0.02).upper
+    assert (
+        epsilon(repeated, delta=1e-6, relative_width=0.02).upper
+        == epsilon(listed, delta=1e-6, relative_width=0.02).upper
+    )
 
 
 @pytest.mark.slow
@@ -105,7 +110,7 @@ def test_repeating_costs_what_listing_costs(release, count):
 @given(release=generators.releases(REPLACE))
 def test_order_and_empty_parts_do_not_matter(release):
     turned = Composed([*reversed(release.releases), Composed([])])
-    one, other = (epsilon(r, delta=1e-6, relation=REPLACE, gap=0.02) for r in (release, turned))
+    one, other = (epsilon(r, delta=1e-6, relation=REPLACE, relative_width=0.02) for r in (release, turned))
     assert one.lower <= other.upper
     assert other.lower <= one.upper
 
@@ -117,7 +122,7 @@ def test_numerical_and_exact_gaussians_agree(noise):
     mixed = epsilon(Composed([Repeated(Gaussian(noise), 20), PureDP(1e-9)]), delta=1e-6)
     assert mixed.lower <= exact.upper * (1 + 1e-6)
     assert mixed.upper >= exact.lower
-    assert mixed.gap <= 0.002
+    assert mixed.relative_width <= 0.002
 
 
 def test_a_fine_discrete_gaussian_is_almost_a_gaussian():
@@ -165,8 +170,8 @@ def test_delta_out_of_range(bad):
 
 
 def test_bad_questions():
-    with pytest.raises(ValueError, match="gap must be in"):
-        epsilon(Laplace(1.0), delta=1e-6, gap=0)
+    with pytest.raises(ValueError, match="relative_width must be in"):
+        epsilon(Laplace(1.0), delta=1e-6, relative_width=0)
     with pytest.raises(ValueError, match="epsilon must be finite"):
         delta(Laplace(1.0), epsilon=-1.0)
     with pytest.raises(ValueError, match="release must be a Release"):

@@ -108,7 +108,7 @@ def test_bins_far_apart_are_known_from_both_sides(bins, mu):
     release = BallsInBins(Gaussian(1 / mu), bins)
     for at in (1e-12, 1e-5, 0.1):
         found, known = epsilon(release, delta=at), epsilon(Gaussian(1 / mu), delta=at)
-        assert found.gap < 0.002
+        assert found.relative_width < 0.002
         assert found.upper < known.lower
         assert found.lower == pytest.approx(known.lower - math.log(bins), rel=2e-3)
 
@@ -132,7 +132,7 @@ def test_bins_of_any_length_have_a_price():
     plan = plan_federated(
         population=10**6, cohort_size=1000, rounds=10**5, noise_multiplier=0.4, sampling="balls-in-bins"
     )
-    assert plan.epsilon.gap < 0.002
+    assert plan.epsilon.relative_width < 0.002
     near, nearer = (epsilon(BallsInBins(Gaussian(noise), 100), delta=1e-9).upper for noise in (9_999.0, 10_001.0))
     assert nearer <= near
 

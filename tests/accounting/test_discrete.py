@@ -72,4 +72,4 @@ def test_two_in_a_sample_or_together_are_the_sum_over_all_outcomes(kind):
         assert found.lower <= both + mpmath.mpf("1e-8")
         assert both - mpmath.mpf("1e-8") <= found.upper
         assert found.upper - found.lower <= 0.01 * found.upper
-    assert epsilon(Repeated(kind(20.0, 3), 2), delta=1e-5).gap < 0.01
+    assert epsilon(Repeated(kind(20.0, 3), 2), delta=1e-5).relative_width < 0.01

@@ -245,7 +245,7 @@ def test_composing_agrees_with_convolving():
 )
 def test_the_lattice_is_narrow_and_agrees_where_the_inversion_integral_reaches(noise, share, rounds, question, reached):
     ways = Composition.of(Repeated(PoissonSampled(Gaussian(noise), share), rounds), ADD).orderings()
-    lower, upper = bound_on_lattice(ways, question, gap=0.002)
+    lower, upper = bound_on_lattice(ways, question, relative_width=0.002)
     assert upper - lower <= 0.002 * upper
     with nullcontext() if reached else pytest.raises(InversionInfeasibleError):
         low, high = bound_by_inversion(ways, question)
@@ -256,11 +256,11 @@ def test_the_lattice_is_narrow_and_agrees_where_the_inversion_integral_reaches(n
 def test_a_thousand_losses_of_all_but_nothing():
     """All hundred rounds answer truly with chance 2^-100, and then the loss is 100 / scale."""
     lower, upper = bound_on_lattice(
-        Composition.of(Repeated(Laplace(0.01), 100), ADD).orderings(), EpsilonAt(1e-100), gap=0.002
+        Composition.of(Repeated(Laplace(0.01), 100), ADD).orderings(), EpsilonAt(1e-100), relative_width=0.002
     )
     assert 10_000 * (1 - 1e-9) <= lower <= 10_000 <= upper <= 10_000 * (1 + 1e-9)
     lower, upper = bound_on_lattice(
-        Composition.of(Repeated(Laplace(0.1), 100), ADD).orderings(), EpsilonAt(1e-30), gap=0.002
+        Composition.of(Repeated(Laplace(0.1), 100), ADD).orderings(), EpsilonAt(1e-30), relative_width=0.002
     )
     assert 999 < lower <= upper < 1000
     assert 2.0**-100 * -math.expm1(lower - 1000) <= 1e-30
@@ -269,7 +269,9 @@ def test_a_thousand_losses_of_all_but_nothing():
 @pytest.mark.slow
 def test_noise_next_to_none_gives_away_whoever_is_sampled():
     lower, upper = bound_on_lattice(
-        Composition.of(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD).orderings(), DeltaAt(1.0), gap=0.002
+        Composition.of(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD).orderings(),
+        DeltaAt(1.0),
+        relative_width=0.002,
     )
     exact = -math.expm1(1000 * math.log1p(-1e-3))
     assert exact * (1 - 1e-4) <= lower <= exact * (1 + 1e-9)
@@ -279,7 +281,9 @@ def test_noise_next_to_none_gives_away_whoever_is_sampled():
 @pytest.mark.parametrize("at", [100.0, 1000.0, 10_000.0])
 def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
     lower, upper = bound_on_lattice(
-        Composition.of(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), ADD).orderings(), DeltaAt(at), gap=0.002
+        Composition.of(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), ADD).orderings(),
+        DeltaAt(at),
+        relative_width=0.002,
     )
     assert lower == 0
     assert 0 < upper < 1e-250
@@ -300,7 +304,7 @@ def test_rounds_beyond_any_transform_are_bounded_by_chernoff():
     lower, upper = bound_on_lattice(
         Composition.of(Repeated(PoissonSampled(Gaussian(1.0), 1e-6), 10**12), ADD).orderings(),
         EpsilonAt(1e-6),
-        gap=0.002,
+        relative_width=0.002,
     )
     assert 0 <= lower <= limit * 1.01
     assert 0.99 * limit <= upper <= 1.3 * limit
@@ -321,7 +325,9 @@ def test_noise_whose_square_overflows_is_still_a_release(noise):
 def test_many_laplace_laws_of_unlike_scales_are_narrow_at_once():
     parts = [Gaussian(30.0 + i) for i in range(20)] + [Laplace(100.0 + 0.7 * i) for i in range(40)]
     parts += [PoissonSampled(Gaussian(1.0 + 0.01 * i), 0.01) for i in range(20)]
-    lower, upper = bound_on_lattice(Composition.of(Composed(parts), ADD).orderings(), EpsilonAt(1e-5), gap=0.002)
+    lower, upper = bound_on_lattice(
+        Composition.of(Composed(parts), ADD).orderings(), EpsilonAt(1e-5), relative_width=0.002
+    )
     assert 0 < upper - lower <= 0.002 * upper
 
 

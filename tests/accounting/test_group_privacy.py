@@ -95,10 +95,12 @@ def broken(units_told):
         one = Composition.of(RandomizedResponse(0.5), REPLACE)  # a release with no other bound
         for epsilon in (0.0, 0.5, 1.5):
             upper, _ = group_privacy.bound_group(
-                one, DeltaAt(epsilon), units=units_told, gap=0.002, above=True, ask=ask
+                one, DeltaAt(epsilon), units=units_told, relative_width=0.002, above=True, ask=ask
             )
             found += hockey_stick(laws[0], laws[3], epsilon) > upper.upper * (1 + 1e-9)
-    upper, _ = group_privacy.bound_group(one, EpsilonAt(0.01), units=units_told, gap=0.002, above=True, ask=ask)
+    upper, _ = group_privacy.bound_group(
+        one, EpsilonAt(0.01), units=units_told, relative_width=0.002, above=True, ask=ask
+    )
     return found + (hockey_stick(laws[0], laws[3], upper.upper) > 0.01 * (1 + 1e-9))
 
 

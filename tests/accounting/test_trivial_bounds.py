@@ -43,14 +43,14 @@ from epsilog.terms import EpsilogError, NeighboringRelation
 ADD, REPLACE, ZERO = NeighboringRelation
 EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", amount(10, 25)))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-GAP = 0.02
-SLACK = 1.01 + GAP  # both numbers are bounds of their own
+RELATIVE_WIDTH = 0.02
+SLACK = 1.01 + RELATIVE_WIDTH  # both numbers are bounds of their own
 
 
 def upper(release: Release, at: float, relation: NeighboringRelation) -> float:
     """The answer, or infinity where it is refused."""
     try:
-        return epsilon(release, delta=at, relation=relation, gap=GAP).upper
+        return epsilon(release, delta=at, relation=relation, relative_width=RELATIVE_WIDTH).upper
     except EpsilogError:
         return math.inf
 
@@ -184,7 +184,7 @@ def test_no_answer_exceeds_a_trivial_bound(release, relation, at):
 def test_no_rate_exceeds_what_the_claim_leaves(release, fpr):
     at, relation = fpr / 10, NeighboringRelation.ADD_OR_REMOVE_ONE
     claimed = epsilon(release, delta=at, relation=relation).upper
-    found = profile(release, relation=relation, gap=0.005).tpr(fpr)
+    found = profile(release, relation=relation, relative_width=0.005).tpr(fpr)
     assert fpr <= found.lower <= found.upper <= (math.exp(claimed) * fpr + at) * 1.02
 
 
@@ -197,12 +197,22 @@ def test_shares_of_the_least_deltas_add_up_to_at_most_all(whole, parts):
 
 
 QUESTIONS = {
-    "epsilon": lambda release, relation, at: epsilon(release, delta=at, relation=relation, gap=GAP),
-    "epsilon at 0": lambda release, relation, _: epsilon(release, delta=0.0, relation=relation, gap=GAP),
-    "delta": lambda release, relation, at: delta(release, epsilon=-math.log(at), relation=relation, gap=GAP),
-    "delta at 0": lambda release, relation, _: delta(release, epsilon=0.0, relation=relation, gap=GAP),
-    "tpr": lambda release, relation, at: profile(release, relation=relation, gap=GAP).tpr(at),
-    "group": lambda release, relation, at: epsilon(release, delta=at, relation=relation, gap=GAP, group_size=300),
+    "epsilon": lambda release, relation, at: epsilon(
+        release, delta=at, relation=relation, relative_width=RELATIVE_WIDTH
+    ),
+    "epsilon at 0": lambda release, relation, _: epsilon(
+        release, delta=0.0, relation=relation, relative_width=RELATIVE_WIDTH
+    ),
+    "delta": lambda release, relation, at: delta(
+        release, epsilon=-math.log(at), relation=relation, relative_width=RELATIVE_WIDTH
+    ),
+    "delta at 0": lambda release, relation, _: delta(
+        release, epsilon=0.0, relation=relation, relative_width=RELATIVE_WIDTH
+    ),
+    "tpr": lambda release, relation, at: profile(release, relation=relation, relative_width=RELATIVE_WIDTH).tpr(at),
+    "group": lambda release, relation, at: epsilon(
+        release, delta=at, relation=relation, relative_width=RELATIVE_WIDTH, group_size=300
+    ),
     "rho": lambda release, relation, _: rho(release, relation),
     "mu": lambda release, relation, _: profile(release, relation=relation).mu(),
     "renyi": lambda release, relation, at: renyi_epsilon(release, delta=at, relation=relation),

@@ -18,7 +18,7 @@ def check(case):
     found = delta(codec.decode(case["term"]), epsilon=case["epsilon"], relation=NeighboringRelation(case["relation"]))
     assert found.lower <= case["delta"] * (1 + ACCURACY), case
     assert found.upper >= case["delta"] * (1 - ACCURACY), case
-    return found.gap
+    return found.relative_width
 
 
 def test_there_are_thousands():
@@ -34,7 +34,7 @@ def test_twenty_at_random():
 def test_every_one_and_most_of_them_narrow():
     """Every twelfth at each change; all of them in all tests."""
     gaps = [check(case) for case in CASES[:: amount(12, 1)]]
-    assert sum(gap <= 0.01 for gap in gaps) >= 0.98 * len(gaps)
+    assert sum(relative_width <= 0.01 for relative_width in gaps) >= 0.98 * len(gaps)
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def test_the_answer_is_the_upper_end_of_an_interval_that_our_bounds_lie_in(peer)
         ep.Repeated(ep.PoissonSampled(ep.Gaussian(noise), rate), k)
         for noise, rate, k in [(1, 0.01, 30), (0.8, 0.02, 2)]
     )
-    ours = ep.epsilon(ep.Composed(parts), delta=DELTA, gap=0.002)
+    ours = ep.epsilon(ep.Composed(parts), delta=DELTA, relative_width=0.002)
     assert told(peer) == found.upper
     assert 0 < found.lower <= ours.upper
     assert found.upper >= ours.lower > 0

@@ -50,7 +50,7 @@ def test_it_is_one_of_theirs_and_defaults_to_add_or_remove():
 )
 def test_their_loss_distributions_lie_in_our_interval(event, relation):
     """Their grid of 1e-4 errs upwards by at most 1e-4 in epsilon per composition step: hence the width."""
-    ours = CertifiedAccountant(relation, gap=0.001).compose(event)
+    ours = CertifiedAccountant(relation, relative_width=0.001).compose(event)
     theirs = dp_accounting.pld.PLDAccountant(relation).compose(event)
     interval = ours.interval(1e-6)
     assert interval.lower <= theirs.get_epsilon(1e-6) <= interval.upper * 1.002

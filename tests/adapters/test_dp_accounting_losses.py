@@ -66,7 +66,7 @@ NOT_COMPARED = {
 
 @cache
 def ours(event, relation, delta):
-    accountant = CertifiedAccountant(relation, gap=0.01)
+    accountant = CertifiedAccountant(relation, relative_width=0.01)
     return accountant.compose(event).interval(delta) if accountant.supports(event) else None
 
 

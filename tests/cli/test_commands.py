@@ -425,7 +425,7 @@ def test_weights_are_numbers_joined_by_commas(weights):
 
 def test_an_accounts_question_reaches_the_accountant(reached):
     words = ("account", "-z", 2, "--relation", "replace-one", "--relative-width", 0.25)
-    question = {"relation": REPLACE, "gap": 0.25, "group_size": 1}
+    question = {"relation": REPLACE, "relative_width": 0.25, "group_size": 1}
     assert reached("epsilog.accounting.epsilon", *words, "--delta", 0) == ((Gaussian(2.0),), question | {"delta": 0.0})
     found = reached("epsilog.accounting.delta", *words, "--epsilon", 0)
     assert found == ((Gaussian(2.0),), question | {"epsilon": 0.0})
@@ -605,7 +605,7 @@ def test_the_closed_form_is_that_of_the_schedule(q, count):
 def test_several_numbers_are_asked_at_once(reached, words, function, args, named):
     words = ("account", "-z", 2, *words, "--relation", "replace-one", "--relative-width", 0.25, "--group-size", 5)
     found = reached(f"epsilog.accounting.{function}", *words)
-    assert found == (args, named | {"relation": REPLACE, "gap": 0.25, "group_size": 5})
+    assert found == (args, named | {"relation": REPLACE, "relative_width": 0.25, "group_size": 5})
 
 
 @pytest.mark.parametrize("frame", [pl.read_csv, pd.read_csv])
@@ -707,7 +707,7 @@ def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_pat
     args, named = reached(where + "certify_delta", *words)
     progress = named.pop("progress")
     assert callable(progress)
-    assert (args, named) == ((Gaussian(3.0),), both | {"failure": 0.01, "gap": 0.3, "samples": 7})
+    assert (args, named) == ((Gaussian(3.0),), both | {"failure": 0.01, "relative_width": 0.3, "samples": 7})
     words = ("account", "montecarlo", "search-noise", release, *common, "--delta", 1e-3, "--slack", 0.3)
     args, named = reached(where + "search_noise", *words)
     assert callable(named.pop("progress"))
@@ -720,7 +720,7 @@ def test_options_of_plans_reach_them_with_a_seed_that_nobody_chose(reached, monk
     words = ("certify", release, "--epsilon", 2, "--failure", 0.01, "--relative-width", 0.3, "--samples", 7, *commit)
     args, named = reached(where + "plan_certificate", "account", "montecarlo", *words)
     assert args == (Gaussian(3.0),)
-    assert named == {"epsilon": 2.0, "failure": 0.01, "gap": 0.3, "samples": 7, "seed": 77}
+    assert named == {"epsilon": 2.0, "failure": 0.01, "relative_width": 0.3, "samples": 7, "seed": 77}
     monkeypatch.setattr(where + "draw_entropy", lambda: 78)
     words = ("search-noise", release, "--epsilon", 2, "--delta", 1e-3, "--slack", 0.3, *commit)
     args, named = reached(where + "plan_noise_search", "account", "montecarlo", *words)

@@ -25,7 +25,7 @@ WRONG: dict[str, list[Any]] = {
     "delta": [1.0, 1.5, -1e-9, "1e-5", None, True],
     "epsilon": [-0.1, "1", None],
     "relation": ["add-remove", "", None],
-    "gap": [0.0, 1.0, -0.1],
+    "relative_width": [0.0, 1.0, -0.1],
     "group_size": [0, 1.5, -1],
 }
 
@@ -265,7 +265,9 @@ def _asked(draw: Draw) -> dict[str, Any]:
     relation = {"relation": draw.among(*RELATIONS)}
     delta = draw.among(1e-5, 1e-6, 1e-9, 1e-12, 0.01, 0.5, 0.0, draw.log(1e-10, 0.1), draw.log(1e-10, 0.1))
     epsilon = draw.among(0.0, 0.1, 1.0, 5.0, draw.log(0.01, 20), draw.log(0.01, 20))
-    more: dict[str, Any] = draw.among({}, {}, {}, {"group_size": draw.among(2, 3, 7)}, {"gap": draw.among(0.02, 1e-4)})
+    more: dict[str, Any] = draw.among(
+        {}, {}, {}, {"group_size": draw.among(2, 3, 7)}, {"relative_width": draw.among(0.02, 1e-4)}
+    )
     if (at := draw.rng.random()) < 0.55:
         return {"ask": "epsilon", "delta": delta, **relation, **more}
     if at < 0.85:

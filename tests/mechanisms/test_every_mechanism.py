@@ -17,7 +17,7 @@ from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 
 MECHANISMS = sorted(tag for tag, kind in codec.type_of.items() if issubclass(kind, Release))
 ADD, REPLACE, ZERO = RELATIONS = list(NeighboringRelation)
-GAP = 0.02
+RELATIVE_WIDTH = 0.02
 few = settings(max_examples=amount(2, 20), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -48,8 +48,10 @@ def test_its_json_is_itself(tag, data):
 @given(data=st.data(), at=st.sampled_from([1e-9, 1e-6, 1e-3]))
 def test_its_answers_hold_together(tag, data, at):
     release = data.draw(generators.described(tag))
-    for relation, found in answered(lambda one: epsilon(release, delta=at, relation=one, gap=GAP)).items():
-        common = {"relation": relation, "gap": GAP}
+    for relation, found in answered(
+        lambda one: epsilon(release, delta=at, relation=one, relative_width=RELATIVE_WIDTH)
+    ).items():
+        common = {"relation": relation, "relative_width": RELATIVE_WIDTH}
         assert 0 <= found.lower <= found.upper
         if (loss := release.pure_loss(relation)) is not None:
             assert found.upper <= float(loss) * (1 + 1e-12)
@@ -62,7 +64,7 @@ def test_its_answers_hold_together(tag, data, at):
         with suppress(UnsupportedMechanismError):
             sampled = epsilon(PoissonSampled(release, 0.3), delta=at, **common)
             assert sampled.lower <= found.upper
-            assert release.is_sample or sampled.upper <= found.upper * (1 + 2 * GAP)
+            assert release.is_sample or sampled.upper <= found.upper * (1 + 2 * RELATIVE_WIDTH)
 
 
 @pytest.mark.slow
@@ -72,11 +74,15 @@ def test_its_answers_hold_together(tag, data, at):
 @given(data=st.data(), at=st.floats(0.0, 2.0))
 def test_its_delta_falls_in_epsilon(tag, data, at):
     release = data.draw(generators.described(tag))
-    for relation, found in answered(lambda one: delta(release, epsilon=at, relation=one, gap=GAP)).items():
+    for relation, found in answered(
+        lambda one: delta(release, epsilon=at, relation=one, relative_width=RELATIVE_WIDTH)
+    ).items():
         assert 0 <= found.lower <= found.upper <= 1
-        assert delta(release, epsilon=at + 0.5, relation=relation, gap=GAP).lower <= found.upper
+        assert delta(release, epsilon=at + 0.5, relation=relation, relative_width=RELATIVE_WIDTH).lower <= found.upper
         if 1e-100 < found.upper < 0.5:
-            assert epsilon(release, delta=found.upper * 1.0001, relation=relation, gap=GAP).lower <= at * (1 + 1e-9)
+            assert epsilon(
+                release, delta=found.upper * 1.0001, relation=relation, relative_width=RELATIVE_WIDTH
+            ).lower <= at * (1 + 1e-9)
 
 
 TREE = ep.mechanisms.MatrixMechanism(

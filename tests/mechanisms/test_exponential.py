@@ -33,7 +33,7 @@ def test_one_mechanism_is_priced_exactly(at):
     exact = (math.exp(0.5) - math.exp(at / 2)) ** 2 / (math.e - 1)
     assert found.lower <= exact * (1 + 1e-9)
     assert found.upper >= exact * (1 - 1e-9)
-    assert found.gap <= 2e-3
+    assert found.relative_width <= 2e-3
 
 
 @pytest.mark.parametrize(("count", "reach", "share"), [(5, 1.0, 0.6), (10, 1.0, 0.75), (100, 0.1, 0.2), (10, 3.0, 0.8)])
@@ -51,7 +51,7 @@ def test_composed_the_lower_bound_is_near_the_best_instance_and_the_upper_above_
 )
 def test_the_interval_is_narrower_than_the_middle_instance_left_it(count, reach, widest):
     found = epsilon(Repeated(ExponentialMechanism(reach), count), delta=1e-6)
-    assert 0 < found.gap <= widest
+    assert 0 < found.relative_width <= widest
 
 
 def test_the_two_losses_lie_one_range_apart_and_both_laws_are_whole():
@@ -68,4 +68,4 @@ def test_sampled_and_mixed_ones_keep_their_order():
     ):
         found = epsilon(release, delta=1e-6)
         assert 0 < found.lower <= found.upper
-        assert found.gap < 0.2
+        assert found.relative_width < 0.2

@@ -63,7 +63,7 @@ def test_a_group_of_one_is_one_unit():
     alone, found = delta(release, epsilon=1.0), profile(release).group_delta(units=1, epsilon=1.0)
     assert found.lower <= alone.upper
     assert found.upper >= alone.lower
-    assert found.gap < 0.002
+    assert found.relative_width < 0.002
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ GROUPED = (Laplace(1.0), PureDP(1.0), PoissonSampled(Gaussian(1.0), 0.05), ZeroC
 @pytest.mark.parametrize("release", GROUPED, ids=str)
 @pytest.mark.parametrize("failure", [1e-30, 1e-5, 0.3])
 def test_epsilon_of_a_group_is_one_at_which_its_delta_is_proven(release, failure):
-    curve, last = profile(release, gap=0.02), 0.0
+    curve, last = profile(release, relative_width=0.02), 0.0
     for units in (2, 8, 1000):
         found = curve.group_epsilon(units=units, delta=failure)
         assert curve.epsilon(failure).lower <= found.lower <= found.upper
@@ -126,14 +126,16 @@ def test_a_group_that_one_unit_cannot_hide_is_not_small():
 def test_a_curve_that_falls_at_once_is_still_only_trusted_where_it_is_low():
     """Secants find no root of a step; what is returned has been seen to be low enough."""
     for step in (0.01, 7.0, 300.0):
-        found = find_safe_root(lambda epsilon, at=step: 0.5 if epsilon < at else -5.0, 1.0, gap=0.02, most=600.0)
+        found = find_safe_root(
+            lambda epsilon, at=step: 0.5 if epsilon < at else -5.0, 1.0, relative_width=0.02, most=600.0
+        )
         assert step <= found <= 1.03 * step
-    assert find_safe_root(lambda _: 0.5, 1.0, gap=0.02, most=600.0) == math.inf
+    assert find_safe_root(lambda _: 0.5, 1.0, relative_width=0.02, most=600.0) == math.inf
 
 
 @pytest.mark.slow
 def test_what_a_group_rests_on_is_told():
-    found = profile(PoissonSampled(Gaussian(1.0), 0.05), gap=0.02).group_epsilon(units=2, delta=1e-5)
+    found = profile(PoissonSampled(Gaussian(1.0), 0.05), relative_width=0.02).group_epsilon(units=2, delta=1e-5)
     assert any("as a whole" in str(line) for line in found.assumptions)
     assert "Ganesh" in str(found.method)
 

@@ -193,7 +193,7 @@ def test_a_composition_is_a_product():
         found = ep.delta(Repeated(FEW, 2), epsilon=at)
         assert found.lower <= truth * (1 + 1e-3)
         assert truth <= found.upper * (1 + 1e-3)
-        assert found.gap < 0.003
+        assert found.relative_width < 0.003
     both = ep.epsilon(
         Composed([Repeated(FEW, 2), MixtureOfGaussians(6.0, (6.0, 2.0, 0.0), (0.05, 0.05, 0.9))]), delta=1e-5
     )

@@ -71,7 +71,7 @@ def test_a_composition_is_what_dp_accounting_makes_of_the_heights():
     tables = [dict(enumerate(np.log(law).tolist())) for law in (q, p)]
     oracle = theirs.from_two_probability_mass_functions(*tables, value_discretization_interval=1e-3).self_compose(8)
     found = epsilon(Repeated(Staircase(1.0, 0.2), 8), delta=1e-4, relation=REPLACE)
-    assert found.gap <= 1e-6
+    assert found.relative_width <= 1e-6
     assert oracle.get_epsilon_for_delta(1e-4) == pytest.approx(found.upper, abs=0.01)  # they round each loss up
 
 
@@ -93,6 +93,6 @@ def test_it_composes_with_what_has_no_lattice():
     alone = epsilon(Repeated(Staircase(0.5), 4), delta=1e-6)
     mixed = epsilon(Composed([Repeated(Staircase(0.5), 4), Gaussian(4.0), Laplace(9.0)]), delta=1e-6)
     assert alone.upper < mixed.lower
-    assert mixed.gap < 0.02
+    assert mixed.relative_width < 0.02
     sampled = epsilon(Repeated(PoissonSampled(Staircase(0.5), 0.1), 4), delta=1e-6)
     assert 0 < sampled.lower <= sampled.upper < 0.3 * alone.lower

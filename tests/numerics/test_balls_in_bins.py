@@ -83,7 +83,7 @@ def test_an_exponential_that_errs_by_what_is_assumed_leaves_the_bound_above(over
 @pytest.mark.parametrize(("bins", "noise", "at", "direction", "exact"), KNOWN)
 def test_epsilon_at_a_known_delta(bins, noise, at, direction, exact):
     found = epsilon(BallsInBins(Gaussian(noise), bins), delta=exact)
-    assert found.gap <= 0.002
+    assert found.relative_width <= 0.002
     if direction is AdjacencyType.REMOVE:  # the worse direction
         assert found.lower <= at * (1 + 1e-7)
         assert found.upper >= at * (1 - 1e-7)
@@ -173,7 +173,7 @@ def test_a_lattice_that_starts_above_nothing_says_what_lies_below_it(mu, fine, d
 def test_much_noise_on_few_bins_is_narrow():
     """Once their upper ends were those of no bins at all: 0.2803 for 0.1960."""
     for bins, noise, at in ((2, 20.0, 1e-10), (2, 189.0, 1.1e-13), (48, 251.0, 5.9e-4)):
-        assert epsilon(BallsInBins(Gaussian(noise), bins), delta=at).gap <= 0.002
+        assert epsilon(BallsInBins(Gaussian(noise), bins), delta=at).relative_width <= 0.002
 
 
 def test_merging_in_place_would_not_be_a_lower_bound():
@@ -240,7 +240,7 @@ def test_simulation_agrees_and_notices_thirty_percent_more_noise(bins, noise, at
 
 
 def test_the_direction_that_was_not_expected_to_be_worst_gets_a_fine_lattice_too():
-    assert epsilon(BallsInBins(Gaussian(1.0625), 395), delta=1e-2).gap <= 0.002
+    assert epsilon(BallsInBins(Gaussian(1.0625), 395), delta=1e-2).relative_width <= 0.002
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_the_direction_that_was_not_expected_to_be_worst_gets_a_fine_lattice_too
 def test_the_interval_is_one_and_narrow_and_more_noise_or_bins_never_cost_more(bins, noise, exponent):
     at = 10**exponent
     found = epsilon(BallsInBins(Gaussian(noise), bins), delta=at)
-    assert found.gap <= 0.005
+    assert found.relative_width <= 0.005
     assert epsilon(BallsInBins(Gaussian(1.2 * noise), bins), delta=at).lower <= found.upper
     assert epsilon(BallsInBins(Gaussian(noise), 2 * bins), delta=at).lower <= found.upper
     assert found.upper <= epsilon(Gaussian(noise), delta=at).upper
@@ -260,7 +260,7 @@ def test_the_interval_is_one_and_narrow_and_more_noise_or_bins_never_cost_more(b
 def test_delta_far_below_what_doubles_add_up_to(bins, noise):
     release = BallsInBins(Gaussian(noise), bins)
     found = epsilon(release, delta=1e-25)
-    assert found.gap < 0.002
+    assert found.relative_width < 0.002
     assert delta(release, epsilon=found.upper).lower <= 1e-25 * (1 + 1e-6)
 
 
@@ -336,7 +336,7 @@ def test_beside_next_to_nothing_it_costs_what_it_costs_alone():
     beside = epsilon(Composed([BallsInBins(Gaussian(1.0), 50), PureDP(1e-9)]), delta=1e-6)
     assert beside.lower <= alone.upper * (1 + 1e-6)
     assert beside.upper >= alone.lower
-    assert beside.gap <= 0.005
+    assert beside.relative_width <= 0.005
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def test_discrete_noises_and_responses_are_what_an_enumeration_says():
         found = delta(PoissonSampled(Composed([DiscreteLaplace(2.0), PureDP(0.3)]), 0.2), epsilon=at, relation=ADD)
         assert found.lower <= both_ways(base, 0.2, at) * (1 + 1e-9)
         assert both_ways(base, 0.2, at) <= found.upper * (1 + 1e-9)
-        assert found.gap < 0.002
+        assert found.relative_width < 0.002
 
 
 @pytest.mark.slow
@@ -114,8 +114,10 @@ def test_a_product_of_gaussians_is_their_gaussian_in_many_rounds(direction):
     above, below = (DominatingPair(build_product_pair(parts, upper=side), 0.01, direction) for side in (True, False))
     exact = ((DominatingPair(GaussianPair(1.0), 0.01, direction), 1000),)
     for question in (EpsilonAt(1e-6), EpsilonAt(1e-12), DeltaAt(0.5)):
-        truth = bound_on_lattice((PairComposition(exact, (exact,)),), question, gap=1e-4)
-        ours = bound_on_lattice((PairComposition(((above, 1000),), (((below, 1000),),)),), question, gap=1e-3)
+        truth = bound_on_lattice((PairComposition(exact, (exact,)),), question, relative_width=1e-4)
+        ours = bound_on_lattice(
+            (PairComposition(((above, 1000),), (((below, 1000),),)),), question, relative_width=1e-3
+        )
         assert ours.lower <= truth.upper
         assert truth.lower <= ours.upper
         assert ours.upper <= 1.01 * ours.lower

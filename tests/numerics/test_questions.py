@@ -25,7 +25,7 @@ def test_bounds_meet_where_both_hold():
 
 
 @pytest.mark.parametrize(
-    ("bounds", "gap", "narrow"),
+    ("bounds", "relative_width", "narrow"),
     [
         (Bounds(math.inf, math.inf), 0.1, True),
         (Bounds(0.0, 0.0), 0.1, True),
@@ -34,5 +34,5 @@ def test_bounds_meet_where_both_hold():
         (Bounds(0.9, 1.0), 0.09, False),
     ],
 )
-def test_a_width_is_judged_beside_the_upper_bound(bounds, gap, narrow):
-    assert bounds.within(gap) is narrow
+def test_a_width_is_judged_beside_the_upper_bound(bounds, relative_width, narrow):
+    assert bounds.within(relative_width) is narrow

@@ -75,7 +75,7 @@ def test_no_other_contributions_in_the_plane_are_easier_to_tell(seed):
 def test_it_costs_more_than_adding_or_removing_and_less_than_twice_the_shift():
     release = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 500)
     found = epsilon(release, delta=1e-6, relation=REPLACE)
-    assert found.gap <= 0.002
+    assert found.relative_width <= 0.002
     assert found.lower > epsilon(release, delta=1e-6).upper
     assert found.upper < epsilon(Repeated(PoissonSampled(Gaussian(0.5), 0.01), 500), delta=1e-6).lower
 
@@ -233,7 +233,7 @@ def test_many_rounds_are_what_dp_accounting_composes_of_the_mixtures(release):
         tables[1], tables[0], value_discretization_interval=1e-4, pessimistic_estimate=True
     ).self_compose(rounds)
     found = epsilon(Repeated(PoissonSampled(release, share), rounds), delta=1e-5, relation=REPLACE)
-    assert found.gap <= 0.003
+    assert found.relative_width <= 0.003
     assert oracle.get_epsilon_for_delta(1e-5) == pytest.approx(found.upper, rel=3e-3)
 
 

@@ -109,7 +109,7 @@ def test_a_fixed_size_is_priced_for_replace_one_only():
 @pytest.mark.slow
 def test_balls_in_bins_is_priced_between_poisson_sampling_and_none():
     binned = plan.plan_federated(**RUN, sampling="balls-in-bins")
-    assert 0 < binned.epsilon.gap <= 0.002
+    assert 0 < binned.epsilon.relative_width <= 0.002
     assert binned.epsilon.upper < binned.unamplified.lower
     assert any(line.id == "assumes/random-bins" for line in binned.epsilon.assumptions)
     points = plan.compute_epsilon_curve(binned, points=4)

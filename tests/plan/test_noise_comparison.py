@@ -37,7 +37,7 @@ def test_every_row_meets_the_goal(comparison):
             )
             assert exact.upper <= 1e-5
         else:
-            found = montecarlo.certify_delta(row.release, epsilon=2.0, gap=0.1, seed=2).interval
+            found = montecarlo.certify_delta(row.release, epsilon=2.0, relative_width=0.1, seed=2).interval
             assert 0.85e-5 <= found.estimate <= 1.15e-5
 
 

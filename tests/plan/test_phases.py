@@ -103,7 +103,7 @@ def test_the_whole_is_one_release_that_says_what_it_is():
         ([MAIN, None], {}, r"phases\[1\] must be a Schedule"),
         ([MAIN], {"delta": 2}, "delta must be"),
         ([MAIN], {"privacy_unit": " "}, "privacy_unit must be"),
-        ([MAIN], {"gap": 0}, "gap must be"),
+        ([MAIN], {"relative_width": 0}, "relative_width must be"),
     ],
 )
 def test_bad_phases_are_refused_by_name(parts, named, wrong):

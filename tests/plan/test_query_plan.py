@@ -116,7 +116,7 @@ def test_exact_gaussian_meets_its_delta_in_high_precision():
 def test_optimal_laplace_keeps_the_promise_and_saves():
     found = plan.queries(epsilon=1.0, queries=100, delta=1e-6)
     assert found.shares[0].optimal.scale < 50
-    total = bound_epsilon(Composed([Laplace(found.shares[0].optimal.scale)] * 100), delta=1e-6, gap=1e-4)
+    total = bound_epsilon(Composed([Laplace(found.shares[0].optimal.scale)] * 100), delta=1e-6, relative_width=1e-4)
     assert total.upper <= 1.0
 
 

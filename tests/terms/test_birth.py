@@ -150,8 +150,8 @@ def test_interval_shows_its_sides():
     )
     assert "epsilon in [1, inf] at delta 1e-05" in str(interval)
     assert "&lt;sampling&gt;" in interval._repr_html_()
-    assert math.isnan(interval.gap)
-    assert Interval(1.0, 1.25, "RDP", ADD_OR_REMOVE).gap == pytest.approx(0.2)
+    assert math.isnan(interval.relative_width)
+    assert Interval(1.0, 1.25, "RDP", ADD_OR_REMOVE).relative_width == pytest.approx(0.2)
 
 
 SGD = mechanisms.PoissonSampled(mechanisms.Gaussian(1.0), 0.5)

@@ -52,11 +52,11 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
             return {"upper": float(rdp(release, np.array([float(case["order"])]), relation=_RELATION)[0])}
         case "sampled_epsilon":
             release = Repeated(PoissonSampled(Gaussian(case["sigma"]), case["q"]), case["rounds"])
-            found = epsilon(release, delta=case["delta"], gap=0.005)
+            found = epsilon(release, delta=case["delta"], relative_width=0.005)
             return {"lower": _json(found.lower), "upper": _json(found.upper)}
         case "sampled_delta":
             release = Repeated(PoissonSampled(Gaussian(case["sigma"]), case["q"]), case["rounds"])
-            found = delta(release, epsilon=case["epsilon"], gap=0.01)
+            found = delta(release, epsilon=case["epsilon"], relative_width=0.01)
             return {"lower": _json(found.lower), "upper": _json(found.upper)}
         case "fl_formula":
             found = federated_closed_form(

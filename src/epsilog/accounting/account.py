@@ -36,7 +36,7 @@ from epsilog.numerics.questions import (
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.messages import Message
 
-GAP = 0.002
+RELATIVE_WIDTH = 0.002
 """The relative width that is aimed for unless another is asked for."""
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -72,7 +72,12 @@ class Method:
 
 
 def run_methods(
-    methods: Sequence[Method], composition: Composition, question: Question, gap: float, *, above: bool = False
+    methods: Sequence[Method],
+    composition: Composition,
+    question: Question,
+    relative_width: float,
+    *,
+    above: bool = False,
 ) -> Answer:
     """Asks the methods in turn until the interval is narrow enough, and names those that moved its sides last.
 
@@ -82,21 +87,21 @@ def run_methods(
         methods: in the order in which they are asked.
         composition: what is released.
         question: an epsilon at a delta, or a delta at an epsilon.
-        gap: the relative width at which no more are asked.
+        relative_width: the relative width at which no more are asked.
         above: whether the upper bound alone is wanted, which is then no better than the whole interval's, and cheap.
 
     Raises:
         ArithmeticError: two proven bounds contradict each other.
         UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
     """
-    bounds, upper_by, lower_by, wanted = trivial_bounds(question), None, None, gap
+    bounds, upper_by, lower_by, wanted = trivial_bounds(question), None, None, relative_width
     refusal, answered = None, False
     for method in methods:
         if bounds.within(wanted, least=FAINT) and not (method.helps and method.helps(composition, question, bounds)):
             continue
         bound = (above and method.above) or method.bound
         try:
-            found = bound(composition, question, gap)
+            found = bound(composition, question, relative_width)
         except UnsupportedMechanismError as problem:
             refusal = refusal or problem
             continue
@@ -123,12 +128,12 @@ def _name_methods(above: Message | None, below: Message | None) -> Message:
     return Message.of("method/each-side@1", above=above, below=below)
 
 
-def gaussian(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def gaussian(composition: Composition, question: Question, relative_width: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer about Gaussians and statements of mu-GDP; None as soon as one part is something else."""
     return None if composition.mu is None else bound_gaussian(composition.mu, question)
 
 
-def pure(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def pure(composition: Composition, question: Question, relative_width: float) -> Bounds | None:  # noqa: ARG001
     """Bounds epsilon at delta 0, and other answers from above; None where no loss is the largest."""
     largest = composition.largest_loss
     if question == EpsilonAt(0):
@@ -137,16 +142,20 @@ def pure(composition: Composition, question: Question, gap: float) -> Bounds | N
     return None if found == trivial_bounds(question) else found
 
 
-def balls_in_bins(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def balls_in_bins(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
     """Bounds the answer about epochs of the same bins over Gaussians; None for anything else."""
-    return None if composition.bins is None else search.bound_balls_in_bins(*composition.bins, question, gap=gap)
+    return (
+        None
+        if composition.bins is None
+        else search.bound_balls_in_bins(*composition.bins, question, relative_width=relative_width)
+    )
 
 
-def inversion(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def inversion(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
     """Bounds the answer about several releases with pairs; None where no useful bound on the error is known."""
     if composition.has_pairs and composition.orderings(relevant_delta(question))[0].rounds > 1:
         with suppress(InversionInfeasibleError):
-            return bound_by_inversion(composition.orderings(relevant_delta(question)), question, gap)
+            return bound_by_inversion(composition.orderings(relevant_delta(question)), question, relative_width)
     return None
 
 
@@ -163,7 +172,7 @@ _PAIR_METHODS = (PURE, LATTICE)  # bounds of truncated samples by their pairs
 GAUSSIAN = Method(Message("method/gaussian@1"), gaussian, last=True)
 BINS = Method(Message("method/balls-in-bins@1"), balls_in_bins, enough=LATTICE.enough)
 INVERSION = Method(Message("method/inversion@1"), inversion)
-CENTRAL_LIMIT = Method(Message("method/central-limit@1"), central_limit.bound, enough=GAP)
+CENTRAL_LIMIT = Method(Message("method/central-limit@1"), central_limit.bound, enough=RELATIVE_WIDTH)
 STATED = Method(Message("method/renyi-orders@1"), zcdp.bound_lone_zcdp)
 ZCDP = Method(Message("method/zcdp-gaussian@1"), zcdp.bound, below_only=True)
 RENYI = Method(Message("method/renyi@1"), renyi.bound)
@@ -175,14 +184,14 @@ LARGEST = (GAUSSIAN, PURE)
 """What bounds the largest loss."""
 
 
-def _upper(composition: Composition, question: Question, gap: float) -> float:
+def _upper(composition: Composition, question: Question, relative_width: float) -> float:
     if composition.sampled:  # of a few kinds: direct methods first, and unsampled only if none of them answers
         methods = LARGEST if question == EpsilonAt(0) else DIRECT
         with suppress(UnsupportedMechanismError):
-            found = run_methods(methods, composition, question, gap, above=True)[0].upper
+            found = run_methods(methods, composition, question, relative_width, above=True)[0].upper
             if found < trivial_bounds(question).upper:
                 return found
-    return compute_interval(composition, question, gap, above=True)[0].upper
+    return compute_interval(composition, question, relative_width, above=True)[0].upper
 
 
 UNSAMPLED = Method(
@@ -196,44 +205,46 @@ METHODS = (*DIRECT, UNSAMPLED_EACH, UNSAMPLED, ADDED)
 """All of them."""
 
 
-def curves(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+def curves(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
     """Bound a composition with parts without a pair by the profiles of those parts."""
     if not composition.has_curves or composition.enclosed is not None:
         return None
-    return by_parts(composition, question, gap, above=above)
+    return by_parts(composition, question, relative_width, above=above)
 
 
-def by_parts(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+def by_parts(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
     """Several parts, each by itself, and then together; None about a single one, or where each has a pair."""
-    return composing.bounds(composition, question, above=above, ask=_make_trial_question(gap)[0])
+    return composing.bounds(composition, question, above=above, ask=_make_trial_question(relative_width)[0])
 
 
-def trials(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+def trials(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
     """The best of several trials, through one trial."""
     if composition.trials is None:
         return None
     one, law = composition.trials
-    ask, named = _make_trial_question(gap)
+    ask, named = _make_trial_question(relative_width)
     found = tuning.bound_best_of_trials(law, one, question, above=above, ask=ask)
     return found, named("method/best-of-trials@1")
 
 
-def groups(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+def groups(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
     """What a group loses, through one unit."""
     if composition.group is None:
         return None
     one, units = composition.group
-    ask, named = _make_trial_question(gap)
-    found, how = group_privacy.bound_group(one, question, units=units, gap=gap, above=above, ask=ask)
+    ask, named = _make_trial_question(relative_width)
+    found, how = group_privacy.bound_group(
+        one, question, units=units, relative_width=relative_width, above=above, ask=ask
+    )
     return found, named(how)
 
 
-def _make_trial_question(gap: float) -> tuple[tuning.Ask, Callable[[str], Message]]:
+def _make_trial_question(relative_width: float) -> tuple[tuning.Ask, Callable[[str], Message]]:
     """Who answers about one of several, and what names the methods by which that was done."""
     methods: dict[Message, None] = {}
 
     def ask(one: Composition, asked: Question, upper_only: bool) -> Bounds:
-        found, method = compute_interval(one, asked, gap, above=upper_only)
+        found, method = compute_interval(one, asked, relative_width, above=upper_only)
         if asked != EpsilonAt(0):  # the largest loss only caps what others found
             methods[method] = None
         return found
@@ -241,20 +252,20 @@ def _make_trial_question(gap: float) -> tuple[tuning.Ask, Callable[[str], Messag
     return ask, lambda how: Message.of(how, one=tuple(methods) or (PURE.name,))
 
 
-def between(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+def between(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
     """Bound parts through an upper and a lower release."""
     if composition.enclosed is None:
         return None
     most, least = composition.enclosed
-    found, method = compute_interval(most, question, gap, above=above)
+    found, method = compute_interval(most, question, relative_width, above=above)
     if most.counts != least.counts:
-        lower = 0.0 if above else compute_interval(least, question, gap)[0].lower
+        lower = 0.0 if above else compute_interval(least, question, relative_width)[0].lower
         found = Bounds(min(lower, found.upper), found.upper)
     proofs = dict.fromkeys(page for part in composition.counts if part.between() for page in part.proofs)
     return found, Message.of("method/enclosed@1", rest=method, pages="; ".join(proofs))
 
 
-def uncut(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+def uncut(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
     """Truncated samples: through a run in which none is cut, or as they are.
 
     If truncation is rare the first is best; otherwise the pairs of truncated samples, or the unsampled bound. A sample
@@ -264,10 +275,12 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
         return None
     rest, chance = composition.uncut
     spent = TruncationProbability(chance)
-    whole, by = compute_interval(rest, question, gap, above=above)
+    whole, by = compute_interval(rest, question, relative_width, above=above)
 
     def bound_at(at: float) -> Bounds:
-        return whole if question == EpsilonAt(at) else compute_interval(rest, EpsilonAt(at), gap, above=True)[0]
+        return (
+            whole if question == EpsilonAt(at) else compute_interval(rest, EpsilonAt(at), relative_width, above=True)[0]
+        )
 
     match question:
         case DeltaAt(epsilon):
@@ -276,12 +289,14 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
             upper = spent.epsilon(delta, bound_at, above=True).upper
     found = Bounds(whole.lower, max(upper, whole.lower))
     name = Message.of("method/truncation-apart@1", rest=by)
-    if found.upper <= (1 + gap) * whole.upper:
+    if found.upper <= (1 + relative_width) * whole.upper:
         return found, name
     others: dict[str, Callable[[], Answer]] = {
-        "method/truncated-pairs@1": lambda: run_methods(_PAIR_METHODS, composition, question, gap, above=True),
+        "method/truncated-pairs@1": lambda: run_methods(
+            _PAIR_METHODS, composition, question, relative_width, above=True
+        ),
         "method/without-amplification@1": lambda: compute_interval(
-            composition.without_sampling(composition.truncated), question, gap, above=True
+            composition.without_sampling(composition.truncated), question, relative_width, above=True
         ),
     }
     for how, ask in others.items():
@@ -292,7 +307,7 @@ def uncut(composition: Composition, question: Question, gap: float, *, above: bo
     return found, name
 
 
-def failing(composition: Composition, question: Question, gap: float, *, above: bool) -> Answer | None:
+def failing(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
     """Bound statements with infinity mass through the rest, and the probability of that mass."""
     if composition.failing is None:
         return None
@@ -300,17 +315,17 @@ def failing(composition: Composition, question: Question, gap: float, *, above: 
     failure = delta_split.joint(chances)
     match question:
         case DeltaAt():
-            found, method = compute_interval(rest, question, gap, above=above)
+            found, method = compute_interval(rest, question, relative_width, above=above)
             found = failure.add_to(found)
         case EpsilonAt(delta):
             low, high = failure.remaining_delta(delta)
-            found, method = compute_interval(rest, EpsilonAt(low or 0.0), gap, above=above)
+            found, method = compute_interval(rest, EpsilonAt(low or 0.0), relative_width, above=above)
             upper = math.inf if low is None or high is None else found.upper
             lower = found.lower
             if high is None:  # the statements alone spend more than delta
                 lower = math.inf
             elif high != low:
-                lower = 0.0 if above or high == 1 else compute_interval(rest, EpsilonAt(high), gap)[0].lower
+                lower = 0.0 if above or high == 1 else compute_interval(rest, EpsilonAt(high), relative_width)[0].lower
             found = Bounds(lower, upper)
     return found, Message.of("method/stated-deltas-apart@1", rest=method)
 
@@ -320,7 +335,7 @@ REDUCTIONS = (curves, trials, groups, between, uncut, failing)
 
 
 def compute_interval(
-    composition: Composition, question: Question, gap: float = GAP, *, above: bool = False
+    composition: Composition, question: Question, relative_width: float = RELATIVE_WIDTH, *, above: bool = False
 ) -> tuple[Bounds, Message]:
     """Bounds an answer through the first reduction that applies, else by the methods; what claims and searches ask.
 
@@ -329,7 +344,7 @@ def compute_interval(
     Args:
         composition: what is released.
         question: an epsilon at a delta, or a delta at an epsilon.
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
         above: whether the upper bound alone is wanted: the whole interval's is at most that, and takes longer.
 
     Raises:
@@ -337,12 +352,12 @@ def compute_interval(
     """
     try:
         for reduce in REDUCTIONS:
-            if (found := reduce(composition, question, gap, above=above)) is not None:
+            if (found := reduce(composition, question, relative_width, above=above)) is not None:
                 return found
         methods = (*LARGEST, UNSAMPLED_EACH) if question == EpsilonAt(0) else METHODS
-        return run_methods(methods, composition, question, gap, above=above)
+        return run_methods(methods, composition, question, relative_width, above=above)
     except UnsupportedMechanismError:
-        found = by_parts(composition, question, gap, above=above)
+        found = by_parts(composition, question, relative_width, above=above)
         if found is None:
             raise
         return found
@@ -350,18 +365,28 @@ def compute_interval(
 
 @overload
 def epsilon(
-    release: Release, *, delta: float, relation: NeighboringRelation = ..., gap: float = ..., group_size: int = ...
+    release: Release,
+    *,
+    delta: float,
+    relation: NeighboringRelation = ...,
+    relative_width: float = ...,
+    group_size: int = ...,
 ) -> Interval: ...
 @overload
 def epsilon(
-    release: Release, *, delta: ArrayLike, relation: NeighboringRelation = ..., gap: float = ..., group_size: int = ...
+    release: Release,
+    *,
+    delta: ArrayLike,
+    relation: NeighboringRelation = ...,
+    relative_width: float = ...,
+    group_size: int = ...,
 ) -> Intervals: ...
 def epsilon(
     release: Release,
     *,
     delta: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Interval | Intervals:
     """Bounds epsilon at ``delta`` from both sides.
@@ -370,7 +395,7 @@ def epsilon(
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
         delta: failure probability, in [0, 1); of an array or a list, each, in an answer of its shape.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
         group_size: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
 
     Returns:
@@ -396,7 +421,7 @@ def epsilon(
     """
     composition = Composition.of(apply_group_size(release, group_size), relation)
     return each(
-        lambda at: build_interval(composition, EpsilonAt(at), gap),
+        lambda at: build_interval(composition, EpsilonAt(at), relative_width),
         check.in_half_open_interval(0, 1, check.DOWN),
         delta=delta,
     )
@@ -404,7 +429,12 @@ def epsilon(
 
 @overload
 def delta(
-    release: Release, *, epsilon: float, relation: NeighboringRelation = ..., gap: float = ..., group_size: int = ...
+    release: Release,
+    *,
+    epsilon: float,
+    relation: NeighboringRelation = ...,
+    relative_width: float = ...,
+    group_size: int = ...,
 ) -> Interval: ...
 @overload
 def delta(
@@ -412,7 +442,7 @@ def delta(
     *,
     epsilon: ArrayLike,
     relation: NeighboringRelation = ...,
-    gap: float = ...,
+    relative_width: float = ...,
     group_size: int = ...,
 ) -> Intervals: ...
 def delta(
@@ -420,7 +450,7 @@ def delta(
     *,
     epsilon: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Interval | Intervals:
     """Bounds delta at ``epsilon`` from both sides.
@@ -429,7 +459,7 @@ def delta(
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
         epsilon: in nats, at least 0; of an array or a list, each, in an answer of its shape.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
         group_size: the most units that one person holds; the bound is then for the person (docs/accounting/groups.md).
 
     Raises:
@@ -444,7 +474,9 @@ def delta(
     """
     composition = Composition.of(apply_group_size(release, group_size), relation)
     return each(
-        lambda at: build_interval(composition, DeltaAt(at), gap), check.at_least(0, check.DOWN), epsilon=epsilon
+        lambda at: build_interval(composition, DeltaAt(at), relative_width),
+        check.at_least(0, check.DOWN),
+        epsilon=epsilon,
     )
 
 
@@ -462,9 +494,11 @@ def apply_group_size(release: Release, group_size: int) -> Release:
     return release if group_size == 1 else Grouped(check.instance_of(Release)(release=release), group_size)
 
 
-def build_interval(composition: Composition, question: Question, gap: float) -> Interval:
+def build_interval(composition: Composition, question: Question, relative_width: float) -> Interval:
     """The claim about a composition: bounds on the answer, how they were found, and what they assume."""
-    bounds, method = compute_interval(composition, question, check.in_open_interval(0, 1)(gap=gap))
+    bounds, method = compute_interval(
+        composition, question, check.in_open_interval(0, 1)(relative_width=relative_width)
+    )
     match question:
         case EpsilonAt(at):
             quantity, named = "epsilon", [("delta", at)]

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from epsilog.accounting.account import GAP, apply_group_size, build_interval, compute_interval
+from epsilog.accounting.account import RELATIVE_WIDTH, apply_group_size, build_interval, compute_interval
 from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points
 from epsilog.accounting.privacy_profile import profile
 from epsilog.mechanisms import Composed, Release, Repeated
@@ -45,7 +45,7 @@ def calibrate(
     tolerance: float = 1e-5,
     integer: bool = False,
     digits: int | None = None,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
 ) -> float:
     """Finds the cheapest value of one parameter that meets a goal.
 
@@ -65,12 +65,12 @@ def calibrate(
         tolerance: how close, relatively, to the exact answer to stop; whole numbers are exact.
         integer: whether the parameter counts something: ``make`` then gets an ``int``, and so does the caller.
         digits: how many significant digits the value may have; any number when blank.
-        gap: the relative width of the claims that the value is to meet, as in ``epsilon``.
+        relative_width: the relative width of the claims that the value is to meet, as in ``epsilon``.
 
     Returns:
-        A value with a claim, ``epsilon`` at the same ``gap``, that meets the goal: the least such one if the cost falls
-        with the parameter (noise), the largest if it grows (sampling probability). If even the costliest valid value
-        meets the goal (a probability of 1), that one.
+        A value with a claim, ``epsilon`` at the same ``relative_width``, that meets the goal: the least such one if the
+        cost falls with the parameter (noise), the largest if it grows (sampling probability). If even the costliest
+        valid value meets the goal (a probability of 1), that one.
 
     Raises:
         ValueError: the parameter has no meaning at ``low`` or ``high``, or wherever it was tried.
@@ -88,7 +88,10 @@ def calibrate(
     >>> calibrate(lambda count: Repeated(Gaussian(10.0), count), epsilon=1.0, delta=1e-6, integer=True)
     5
     """
-    tolerance, gap = check.in_open_interval(0, 1)(tolerance=tolerance), check.in_open_interval(0, 1)(gap=gap)
+    tolerance, relative_width = (
+        check.in_open_interval(0, 1)(tolerance=tolerance),
+        check.in_open_interval(0, 1)(relative_width=relative_width),
+    )
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     digits = check.optional(check.integer(2, 15))(digits=digits)
     made: Callable[[float], Release] = (lambda at: make(int(at))) if integer else make
@@ -96,7 +99,7 @@ def calibrate(
     meaning = _Meaning(made, _Grid(integer, digits, tolerance))
 
     def excess(at: float, *, above: bool = True) -> float:
-        return goal(made(at), relation, gap, above)
+        return goal(made(at), relation, relative_width, above)
 
     value, claimed = _search(meaning, excess, low, high), partial(excess, above=False)
     if claimed(value) > 0:  # a claim is no more than its upper bound alone; were it more, all would be claims
@@ -146,16 +149,18 @@ def _goal(
     if most <= rate:
         raise CheckError("tpr", f"above fpr = {rate!r}", repr(most))
 
-    def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:  # noqa: ARG001
-        return _log_ratio(profile(release, relation=relation, gap=gap).tpr(rate).upper - rate, most - rate)
+    def excess(release: Release, relation: NeighboringRelation, relative_width: float, above: bool) -> float:  # noqa: ARG001
+        return _log_ratio(
+            profile(release, relation=relation, relative_width=relative_width).tpr(rate).upper - rate, most - rate
+        )
 
     return excess
 
 
 def _answer_at_most(question: Question, most: float) -> Excess:
-    def excess(release: Release, relation: NeighboringRelation, gap: float, above: bool) -> float:
+    def excess(release: Release, relation: NeighboringRelation, relative_width: float, above: bool) -> float:
         return _log_ratio(
-            compute_interval(Composition.of(release, relation), question, gap, above=above)[0].upper, most
+            compute_interval(Composition.of(release, relation), question, relative_width, above=above)[0].upper, most
         )
 
     return excess
@@ -311,7 +316,7 @@ def rounds_that_fit(
     delta: float,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     spent: Release | None = None,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
 ) -> int:
     """Count how many more times ``step`` fits a goal, after ``spent``.
 
@@ -321,11 +326,11 @@ def rounds_that_fit(
         delta: the goal's failure probability, in (0, 1).
         relation: which data sets are neighbors.
         spent: what was released before; nothing when blank.
-        gap: the relative width of the claims that the count is to meet, as in ``epsilon``.
+        relative_width: the relative width of the claims that the count is to meet, as in ``epsilon``.
 
     Returns:
         The largest count that meets (epsilon, delta)-DP by the claim that is made of it, ``epsilon`` at the same
-        ``gap``; 0 if none does.
+        ``relative_width``; 0 if none does.
 
     Raises:
         CalibrationError: the step costs nothing, so any number fits.
@@ -340,13 +345,13 @@ def rounds_that_fit(
     """
     epsilon = check.positive(check.DOWN)(epsilon=epsilon)
     delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
-    gap = check.in_open_interval(0, 1)(gap=gap)
+    relative_width = check.in_open_interval(0, 1)(relative_width=relative_width)
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     before = Composed([]) if spent is None else spent
 
     def fits(count: int, *, above: bool = True) -> bool:
         total = Composition.of(Composed([before, Repeated(step, count)]), relation)
-        return compute_interval(total, EpsilonAt(delta), gap, above=above)[0].upper <= epsilon
+        return compute_interval(total, EpsilonAt(delta), relative_width, above=above)[0].upper <= epsilon
 
     most = _most(fits)
     if most > 0 and not fits(most, above=False):  # a claim is not above; if it is, all are claims
@@ -368,7 +373,7 @@ def epsilon_curve(
     *,
     delta: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Intervals:
     """Bounds epsilon after each of several numbers of rounds, at one delta or at several.
@@ -378,7 +383,7 @@ def epsilon_curve(
         rounds: how often it is repeated: a list, a range, an array.
         delta: failure probability, in [0, 1); a series goes with ``rounds`` as two arrays of NumPy's do.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
         group_size: the most units that one person holds, as in ``epsilon``.
 
     Raises:
@@ -392,7 +397,9 @@ def epsilon_curve(
     [0.4, 1.37, 4.89]
     """
     numbers = parse_points(check.in_half_open_interval(0, 1, check.DOWN), delta=delta)
-    return _over_rounds(step, rounds, (EpsilonAt, numbers), relation=relation, gap=gap, group_size=group_size)
+    return _over_rounds(
+        step, rounds, (EpsilonAt, numbers), relation=relation, relative_width=relative_width, group_size=group_size
+    )
 
 
 def delta_curve(
@@ -401,7 +408,7 @@ def delta_curve(
     *,
     epsilon: float | ArrayLike,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Intervals:
     """Bounds delta after each of several numbers of rounds, at one epsilon or at several.
@@ -411,7 +418,7 @@ def delta_curve(
         rounds: how often it is repeated: a list, a range, an array.
         epsilon: in nats, at least 0; a series goes with ``rounds`` as two arrays of NumPy's do.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
         group_size: the most units that one person holds, as in ``delta``.
 
     Raises:
@@ -425,7 +432,9 @@ def delta_curve(
     (2, 2)
     """
     numbers = parse_points(check.at_least(0, check.DOWN), epsilon=epsilon)
-    return _over_rounds(step, rounds, (DeltaAt, numbers), relation=relation, gap=gap, group_size=group_size)
+    return _over_rounds(
+        step, rounds, (DeltaAt, numbers), relation=relation, relative_width=relative_width, group_size=group_size
+    )
 
 
 def _over_rounds(
@@ -434,7 +443,7 @@ def _over_rounds(
     asked: tuple[type[Question], tuple[tuple[float, ...], tuple[int, ...] | None]],
     *,
     relation: NeighboringRelation,
-    gap: float,
+    relative_width: float,
     group_size: int,
 ) -> Intervals:
     """Each number of rounds is read once, however many questions are asked about it."""
@@ -455,6 +464,6 @@ def _over_rounds(
     others = np.broadcast_to(np.arange(len(numbers)).reshape(other or ()), both).ravel()
     points = []
     for place, at in zip(places, others, strict=True):
-        found = build_interval(read_once[counts[place]], kind(numbers[at]), gap)
+        found = build_interval(read_once[counts[place]], kind(numbers[at]), relative_width)
         points.append(replace(found, given=(("rounds", float(counts[place])), *found.given)))
     return Intervals(tuple(points), both)

@@ -24,7 +24,7 @@ from epsilog.terms import CalibrationError, Interval, NeighboringRelation, Unsup
 __all__ = ["GaussianDPFit", "PointComparison", "ProfileComparison", "compare_profiles", "fit_gaussian_dp"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-_GAP = 0.002
+_RELATIVE_WIDTH = 0.002
 _FIRST, _MOST = 8, 96  # points of a curve that are looked at
 _WIDE = 0.3  # of what is asked for: how far a cell's bound may be above what its ends show, before it is cut
 _NARROWEST = 1e-4  # a cell, in epsilon, that is not cut again
@@ -134,7 +134,7 @@ def fit_gaussian_dp(
     *,
     slack: float = 1e-3,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
-    gap: float = _GAP,
+    relative_width: float = _RELATIVE_WIDTH,
     places: int = _MOST,
 ) -> GaussianDPFit:
     """Return about the least mu that bounds a release up to ``slack``, with its overstatement.
@@ -143,7 +143,7 @@ def fit_gaussian_dp(
         release: what is released.
         slack: the largest excess allowed, in [1e-4, 0.1]; Gaussians alone need none.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for in each delta.
+        relative_width: the target relative width in each delta.
         places: of the curve that are looked at, at most, from 10 on: fewer are faster, and leave larger errors.
 
     Raises:
@@ -159,7 +159,7 @@ def fit_gaussian_dp(
     0.5
     """
     slack, places = check.in_closed_interval(1e-4, 0.1)(slack=slack), check.integer(_FIRST + 2)(places=places)
-    curve = profile(release, relation=relation, gap=gap)
+    curve = profile(release, relation=relation, relative_width=relative_width)
     exact = curve.mu()
     if exact is not None:
         return GaussianDPFit(exact, 0.0, 0.0, curve.relation)
@@ -182,7 +182,7 @@ def compare_profiles(
     fprs: Sequence[float] = (0.001, 0.01, 0.1),
     relation: NeighboringRelation = _ADD_OR_REMOVE,
     tolerance: float = 1e-3,
-    gap: float = _GAP,
+    relative_width: float = _RELATIVE_WIDTH,
 ) -> ProfileComparison:
     """Says which of two releases protects better, at which deltas and false positive rates, or that neither does.
 
@@ -195,7 +195,7 @@ def compare_profiles(
         fprs: where true positive rates are compared, each in (0, 1).
         relation: which data sets are neighbors.
         tolerance: a negligible excess, in [1e-4, 0.1].
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
 
     Raises:
         UnsupportedMechanismError: no method has a proof for a part of one under this relation.
@@ -210,7 +210,7 @@ def compare_profiles(
     tolerance = check.in_closed_interval(1e-4, 0.1)(tolerance=tolerance)
     asked = check.sequence_of(check.in_open_interval(0, 1))(deltas=deltas)
     rates = check.sequence_of(check.in_open_interval(0, 1))(fprs=fprs)
-    one, other = (profile(release, relation=relation, gap=gap) for release in (first, second))
+    one, other = (profile(release, relation=relation, relative_width=relative_width) for release in (first, second))
     ours, theirs = _sample_curves([one.delta, other.delta], tolerance)
     return ProfileComparison(
         tuple(PointComparison(one.epsilon(delta), other.epsilon(delta)) for delta in asked),

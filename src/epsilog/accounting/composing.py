@@ -151,7 +151,7 @@ def add_epsilons(
     return rounded_sum((upper(one, EpsilonAt(share)), count) for one, count in parts)
 
 
-def one_by_one(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+def one_by_one(composition: Composition, question: Question, relative_width: float, *, upper: Upper) -> Bounds | None:
     """Bounds epsilon by those of each kind of part, or of each round of one kind; None where delta is not tiny."""
     if not isinstance(question, EpsilonAt) or not 0 < question.delta < _SMALL or composition.rounds < 2:
         return None
@@ -162,7 +162,7 @@ def one_by_one(composition: Composition, question: Question, gap: float, *, uppe
     )
 
     def ask(one: Composition, at: EpsilonAt) -> float:
-        return upper(one, at, gap)
+        return upper(one, at, relative_width)
 
     return Bounds(0.0, min(add_epsilons(parts, question.delta, ask) for parts in (alone, together)))
 

@@ -34,7 +34,7 @@ _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved 
 
 
 def bound_group(
-    one: Composition, question: Question, *, units: int, gap: float, above: bool, ask: Ask
+    one: Composition, question: Question, *, units: int, relative_width: float, above: bool, ask: Ask
 ) -> tuple[Bounds, str]:
     """Bounds the answer for neighbors that differ in up to ``units`` units, and says how.
 
@@ -42,7 +42,7 @@ def bound_group(
         one: what one unit meets.
         question: about the group.
         units: how many, at most.
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
         above: whether the upper bound alone is wanted.
         ask: bounds an answer about one unit.
 
@@ -64,15 +64,17 @@ def bound_group(
             return _bound_by_distance(grouped, question, alone, above=above, ask=ask), EXACT
     mixtures, found, how = _pairs(one, question, units), alone, GENERAL
     if mixtures is not None and question != EpsilonAt(0):
-        found, how = bound_on_lattice(mixtures, question, gap=gap), MIXTURES
+        found, how = bound_on_lattice(mixtures, question, relative_width=relative_width), MIXTURES
         if isinstance(question, EpsilonAt) and math.isfinite(found.upper):
             found = _raise_upper_end(
-                found, question.delta, lambda at: bound_on_lattice(mixtures, DeltaAt(at), gap=gap).upper
+                found,
+                question.delta,
+                lambda at: bound_on_lattice(mixtures, DeltaAt(at), relative_width=relative_width).upper,
             )
         if found.within(_LOOSE):
             return found, how
     upper = _unhidden(one, question, units, ask)
-    upper = min(upper, _general(one, question, units, gap, ask, known=upper))
+    upper = min(upper, _general(one, question, units, relative_width, ask, known=upper))
     if how == MIXTURES and found.upper <= upper:
         return found, how
     return Bounds(min(found.lower, upper), upper), GENERAL
@@ -144,7 +146,9 @@ def _bound_by_distance(
     return _raise_upper_end(found, question.delta, lambda at: ask(most, DeltaAt(at), True).upper)
 
 
-def _general(one: Composition, question: Question, units: int, gap: float, ask: Ask, *, known: float) -> float:
+def _general(
+    one: Composition, question: Question, units: int, relative_width: float, ask: Ask, *, known: float
+) -> float:
     """Bounds the answer from above by what any curve of one unit says of a group, or says no less than is ``known``.
 
     Far beyond a known epsilon the curve of one unit costs seconds, and is not asked.
@@ -163,7 +167,11 @@ def _general(one: Composition, question: Question, units: int, gap: float, ask: 
                 return math.log(max(_general_delta(one, epsilon, units, ask), LEAST) / delta)
 
             guess = max(units * single, _FAINT)
-            return 0.0 if excess(0.0) <= 0 else find_safe_root(excess, guess, gap=gap, most=LARGEST_LOSS)
+            return (
+                0.0
+                if excess(0.0) <= 0
+                else find_safe_root(excess, guess, relative_width=relative_width, most=LARGEST_LOSS)
+            )
 
 
 def _general_delta(one: Composition, epsilon: float, units: int, ask: Ask) -> float:

@@ -39,12 +39,12 @@ class PrivacyProfile:
     Attributes:
         release: what is released.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for in each number.
+        relative_width: the target relative width in each number.
     """
 
     release: Annotated[Release, check.instance_of(Release)]
     relation: Annotated[NeighboringRelation, check.enum_member(NeighboringRelation)] = _ADD_OR_REMOVE
-    gap: Annotated[float, check.in_open_interval(0, 1)] = 0.002
+    relative_width: Annotated[float, check.in_open_interval(0, 1)] = 0.002
 
     def __post_init__(self) -> None:
         check.check_fields(self)
@@ -60,7 +60,7 @@ class PrivacyProfile:
     def epsilon(self, delta: float | ArrayLike) -> Interval | Intervals:
         """Bounds epsilon at ``delta``, or at each of a series."""
         return each(
-            lambda at: build_interval(self._composition, EpsilonAt(at), self.gap),
+            lambda at: build_interval(self._composition, EpsilonAt(at), self.relative_width),
             check.in_half_open_interval(0, 1, check.DOWN),
             delta=delta,
         )
@@ -72,7 +72,7 @@ class PrivacyProfile:
     def delta(self, epsilon: float | ArrayLike) -> Interval | Intervals:
         """Bounds delta at ``epsilon``, or at each of a series."""
         return each(
-            lambda at: build_interval(self._composition, DeltaAt(at), self.gap),
+            lambda at: build_interval(self._composition, DeltaAt(at), self.relative_width),
             check.at_least(0, check.DOWN),
             epsilon=epsilon,
         )
@@ -102,7 +102,7 @@ class PrivacyProfile:
             return self._tpr_between(fpr)
         attained, work = self._composition.attained, WorkCounter()
         try:
-            orders = tradeoff.bound_tprs(attained, fpr, gap=self.gap, work=work)
+            orders = tradeoff.bound_tprs(attained, fpr, relative_width=self.relative_width, work=work)
         except UnsupportedMechanismError:
             return self._tpr_without_pairs(fpr)
         worst = max(orders, key=lambda order: order.bounds.upper)
@@ -121,7 +121,9 @@ class PrivacyProfile:
             claim = self.delta(epsilon)
             return Bounds(claim.lower, claim.upper)  # the lower side only says where to look
 
-        return tradeoff.bound_tpr(tradeoff.OrderedPair(bound_delta, bound_delta), fpr, gap=self.gap, work=work)
+        return tradeoff.bound_tpr(
+            tradeoff.OrderedPair(bound_delta, bound_delta), fpr, relative_width=self.relative_width, work=work
+        )
 
     def _rate(self, found: Bounds, at: float, fpr: float, *given: tuple[str, float]) -> Interval:
         """A true positive rate, with the method and the assumptions of delta at the ln t that bounds it best."""
@@ -191,7 +193,9 @@ class PrivacyProfile:
 
     def _of_group(self, units: int, question: Question) -> Interval:
         units = check.integer(1)(units=units)
-        found = build_interval(Composition.of(apply_group_size(self.release, units), self.relation), question, self.gap)
+        found = build_interval(
+            Composition.of(apply_group_size(self.release, units), self.relation), question, self.relative_width
+        )
         return found if units > 1 else replace(found, given=(*found.given, ("units", 1.0)))
 
     def mu(self) -> float | None:
@@ -203,13 +207,15 @@ class PrivacyProfile:
         return rdp(self.release, orders, relation=self.relation)
 
 
-def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, gap: float = 0.002) -> PrivacyProfile:
+def profile(
+    release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, relative_width: float = 0.002
+) -> PrivacyProfile:
     """Returns the privacy curve of ``release``, to be read in many ways.
 
     Args:
         release: what is released.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for in each number.
+        relative_width: the target relative width in each number.
 
     Raises:
         CheckError: an argument is out of bounds; a reading refuses what no method has a proof for.
@@ -221,7 +227,7 @@ def profile(release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE,
     >>> round(profile(Gaussian(noise_multiplier=1.0)).advantage().upper, 4)
     0.3829
     """
-    return PrivacyProfile(release, relation, gap)
+    return PrivacyProfile(release, relation, relative_width)
 
 
 def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float | None:

@@ -172,7 +172,7 @@ WIDE = 1 + np.concatenate((np.geomspace(1e-6, 1e8, 180), np.geomspace(1e10, 1e16
 """Orders to begin with where any order between two of them costs next to nothing."""
 
 
-def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def bound(composition: Composition, question: Question, relative_width: float) -> Bounds | None:  # noqa: ARG001
     """Bounds the answer from above; None where a part has no divergence, or one that no double holds.
 
     Raises:

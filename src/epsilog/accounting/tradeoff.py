@@ -63,10 +63,10 @@ class RateBounds(NamedTuple):
 
 
 class _TprSearch(NamedTuple):
-    """The false positive rate, the gap to aim for, and what all curves together have cost."""
+    """The false positive rate, the relative width to aim for, and what all curves together have cost."""
 
     fpr: float
-    gap: float
+    relative_width: float
     work: WorkCounter
 
 
@@ -78,7 +78,7 @@ class _Cut(NamedTuple):
     high: float
 
 
-def bound_tprs(composition: Composition, fpr: float, *, gap: float, work: WorkCounter) -> list[RateBounds]:
+def bound_tprs(composition: Composition, fpr: float, *, relative_width: float, work: WorkCounter) -> list[RateBounds]:
     """Bounds the rate of the best test for each order of the neighbors; the worst counts.
 
     Raises:
@@ -89,15 +89,18 @@ def bound_tprs(composition: Composition, fpr: float, *, gap: float, work: WorkCo
         def normal(epsilon: float) -> Bounds:
             return bound_gaussian(mu, DeltaAt(epsilon))
 
-        return [bound_tpr(OrderedPair(normal, normal), fpr, gap=gap)]
+        return [bound_tpr(OrderedPair(normal, normal), fpr, relative_width=relative_width)]
     if composition.bins is not None:
         removed, added = (
-            _bound_balls_in_bins(*composition.bins, direction, fpr, gap)
+            _bound_balls_in_bins(*composition.bins, direction, fpr, relative_width)
             for direction in (AdjacencyType.REMOVE, AdjacencyType.ADD)
         )
-        first = bound_tpr(OrderedPair(removed, added), fpr, gap=gap)
-        return [first, bound_tpr(OrderedPair(added, removed), fpr, gap=gap, known=first.bounds.lower)]
-    asked = _TprSearch(fpr, gap, work)
+        first = bound_tpr(OrderedPair(removed, added), fpr, relative_width=relative_width)
+        return [
+            first,
+            bound_tpr(OrderedPair(added, removed), fpr, relative_width=relative_width, known=first.bounds.lower),
+        ]
+    asked = _TprSearch(fpr, relative_width, work)
     orderings = composition.orderings(0.1 * max(fpr, 1e-10))
     if len(orderings) == 1:
         instances = [(low, _reverse_parts(low)) for low in orderings[0].lowers]
@@ -110,7 +113,7 @@ def bound_tprs(composition: Composition, fpr: float, *, gap: float, work: WorkCo
     return [first, second]
 
 
-def _bound_balls_in_bins(bins: int, mu: float, direction: AdjacencyType, fpr: float, gap: float) -> Curve:
+def _bound_balls_in_bins(bins: int, mu: float, direction: AdjacencyType, fpr: float, relative_width: float) -> Curve:
     """Delta of balls-in-bins in one direction; where the bins hide nothing that matters, without them."""
 
     def curve(epsilon: float) -> Bounds:
@@ -118,7 +121,9 @@ def _bound_balls_in_bins(bins: int, mu: float, direction: AdjacencyType, fpr: fl
         least = max(_NOTHING * fpr, _LEAST)
         if free < least:
             return Bounds(0.0, free)
-        return search.bound_balls_in_bins(bins, mu, DeltaAt(epsilon), gap=gap, directions=(direction,), least=least)
+        return search.bound_balls_in_bins(
+            bins, mu, DeltaAt(epsilon), relative_width=relative_width, directions=(direction,), least=least
+        )
 
     return curve
 
@@ -128,9 +133,9 @@ def _rate(
 ) -> RateBounds:
     """Bounds one order: above by the dominating pair, below by the instance that is worst about there."""
     one, turned = instances[0]
-    fpr, gap, work = asked
+    fpr, relative_width, work = asked
     order = OrderedPair(_curve(upper[0], one, asked), _curve(upper[1], turned, asked), bound_infinity_mass(one))
-    found = bound_tpr(order, fpr, gap=gap, known=known, work=work)
+    found = bound_tpr(order, fpr, relative_width=relative_width, known=known, work=work)
     if len(instances) == 1 or found.bounds.upper <= known or work.done:
         return found
 
@@ -142,14 +147,14 @@ def _rate(
         if best in tried or work.done:
             break
         tried.add(best)
-        own = bound_tpr(owns[best], fpr, gap=gap, work=work)
+        own = bound_tpr(owns[best], fpr, relative_width=relative_width, work=work)
         lower, at = max(lower, own.bounds.lower), own.at
     return found._replace(bounds=Bounds(lower, found.bounds.upper))
 
 
 def _curve(upper: Parts, lower: Parts, asked: _TprSearch) -> Curve:
     """Delta of one direction: above that of dominating parts, below that of attained ones."""
-    gap, work = asked.gap, asked.work
+    relative_width, work = asked.relative_width, asked.work
     order = PairComposition(upper, (lower,))
 
     def curve(epsilon: float) -> Bounds:
@@ -160,15 +165,15 @@ def _curve(upper: Parts, lower: Parts, asked: _TprSearch) -> Curve:
             work.add(_A_CUT)
             with suppress(InversionInfeasibleError):
                 found = bound_by_inversion((order,), question)
-                if found.within(gap, least=FAINT):
+                if found.within(relative_width, least=FAINT):
                     return found
-        return bound_on_lattice((order,), question, gap=gap, work=work)
+        return bound_on_lattice((order,), question, relative_width=relative_width, work=work)
 
     return curve
 
 
 def bound_tpr(
-    order: OrderedPair, fpr: float, *, gap: float, known: float = 0.0, work: WorkCounter | None = None
+    order: OrderedPair, fpr: float, *, relative_width: float, known: float = 0.0, work: WorkCounter | None = None
 ) -> RateBounds:
     """Bounds min over t of D(t) + t fpr by cutting planes: the next cut is where the lines below meet the lowest.
 
@@ -189,7 +194,12 @@ def bound_tpr(
         lower = max(lower, fpr)
         width = math.log(upper / lower) if lower > 0 else upper
         idle, best = (0, width) if width < 0.9 * best else (idle + 1, best)
-        if upper - lower <= 0.5 * gap * upper or len(cuts) >= _MOST_CUTS or idle >= _STALLED or upper <= known:
+        if (
+            upper - lower <= 0.5 * relative_width * upper
+            or len(cuts) >= _MOST_CUTS
+            or idle >= _STALLED
+            or upper <= known
+        ):
             break
         if work is not None and work.done:
             break

@@ -27,7 +27,7 @@ Ask = Callable[[Composition, Question, bool], Bounds]  # bounds an answer about 
 _NEAR = 1e-3  # relatively: how far above the least the loss is at which shifts are read off
 _STEP = 1e-3  # of an epsilon, below which a curve's slope is estimated
 _INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave something between them
-_GAP = 0.02  # of rates, for lower bounds
+_RELATIVE_WIDTH = 0.02  # of rates, for lower bounds
 _CHANCES = 4  # roundings of two differences of chances, absolute: each is at most 1
 _CHANCES_AND_COST = 8  # likewise, beside a product that is rounded up by itself
 
@@ -72,7 +72,7 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
     if start == 0:
         return 0.0
     guess = math.log1p(start / odds)  # delta falls, so it holds there up to rounding
-    return find_safe_root(excess, max(guess / 2, 1e-12), gap=_NEAR, most=LARGEST_LOSS)
+    return find_safe_root(excess, max(guess / 2, 1e-12), relative_width=_NEAR, most=LARGEST_LOSS)
 
 
 def bound_best_of_trials(
@@ -162,7 +162,9 @@ def _tests(
         return ask(one, DeltaAt(epsilon), True).upper
 
     def rates(fpr: float) -> list[Bounds]:
-        found = [found.bounds for found in tradeoff.bound_tprs(attained, fpr, gap=_GAP, work=work)]
+        found = [
+            found.bounds for found in tradeoff.bound_tprs(attained, fpr, relative_width=_RELATIVE_WIDTH, work=work)
+        ]
         return found * 2 if len(found) == 1 else found
 
     def threshold(loss: float) -> float:

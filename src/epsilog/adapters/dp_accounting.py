@@ -349,10 +349,10 @@ class _CertifiedDpAccountant:
 
     Args:
         neighboring_relation: of dp-accounting; its REPLACE_SPECIAL is ``ZERO_OUT``. None for add-or-remove-one.
-        gap: target relative width of the interval.
+        relative_width: target relative width of the interval.
     """
 
-    def __init__(self, neighboring_relation: TheirRelation | None = None, *, gap: float = 0.002) -> None:
+    def __init__(self, neighboring_relation: TheirRelation | None = None, *, relative_width: float = 0.002) -> None:
         from dp_accounting import NeighboringRelation as Theirs
 
         theirs = Theirs.ADD_OR_REMOVE_ONE if neighboring_relation is None else neighboring_relation
@@ -362,7 +362,7 @@ class _CertifiedDpAccountant:
             Theirs.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
             Theirs.REPLACE_SPECIAL: NeighboringRelation.ZERO_OUT,
         }[theirs]
-        self._gap = gap
+        self._relative_width = relative_width
         self._counts: dict[Release, int] = {}
         self._bounded_above_only = False
 
@@ -406,7 +406,9 @@ class _CertifiedDpAccountant:
 
     def interval(self, target_delta: float) -> Interval:
         """Bound epsilon at ``target_delta`` from both sides, with method and assumptions."""
-        found = accounting.epsilon(self._release(), delta=target_delta, relation=self._relation, gap=self._gap)
+        found = accounting.epsilon(
+            self._release(), delta=target_delta, relation=self._relation, relative_width=self._relative_width
+        )
         return replace(found, lower=0.0) if self._bounded_above_only else found
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -416,7 +418,9 @@ class _CertifiedDpAccountant:
     def get_delta(self, target_epsilon: float) -> float:
         """Bound delta from above; an epsilon above a million nats, ``inf`` included, counts as a million."""
         epsilon = _LARGEST_EPSILON if target_epsilon > _LARGEST_EPSILON else target_epsilon
-        return accounting.delta(self._release(), epsilon=epsilon, relation=self._relation, gap=self._gap).upper
+        return accounting.delta(
+            self._release(), epsilon=epsilon, relation=self._relation, relative_width=self._relative_width
+        ).upper
 
     def get_true_positive_rates(
         self, false_positive_rates: ArrayLike, deltas: ArrayLike | None = None
@@ -433,7 +437,7 @@ class _CertifiedDpAccountant:
             A number, or an array of the same shape.
         """
         del deltas
-        curve = accounting.profile(self._release(), relation=self._relation, gap=self._gap)
+        curve = accounting.profile(self._release(), relation=self._relation, relative_width=self._relative_width)
         if not check.is_series(false_positive_rates):
             return float(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
         return np.asarray(curve.tpr(false_positive_rates).upper)  # type: ignore[arg-type]
@@ -462,7 +466,7 @@ def _is_bounded_above_only(event: Any, relation: NeighboringRelation | None) -> 
 @lru_cache(maxsize=4096)
 def _require_supported(parts: frozenset[Release], relation: NeighboringRelation) -> float:
     """Account for every distinct part once, to raise ``UnsupportedMechanismError`` if no method supports it."""
-    return accounting.epsilon(Composed(parts), delta=1e-3, relation=relation, gap=0.5).upper
+    return accounting.epsilon(Composed(parts), delta=1e-3, relation=relation, relative_width=0.5).upper
 
 
 __getattr__ = make_class_on_demand(_CertifiedDpAccountant, "dp_accounting:PrivacyAccountant")

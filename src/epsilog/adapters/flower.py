@@ -52,11 +52,11 @@ class AccountantState:
     max_epsilon: float | None
     assumptions: tuple[str, ...] = ()
 
-    def interval(self, delta: float | None = None, *, gap: float = 0.002) -> Interval:
+    def interval(self, delta: float | None = None, *, relative_width: float = 0.002) -> Interval:
         """Bound epsilon from both sides, with method and assumptions; delta None is the delta of its reports."""
         at = self.delta if delta is None else delta
         at = check.in_open_interval(0, 1, check.DOWN)(delta=at)
-        bounds = accounting.epsilon(self.release, delta=at, relation=self.relation, gap=gap)
+        bounds = accounting.epsilon(self.release, delta=at, relation=self.relation, relative_width=relative_width)
         return replace(bounds, assumptions=(*bounds.assumptions, *map(Message.read, self.assumptions)))
 
 
@@ -153,9 +153,9 @@ class CertifiedAccountant:
         """Record releases that have been made; an invalid event raises an error and changes nothing."""
         self._counts = self._add_event(event, count)
 
-    def interval(self, delta: float | None = None, *, gap: float = 0.002) -> Interval:
+    def interval(self, delta: float | None = None, *, relative_width: float = 0.002) -> Interval:
         """Bound epsilon from both sides, with method and assumptions; delta None is the configured one."""
-        return self._build_state().interval(delta, gap=gap)
+        return self._build_state().interval(delta, relative_width=relative_width)
 
     def get_epsilon(self, delta: float) -> float:
         """Bound epsilon at ``delta`` from above, in nats."""

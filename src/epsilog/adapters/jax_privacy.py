@@ -41,14 +41,16 @@ if TYPE_CHECKING:
     from dp_accounting import NeighboringRelation as TheirRelation
 
 
-def bound_epsilon(plan: Any, *, delta: float, relation: TheirRelation | None = None, gap: float = 0.002) -> Interval:
+def bound_epsilon(
+    plan: Any, *, delta: float, relation: TheirRelation | None = None, relative_width: float = 0.002
+) -> Interval:
     """Bound epsilon of a plan or an event from both sides.
 
     Args:
         plan: a ``DPExecutionPlan``, or an event of dp-accounting, such as from ``jax_privacy.accounting.dpsgd_event``.
         delta: failure probability, in [0, 1].
         relation: a relation of dp-accounting; None for that of the plan, or for add-or-remove-one with an event.
-        gap: target relative width of the interval.
+        relative_width: target relative width of the interval.
 
     Raises:
         UnsupportedMechanismError: the event, or one inside it, has no certified bound.
@@ -57,7 +59,7 @@ def bound_epsilon(plan: Any, *, delta: float, relation: TheirRelation | None = N
 
     event = getattr(plan, "dp_event", plan)
     theirs = getattr(plan, "neighboring_relation", None) if relation is None else relation
-    accountant = CertifiedAccountant(theirs, gap=gap)
+    accountant = CertifiedAccountant(theirs, relative_width=relative_width)
     details = accountant._maybe_compose(event, 1, do_compose=False)
     if details is not None:
         raise UnsupportedMechanismError(

@@ -286,9 +286,9 @@ class _CertifiedOpacusAccountant:
         """Add one noisy step; if the noise multiplier or sample rate is out of range, raise ``CheckError``."""
         _extend(self.history, [(noise_multiplier, sample_rate, 1)])
 
-    def interval(self, delta: float, *, gap: float = 0.002) -> Interval:
+    def interval(self, delta: float, *, relative_width: float = 0.002) -> Interval:
         """Bound epsilon at ``delta`` from both sides, with method and assumptions."""
-        return accounting.epsilon(from_history(self.history), delta=delta, gap=gap)
+        return accounting.epsilon(from_history(self.history), delta=delta, relative_width=relative_width)
 
     def get_epsilon(self, delta: float, *args: Any, **kwargs: Any) -> float:  # noqa: ARG002 - Opacus passes more
         """Bound epsilon at ``delta`` from above, in nats."""

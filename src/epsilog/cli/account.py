@@ -108,7 +108,7 @@ def account_command(
     delta: Delta = None,
     epsilon: Epsilon = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    gap: Annotated[
+    relative_width: Annotated[
         float, typer.Option("--relative-width", help="Target (upper - lower) / upper of the interval.")
     ] = 0.002,
     as_json: Json = False,
@@ -147,7 +147,7 @@ def account_command(
             release = mechanisms.Repeated(release, counts[0])
     if trials is not None:
         release = mechanisms.BestOfTrials(release, mechanisms.parse_trials(trials))
-    question = _Question(deltas, epsilons, relation, gap, group_size)
+    question = _Question(deltas, epsilons, relation, relative_width, group_size)
     if as_csv or len(counts) * len(deltas or epsilons) > 1:
         named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
         return _show_several(question.answer_many(release, counts), named, as_csv=as_csv, as_json=as_json)
@@ -172,7 +172,7 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
         *([("for a holder of", f"up to {group} units")] if group > 1 else []),
         ("method", str(interval.method)),
         ("relation", str(interval.relation)),
-        *(_list_trial_costs(release, delta, question.relation, question.gap) if group == 1 else ()),
+        *(_list_trial_costs(release, delta, question.relation, question.relative_width) if group == 1 else ()),
     ]
     if formula is not None:
         rows.append(("closed form (estimate)", f"{formula:.6g}"))
@@ -192,7 +192,7 @@ class _Question(NamedTuple):
     deltas: tuple[float, ...]
     epsilons: tuple[float, ...]
     relation: NeighboringRelation
-    gap: float
+    relative_width: float
     group_size: int
 
     def answer_one(self, release: Release) -> Interval:
@@ -218,7 +218,7 @@ class _Question(NamedTuple):
 
     @property
     def _options(self) -> dict[str, Any]:
-        return {"relation": self.relation, "gap": self.gap, "group_size": self.group_size}
+        return {"relation": self.relation, "relative_width": self.relative_width, "group_size": self.group_size}
 
 
 def _read_counts(text: str) -> list[int]:
@@ -263,14 +263,16 @@ def _show_several(found: Intervals, named: dict[str, Any], *, as_csv: bool, as_j
 
 
 def _list_trial_costs(
-    release: Release, delta: float | None, relation: NeighboringRelation, gap: float
+    release: Release, delta: float | None, relation: NeighboringRelation, relative_width: float
 ) -> list[tuple[str, str]]:
     """Return the cost of one trial, and of the expected number of trials if all were published."""
     if release.one_trial is None or delta is None:
         return []
     from epsilog.plan import plan_tuning
 
-    return list_tuning_rows(plan_tuning(*release.one_trial, delta=delta, relation=relation, gap=gap))
+    return list_tuning_rows(
+        plan_tuning(*release.one_trial, delta=delta, relation=relation, relative_width=relative_width)
+    )
 
 
 def list_tuning_rows(found: TuningCost) -> list[tuple[str, str]]:

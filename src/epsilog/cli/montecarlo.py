@@ -186,7 +186,9 @@ def certify_command(
     file: ReleaseFile,
     epsilon: Epsilon,
     failure: Annotated[float, typer.Option(help="Probability that the interval is wrong.")] = 1e-6,
-    gap: Annotated[float, typer.Option("--relative-width", help="Target relative half-width of the interval.")] = 0.1,
+    relative_width: Annotated[
+        float, typer.Option("--relative-width", help="Target relative half-width of the interval.")
+    ] = 0.1,
     samples: Annotated[
         int | None, typer.Option(help="Draws for each adjacency type, instead of --relative-width.")
     ] = None,
@@ -213,7 +215,7 @@ def certify_command(
 
     if (max_batch_size is None) != (population is None):
         raise CheckError("population", "given with --max-batch-size, and only then", repr(population))
-    ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "gap": gap, "samples": samples}
+    ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "relative_width": relative_width, "samples": samples}
     if commit is not None:
         _require_plan_only(seed, journal, output, max_batch_size)
         plan = ep.montecarlo.plan_certificate(read_release(file), seed=ep.montecarlo.draw_entropy(), **ask)

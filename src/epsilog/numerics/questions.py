@@ -56,11 +56,11 @@ class Bounds:
         """
         return Bounds(max(self.lower, other.lower), min(self.upper, other.upper))
 
-    def within(self, gap: float, *, least: float = 0.0) -> bool:
-        """Whether the width is at most ``gap`` of the upper bound, or ``least``; what is exact always is."""
+    def within(self, relative_width: float, *, least: float = 0.0) -> bool:
+        """Whether the width is at most ``relative_width`` of the upper bound, or ``least``; what is exact always is."""
         if self.lower == self.upper or math.isinf(self.upper):
             return self.lower == self.upper
-        return self.upper - self.lower <= max(gap * self.upper, least)
+        return self.upper - self.lower <= max(relative_width * self.upper, least)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,21 +107,21 @@ def estimate_root(
     return here
 
 
-def find_safe_root(excess: Callable[[float], float], guess: float, *, gap: float, most: float) -> float:
+def find_safe_root(excess: Callable[[float], float], guess: float, *, relative_width: float, most: float) -> float:
     """Return a point, about the least, where a falling curve was found at or below 0; inf if out of reach.
 
     Args:
         excess: the curve, at numbers above 0.
         guess: where to look first, above 0.
-        gap: how far above the least place it may be, relatively, about.
+        relative_width: how far above the least place it may be, relatively, about.
         most: how far to look, or to eight times the guess.
 
-    >>> 2.0 <= find_safe_root(lambda x: 4 - x * x, 1.0, gap=1e-3, most=100.0) < 2.004
+    >>> 2.0 <= find_safe_root(lambda x: 4 - x * x, 1.0, relative_width=1e-3, most=100.0) < 2.004
     True
-    >>> find_safe_root(lambda x: 1.0, 1.0, gap=1e-3, most=100.0)
+    >>> find_safe_root(lambda x: 1.0, 1.0, relative_width=1e-3, most=100.0)
     inf
     """
-    near = estimate_root(excess, guess, -1.0, enough=gap, attempts=_ATTEMPTS) * (1 + gap)
+    near = estimate_root(excess, guess, -1.0, enough=relative_width, attempts=_ATTEMPTS) * (1 + relative_width)
     low, high, far = near, 2 * near, max(most, 8 * guess)
     if (value := excess(near)) <= 0:
         if value > _FAR_BELOW:
@@ -137,7 +137,7 @@ def find_safe_root(excess: Callable[[float], float], guess: float, *, gap: float
         low, high = high, 2 * high
         if high > far:
             return math.inf
-    while high > low * (1 + gap):
+    while high > low * (1 + relative_width):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if excess(middle) <= 0 else (middle, high)
     return high

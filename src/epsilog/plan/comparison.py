@@ -14,7 +14,7 @@ __all__ = ["ReleaseComparison", "compare_releases"]
 
 DELTAS = (0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
 FPRS = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
-_TOLERANCE, _GAP = 0.005, 0.01  # a negligible difference of TPR; the relative width of the drawn intervals
+_TOLERANCE, _RELATIVE_WIDTH = 0.005, 0.01  # a negligible difference of TPR; the relative width of the drawn intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ def compare_releases(
     """
     delta, fpr = check.in_open_interval(0, 1)(delta=delta), check.in_open_interval(0, 1)(fpr=fpr)
     deltas, fprs = sorted({*DELTAS, delta}, reverse=True), sorted({*FPRS, fpr})
-    found = compare_profiles(first, second, deltas=deltas, fprs=fprs, relation=relation, tolerance=_TOLERANCE, gap=_GAP)
+    found = compare_profiles(
+        first, second, deltas=deltas, fprs=fprs, relation=relation, tolerance=_TOLERANCE, relative_width=_RELATIVE_WIDTH
+    )
     at_fpr = found.at_fprs[fprs.index(fpr)] if found.at_fprs else None
     fits = (fit_gaussian_dp_quickly(first, relation), fit_gaussian_dp_quickly(second, relation))
     return ReleaseComparison(found, found.at_deltas[deltas.index(delta)], at_fpr, fits)

@@ -86,11 +86,11 @@ def plan_composition(
     """
     delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
 
-    def compute_cost(parts: Sequence[Release], gap: float = _SHOWN) -> Interval:
-        return bound_epsilon(Composed(parts), delta=delta, relation=relation, gap=gap)
+    def compute_cost(parts: Sequence[Release], relative_width: float = _SHOWN) -> Interval:
+        return bound_epsilon(Composed(parts), delta=delta, relation=relation, relative_width=relative_width)
 
     return CompositionPlan(
-        epsilon=compute_cost(releases, gap=_CLOSE),
+        epsilon=compute_cost(releases, relative_width=_CLOSE),
         parts=tuple(
             PartCost(alone=compute_cost([part]), without=compute_cost([*releases[:i], *releases[i + 1 :]]))
             for i, part in enumerate(releases)
@@ -113,5 +113,5 @@ def compute_profile_view(
     reach = bound_epsilon(release, delta=delta, relation=relation).upper
     last = reach * 1.1 if math.isfinite(reach) and reach > 0 else 1.0
     epsilons = tuple(last * i / (points - 1) for i in range(points))
-    deltas = tuple(bound_delta(release, epsilon=eps, relation=relation, gap=_DRAWN) for eps in epsilons)
+    deltas = tuple(bound_delta(release, epsilon=eps, relation=relation, relative_width=_DRAWN) for eps in epsilons)
     return ProfileView(epsilons, deltas, deltas[0])

@@ -19,7 +19,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.numerics.roots import find_last_integer
 from epsilog.plan.interpretation import Interpretation, interpret_guarantee
-from epsilog.plan.pricing import GAP, bound_schedule_epsilon, formula_json
+from epsilog.plan.pricing import RELATIVE_WIDTH, bound_schedule_epsilon, formula_json
 from epsilog.plan.risk_metrics import fit_gaussian_dp_quickly, fit_json
 from epsilog.plan.sentences import write_formula
 from epsilog.plan.tuning import TuningCost, plan_tuning
@@ -209,7 +209,7 @@ def plan_federated(
     releases_per_period: int = 1,
     clip_norm: float = 1.0,
     policy: DeltaPolicy | None = None,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
     fit: bool = False,
     trials: TrialDistribution | None = None,
@@ -228,7 +228,7 @@ def plan_federated(
         releases_per_period: runs released in one period on the same population.
         clip_norm: the most one unit can move the sum, in L2 norm; costs nothing (C).
         policy: the delta policy; its default caps delta at 1e-6.
-        gap: relative width of the interval to aim for.
+        relative_width: the target relative width of the interval.
         group_size: the most units that one person holds; adds the cost for that person.
         fit: whether to look for the mu that comes close, too, which takes a fraction of a second.
         trials: the distribution of the number of runs if only the best is released; adds the cost of tuning.
@@ -247,12 +247,14 @@ def plan_federated(
     schedule = Schedule(population, cohort_size, rounds, noise_multiplier, sampling, clip_norm)
     privacy_unit = parameters.PRIVACY_UNIT.rule(str)(privacy_unit=privacy_unit)
     releases_per_period = parameters.RELEASES_PER_PERIOD.rule(int)(releases_per_period=releases_per_period)
-    gap = check.in_open_interval(0, 1)(gap=gap)
+    relative_width = check.in_open_interval(0, 1)(relative_width=relative_width)
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     decision = (policy or DeltaPolicy()).choose_delta(delta, population=population)
 
     def bound_cost(count: int, group_size: int = 1) -> Interval:
-        return bound_schedule_epsilon(schedule, decision.delta, relation, count=count, gap=gap, group_size=group_size)
+        return bound_schedule_epsilon(
+            schedule, decision.delta, relation, count=count, relative_width=relative_width, group_size=group_size
+        )
 
     first, group_size = bound_cost(1), check.integer(1)(group_size=group_size)
     return FederatedPlan(
@@ -262,7 +264,9 @@ def plan_federated(
         privacy_unit=privacy_unit,
         closed_form=schedule.closed_form(decision.delta),
         epsilon=first,
-        unamplified=bound_epsilon(schedule.unamplified_release(), delta=decision.delta, relation=relation, gap=gap),
+        unamplified=bound_epsilon(
+            schedule.unamplified_release(), delta=decision.delta, relation=relation, relative_width=relative_width
+        ),
         releases_per_period=releases_per_period,
         cumulative=first if releases_per_period == 1 else bound_cost(releases_per_period),
         group_size=group_size,
@@ -270,7 +274,9 @@ def plan_federated(
         fit=_fit_gaussian_dp(schedule, relation) if check.boolean()(fit=fit) else None,
         tuning_cost=None
         if trials is None
-        else plan_tuning(schedule.release(), trials, delta=decision.delta, relation=relation, gap=gap),
+        else plan_tuning(
+            schedule.release(), trials, delta=decision.delta, relation=relation, relative_width=relative_width
+        ),
     )
 
 
@@ -305,7 +311,7 @@ def calibrate_noise(
     def release(noise: float) -> Release:
         return replace(schedule, noise_multiplier=noise).release()
 
-    return calibrate(release, epsilon=epsilon, delta=decision.delta, relation=relation, gap=GAP)
+    return calibrate(release, epsilon=epsilon, delta=decision.delta, relation=relation, relative_width=RELATIVE_WIDTH)
 
 
 def calibrate_rounds(
@@ -335,7 +341,7 @@ def calibrate_rounds(
     if sampling == "balls-in-bins":
         return _count_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
     step, delta = schedule.step(), decision.delta
-    return rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation, gap=GAP)
+    return rounds_that_fit(step, epsilon=epsilon, delta=delta, relation=relation, relative_width=RELATIVE_WIDTH)
 
 
 def _count_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:
@@ -343,7 +349,7 @@ def _count_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation:
 
     def fits(epochs: int) -> bool:
         release = replace(schedule, rounds=epochs * schedule.bins).release()
-        return bound_epsilon(release, delta=delta, relation=relation, gap=GAP).upper <= epsilon
+        return bound_epsilon(release, delta=delta, relation=relation, relative_width=RELATIVE_WIDTH).upper <= epsilon
 
     epochs = find_last_integer(fits, limit=_MOST_EPOCHS)
     if epochs == _MOST_EPOCHS:
@@ -360,13 +366,15 @@ class EpsilonCurvePoint:
     closed_form: float
 
 
-def compute_epsilon_curve(plan: FederatedPlan, *, points: int = 12, gap: float = 0.02) -> tuple[EpsilonCurvePoint, ...]:
+def compute_epsilon_curve(
+    plan: FederatedPlan, *, points: int = 12, relative_width: float = 0.02
+) -> tuple[EpsilonCurvePoint, ...]:
     """Epsilon over rounds, at evenly spaced rounds up to the plan's own.
 
     Args:
         plan: a schedule with its cost.
         points: the maximum number of rounds to compute.
-        gap: relative width of each interval to aim for.
+        relative_width: the target relative width of each interval.
 
     >>> plan = plan_federated(population=1000, cohort_size=10, rounds=4, noise_multiplier=2.0)
     >>> [point.rounds for point in compute_epsilon_curve(plan)]
@@ -375,7 +383,9 @@ def compute_epsilon_curve(plan: FederatedPlan, *, points: int = 12, gap: float =
     points = check.integer(2)(points=points)
     schedule, delta = plan.schedule, plan.delta.delta
     rounds = _space_rounds(schedule.rounds, points)
-    bounds = (bound_schedule_epsilon(schedule, delta, plan.relation, rounds=n, gap=gap) for n in rounds)
+    bounds = (
+        bound_schedule_epsilon(schedule, delta, plan.relation, rounds=n, relative_width=relative_width) for n in rounds
+    )
     return tuple(map(EpsilonCurvePoint, rounds, bounds, (schedule.closed_form(delta, n).total for n in rounds)))
 
 

@@ -11,14 +11,14 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Release, Repeated
 from epsilog.numerics.rounding import ELEMENTARY, round_down, round_up
 from epsilog.plan import sentences
-from epsilog.plan.pricing import GAP
+from epsilog.plan.pricing import RELATIVE_WIDTH
 from epsilog.terms import CalibrationError, Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.terms.messages import Message
 
 __all__ = ["Interpretation", "bound_log_odds_factor", "interpret_guarantee"]
 
 RELEASE_COUNTS = (1, 2, 8, 64)
-_GAP, _ROUGH = 0.005, 0.02  # relative widths to aim for; the second for several releases together
+_RELATIVE_WIDTH, _ROUGH = 0.005, 0.02  # relative widths to aim for; the second for several releases together
 _DEEPER = 1000  # times smaller: where it is looked whether epsilon stays finite
 _LEAST_STEP, _MOST_STEP = 0.02, 3.0  # between which the step of ``bound_log_odds_factor`` is taken
 _ONE_WAY = 2 * ELEMENTARY + 8  # roundings of two exponentials, two sums, a product and a quotient
@@ -198,8 +198,8 @@ def interpret_guarantee(
     epsilon = check.optional(check.bound(check.UP))(epsilon=epsilon)
     under = relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     if interval is None:
-        interval = bound_epsilon(release, delta=delta, relation=under, gap=GAP)
-    curve = profile(release, relation=under, gap=_GAP)
+        interval = bound_epsilon(release, delta=delta, relation=under, relative_width=RELATIVE_WIDTH)
+    curve = profile(release, relation=under, relative_width=_RELATIVE_WIDTH)
     claimed = interval.upper if epsilon is None else min(interval.upper, epsilon)
     together = {1: claimed} | {count: _together(release, count, delta, under) for count in RELEASE_COUNTS[1:]}
     smaller = delta / _DEEPER
@@ -221,7 +221,7 @@ def interpret_guarantee(
 
 def _together(release: Release, count: int, delta: float, relation: NeighboringRelation) -> float | None:
     try:
-        return bound_epsilon(Repeated(release, count), delta=delta, relation=relation, gap=_ROUGH).upper
+        return bound_epsilon(Repeated(release, count), delta=delta, relation=relation, relative_width=_ROUGH).upper
     except (UnsupportedMechanismError, CalibrationError):
         return None
 

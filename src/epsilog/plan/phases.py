@@ -14,7 +14,7 @@ from typing import Any
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Release
 from epsilog.plan.federated_plan import Schedule
-from epsilog.plan.pricing import GAP, bound_schedule_epsilon
+from epsilog.plan.pricing import RELATIVE_WIDTH, bound_schedule_epsilon
 from epsilog.terms import (
     CheckError,
     DeltaChoice,
@@ -100,7 +100,7 @@ def plan_phases(
     privacy_unit: str = "client",
     total_population: int | None = None,
     policy: DeltaPolicy | None = None,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
 ) -> PhasedPlan:
     """Compute the cost of a federated schedule with changes of cohort, noise or population between phases.
 
@@ -112,7 +112,7 @@ def plan_phases(
         total_population: distinct units over all phases; blank means the largest population, which is right where units
             only join over time, or only leave.
         policy: the delta policy; its default caps delta at 1e-6.
-        gap: relative width of the interval to aim for.
+        relative_width: the target relative width of the interval.
 
     Returns:
         The plan; only ``epsilon.upper`` may be claimed.
@@ -135,7 +135,7 @@ def plan_phases(
         total_population=largest if total_population is None else total_population
     )
     decision = (policy or DeltaPolicy()).choose_delta(delta, population=total_population)
-    gap = check.in_open_interval(0, 1)(gap=gap)
+    relative_width = check.in_open_interval(0, 1)(relative_width=relative_width)
     known = Composed([phase.unamplified_release() for phase in phases])
     return PhasedPlan(
         phases=phases,
@@ -143,6 +143,6 @@ def plan_phases(
         delta=decision,
         relation=relation,
         privacy_unit=privacy_unit,
-        epsilon=bound_schedule_epsilon(phases, decision.delta, relation, gap=gap),
-        unamplified=bound_epsilon(known, delta=decision.delta, relation=relation, gap=gap),
+        epsilon=bound_schedule_epsilon(phases, decision.delta, relation, relative_width=relative_width),
+        unamplified=bound_epsilon(known, delta=decision.delta, relation=relation, relative_width=relative_width),
     )

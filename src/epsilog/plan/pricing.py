@@ -11,7 +11,7 @@ from epsilog.mechanisms import Composed, Release, Repeated
 from epsilog.terms import Interval, NeighboringRelation, check, codec
 from epsilog.terms.messages import Message
 
-GAP = 0.002  # relative width of an interval to aim for
+RELATIVE_WIDTH = 0.002  # relative width of an interval to aim for
 
 
 class Scheduled(Protocol):
@@ -36,7 +36,7 @@ def bound_schedule_epsilon(
     *,
     rounds: int | None = None,
     count: int = 1,
-    gap: float = GAP,
+    relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Interval:
     """Bounds epsilon of a schedule, whole or up to a round; several are parts that run one after another.
@@ -49,7 +49,7 @@ def bound_schedule_epsilon(
         relation: which data sets are neighbors.
         rounds: how many of the first rounds to include; None for all.
         count: how often the schedule is run.
-        gap: relative width of the interval to aim for.
+        relative_width: the target relative width of the interval.
         group_size: units that differ.
 
     Raises:
@@ -65,7 +65,13 @@ def bound_schedule_epsilon(
             return Interval(0.0, math.inf, Message("method/no-noise@1"), relation, given=(("delta", delta),))
         left -= taken
         releases += [part.after(taken)] if taken else []
-    return epsilon(Repeated(Composed(releases), count), delta=delta, relation=relation, gap=gap, group_size=group_size)
+    return epsilon(
+        Repeated(Composed(releases), count),
+        delta=delta,
+        relation=relation,
+        relative_width=relative_width,
+        group_size=group_size,
+    )
 
 
 def formula_json(formula: FederatedClosedForm) -> dict[str, Any]:

@@ -379,7 +379,7 @@ class CompositionProfile(CompositionQuestion, path="/account/profile", work=lamb
         from epsilog.accounting import profile
 
         try:
-            return profile(release, relation=self.relation, gap=plan.RISK_GAP).tpr(self.fpr).upper
+            return profile(release, relation=self.relation, relative_width=plan.RISK_RELATIVE_WIDTH).tpr(self.fpr).upper
         except UnsupportedMechanismError:
             return 1.0
 

@@ -14,7 +14,10 @@ from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMech
 REPORTED_FPRS = (0.001, 0.01)  # at which attacks on training data are usually judged (Carlini et al. 2022)
 DELTAS = (1e-3, 1e-6, 1e-9)
 GROUP_SIZES = (1, 2, 8, 64)  # of one record, or units that one person holds
-RISK_GAP, ROUGH = 0.005, 0.05  # relative widths to aim for; the second where many copies make each place dear
+RISK_RELATIVE_WIDTH, ROUGH = (
+    0.005,
+    0.05,
+)  # relative widths to aim for; the second where many copies make each place dear
 MANY = 8
 SLACK, _PLACES = 5e-3, 24  # what the mu of a fit may leave out, and the number of points of the curve
 
@@ -72,7 +75,7 @@ def _mean(release: Release, relation: NeighboringRelation) -> float | str | None
 
 @lru_cache(maxsize=64)
 def _readings(release: Release, relation: NeighboringRelation, delta: float) -> dict[str, Any]:
-    curve = profile(release, relation=relation, gap=RISK_GAP)
+    curve = profile(release, relation=relation, relative_width=RISK_RELATIVE_WIDTH)
     return {
         "attack": _attack(curve, epsilon(release, delta=delta, relation=relation).upper, delta),
         "profile": [{"delta": at, "epsilon": _number(curve.epsilon(at).upper)} for at in DELTAS],
@@ -99,11 +102,15 @@ def _of_copies(
         if units == 1:  # the claim itself
             found = epsilon(release, delta=delta, relation=relation)
         elif release.one_trial and units > MANY:
-            found = epsilon(known, delta=delta, relation=relation, gap=ROUGH, group_size=units)
+            found = epsilon(known, delta=delta, relation=relation, relative_width=ROUGH, group_size=units)
             found = replace(found, lower=min(epsilon(release, delta=delta, relation=relation).lower, found.upper))
         else:
             found = epsilon(
-                release, delta=delta, relation=relation, gap=RISK_GAP if units <= MANY else ROUGH, group_size=units
+                release,
+                delta=delta,
+                relation=relation,
+                relative_width=RISK_RELATIVE_WIDTH if units <= MANY else ROUGH,
+                group_size=units,
             )
     except (UnsupportedMechanismError, CalibrationError):
         return {"lower": None, "epsilon": None}
@@ -130,7 +137,9 @@ def fit_gaussian_dp_quickly(release: Release, relation: NeighboringRelation) -> 
     0.5
     """
     try:
-        found = fit_gaussian_dp(release, slack=SLACK, relation=relation, gap=RISK_GAP, places=_PLACES)
+        found = fit_gaussian_dp(
+            release, slack=SLACK, relation=relation, relative_width=RISK_RELATIVE_WIDTH, places=_PLACES
+        )
     except (CalibrationError, UnsupportedMechanismError):
         return None
     return found if math.isfinite(found.mu) else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from epsilog.accounting import epsilon, expected_trials
 from epsilog.mechanisms import BestOfTrials, Release, Repeated, TrialDistribution, format_trials
-from epsilog.plan.pricing import GAP
+from epsilog.plan.pricing import RELATIVE_WIDTH
 from epsilog.terms import Interval, NeighboringRelation, UnsupportedMechanismError, check, codec
 
 __all__ = ["TuningCost", "plan_tuning"]
@@ -58,7 +58,12 @@ def _covering(one: Interval, other: Interval) -> Interval:
 
 
 def plan_tuning(
-    release: Release, trials: TrialDistribution, *, delta: float, relation: NeighboringRelation, gap: float = GAP
+    release: Release,
+    trials: TrialDistribution,
+    *,
+    delta: float,
+    relation: NeighboringRelation,
+    relative_width: float = RELATIVE_WIDTH,
 ) -> TuningCost:
     """Compute the cost of the best of several runs of one release.
 
@@ -67,7 +72,7 @@ def plan_tuning(
         trials: the distribution of the number of runs.
         delta: of all figures.
         relation: which data sets are neighbors.
-        gap: the relative width to aim for.
+        relative_width: the target relative width.
 
     Raises:
         UnsupportedMechanismError: no proof covers one run under this relation.
@@ -83,7 +88,7 @@ def plan_tuning(
     count = max(math.ceil(expected * (1 - _HAIR)), 1)
 
     def bound_cost(one: Release) -> Interval:
-        return epsilon(one, delta=delta, relation=relation, gap=gap)
+        return epsilon(one, delta=delta, relation=relation, relative_width=relative_width)
 
     try:
         all_released = bound_cost(Repeated(release, count))

@@ -10,7 +10,7 @@ from epsilog.mechanisms import Release
 from epsilog.plan import bound_log_odds_factor, compute_risk_metrics
 from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, codec
 
-_GAP = 0.005  # relative width to aim for, as ``plan.status`` does
+_RELATIVE_WIDTH = 0.005  # relative width to aim for, as ``plan.status`` does
 
 
 def compute_claim_metrics(
@@ -38,6 +38,8 @@ def compute_claim_metrics(
 def _compute_log_odds_factor(release: Release, delta: float, relation: NeighboringRelation) -> Any:
     """A number, "inf" for an infinite one, or None where none is proven."""
     try:
-        return codec.encode(bound_log_odds_factor(profile(release, relation=relation, gap=_GAP), delta))
+        return codec.encode(
+            bound_log_odds_factor(profile(release, relation=relation, relative_width=_RELATIVE_WIDTH), delta)
+        )
     except (UnsupportedMechanismError, CalibrationError):
         return None

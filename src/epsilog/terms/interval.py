@@ -54,7 +54,7 @@ class Interval:
             raise CheckError("estimate", f"in [{self.lower!r}, {self.upper!r}]", repr(self.estimate))
 
     @property
-    def gap(self) -> float:
+    def relative_width(self) -> float:
         """The relative width (upper - lower) / upper; 0 for an exact value, ``nan`` if nothing is bounded."""
         if self.upper == self.lower:
             return 0.0

@@ -216,7 +216,7 @@ def test_few_rounds_agree_with_the_lattice_and_are_closer(release, at):
     found = bound_by_inversion(orderings, EpsilonAt(at), 1e-9)
     with pytest.raises(InversionInfeasibleError):
         bound_by_inversion(orderings, EpsilonAt(at), 0.002)  # a lattice is sooner there
-    on_lattice = bound_on_lattice(orderings, EpsilonAt(at), gap=0.01)
+    on_lattice = bound_on_lattice(orderings, EpsilonAt(at), relative_width=0.01)
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
     assert found.upper - found.lower <= 1e-7 * found.upper
@@ -224,7 +224,7 @@ def test_few_rounds_agree_with_the_lattice_and_are_closer(release, at):
 
 @pytest.mark.slow
 def test_more_rounds_never_cost_less():
-    found = [epsilon(sgd(1.0, 0.02, rounds), delta=1e-7, gap=1e-7) for rounds in (2, 3, 5, 8)]
+    found = [epsilon(sgd(1.0, 0.02, rounds), delta=1e-7, relative_width=1e-7) for rounds in (2, 3, 5, 8)]
     assert all(str(one.method).startswith("Laplace inversion") for one in found)
     assert all(one.lower <= two.upper for one, two in itertools.pairwise(found))
     assert all(one.upper < two.lower for one, two in itertools.pairwise(found))
@@ -235,7 +235,7 @@ def test_plain_gaussians_beside_are_part_of_the_integral():
     parts = Composition.of(release, ADD).orderings()[0].upper
     assert bendable(parts)
     found = path(parts, 1.0).delta(1.0)
-    on_lattice = bound_on_lattice(Composition.of(release, ADD).orderings(), DeltaAt(1.0), gap=0.01)
+    on_lattice = bound_on_lattice(Composition.of(release, ADD).orderings(), DeltaAt(1.0), relative_width=0.01)
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
     assert found.upper - found.lower <= 1e-5 * found.upper

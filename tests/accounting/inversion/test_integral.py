@@ -72,7 +72,7 @@ def moment(mu, share, direction, z, nodes=200_001):
 def test_intervals_are_a_millionth_wide_or_less_and_hold_the_exact_value(release, at, exact):
     found = epsilon(release, delta=at)
     digits = 5e-10 if exact in {1.828236667, 2.381596921, 1.610847999, 2.574959309, 3.919900209} else 5e-7
-    assert found.gap <= 1e-6
+    assert found.relative_width <= 1e-6
     assert found.lower <= exact + digits * max(exact, 1)
     assert found.upper >= exact - digits * max(exact, 1)
 
@@ -81,7 +81,7 @@ def test_ten_to_the_twelve_rounds():
     """The central limit (Bu et al. 2020) is exact enough here: a Gaussian with mu = 20."""
     found = epsilon(sgd(50.0, 1e-3, 10**12), delta=1e-5)
     limit = epsilon(Gaussian(0.05 / math.sqrt(2500 * math.expm1(1 / 2500))), delta=1e-5)
-    assert found.gap < 1e-5
+    assert found.relative_width < 1e-5
     assert found.lower == pytest.approx(limit.lower, rel=1e-4)
 
 
@@ -204,7 +204,7 @@ def test_the_lattice_agrees():
             reached.append(False)
             return
         reached.append(True)
-        on_lattice = bound_on_lattice(Composition.of(release, ADD).orderings(), EpsilonAt(at), gap=0.01)
+        on_lattice = bound_on_lattice(Composition.of(release, ADD).orderings(), EpsilonAt(at), relative_width=0.01)
         assert found.lower <= on_lattice.upper
         assert found.upper >= on_lattice.lower
         assert found.upper - found.lower <= 1e-4 * found.upper or found.upper < on_lattice.upper
@@ -230,7 +230,7 @@ def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
     parts = MIX[:-1]
     one, other = (spectral(Repeated(Composed(list(order)), 3), EpsilonAt(at)) for order in (parts, parts[::-1]))
     on_lattice = bound_on_lattice(
-        Composition.of(Repeated(Composed(parts), 3), relation).orderings(), EpsilonAt(at), gap=0.01
+        Composition.of(Repeated(Composed(parts), 3), relation).orderings(), EpsilonAt(at), relative_width=0.01
     )
     assert one.lower <= other.upper
     assert other.lower <= one.upper
@@ -243,7 +243,7 @@ def test_atoms_and_laplace_beside_a_gaussian_under_replace_one():
     release = Composed([Repeated(RandomizedResponse(0.99, 3), 5), Laplace(40.0), Repeated(Gaussian(20.0), 4)])
     relation = NeighboringRelation.REPLACE_ONE
     found = spectral(release, EpsilonAt(1e-6), relation)
-    on_lattice = bound_on_lattice(Composition.of(release, relation).orderings(), EpsilonAt(1e-6), gap=0.005)
+    on_lattice = bound_on_lattice(Composition.of(release, relation).orderings(), EpsilonAt(1e-6), relative_width=0.005)
     assert found.upper - found.lower <= 1e-6 * found.upper
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
@@ -254,7 +254,7 @@ def test_atoms_alone_and_few_rounds_with_tiny_probabilities_are_left_to_the_latt
         relation = NeighboringRelation.REPLACE_ONE if release.count == 10 else ADD
         with pytest.raises(InversionInfeasibleError):
             spectral(release, EpsilonAt(1e-6), relation)
-        assert epsilon(release, delta=1e-6, relation=relation).gap < 0.01
+        assert epsilon(release, delta=1e-6, relation=relation).relative_width < 0.01
 
 
 def test_a_gaussian_too_weak_to_end_the_sum_is_refused_before_memory_is_asked_for():
@@ -386,12 +386,12 @@ def test_proven_intervals_that_do_not_meet_are_an_error_wherever_they_come_from(
     monkeypatch.setattr(central_limit, "bound_by_central_limit", out_of_reach)
     monkeypatch.setattr(lattice, "bound_on_lattice", lambda *_, **__: Bounds(1.05, 1.5))
     release = sgd(1.0, 0.1, 50)
-    found = epsilon(release, delta=1e-5, gap=0.01)
+    found = epsilon(release, delta=1e-5, relative_width=0.01)
     assert (found.lower, found.upper) == (1.05, 1.1)
     for apart in ((1.2, 1.3), (0.5, 0.9)):
         monkeypatch.setattr(*wrong, lambda *_, **__: Bounds(*apart))  # noqa: B023
         with pytest.raises(ArithmeticError, match="contradict each other"):
-            epsilon(release, delta=1e-5, gap=0.01)
+            epsilon(release, delta=1e-5, relative_width=0.01)
 
 
 @pytest.mark.slow
@@ -399,5 +399,5 @@ def test_many_different_laws_may_cost_as_much_as_each_alone():
     """The limit on a scan's work grows with the number of laws; the lattice's own interval holds the answer."""
     release = Composed([PoissonSampled(Gaussian(1.0 + 0.001 * i), 0.01 + 1e-6 * i) for i in range(250)])
     found = epsilon(release, delta=1e-5)
-    assert found.gap < 1e-8
+    assert found.relative_width < 1e-8
     assert 0.7971328207848357 <= found.lower <= found.upper <= 0.7983191376890554

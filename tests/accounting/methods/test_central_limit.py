@@ -172,7 +172,7 @@ def test_other_laws_agree_with_the_lattice(release, relation):
     ways = Composition.of(release, relation).orderings()
     for question in (EpsilonAt(1e-6), DeltaAt(0.5)):
         lower, upper = bound_by_central_limit(ways, question)
-        on_lattice = bound_on_lattice(ways, question, gap=0.01)
+        on_lattice = bound_on_lattice(ways, question, relative_width=0.01)
         assert lower <= on_lattice.upper * (1 + 1e-9)
         assert upper >= on_lattice.lower * (1 - 1e-9)
 

@@ -150,7 +150,7 @@ def test_a_lowered_claim_about_many_rounds_is_not_proven():
 @pytest.mark.slow
 def test_the_gap_closes_with_the_square_of_the_cells():
     release = sgd(1.0, 0.05, 4)
-    known = ep.epsilon(release, delta=1e-6, gap=1e-6)
+    known = ep.epsilon(release, delta=1e-6, relative_width=1e-6)
     least = [
         prove_guarantee(release, epsilon=known.lower * 0.99, delta=1e-6, cells=1 << bits).epsilon_upper
         for bits in (11, 14)

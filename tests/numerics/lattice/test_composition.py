@@ -74,7 +74,7 @@ def never_cheaper(releases, at, widest=0.01, relation=ADD):
     before = None
     for release in releases:
         found = epsilon(release, delta=at, relation=relation)
-        assert found.gap < widest, (release, found)
+        assert found.relative_width < widest, (release, found)
         if before is not None:
             assert found.upper >= before.lower
             assert found.upper >= before.upper * (1 - 0.002)
@@ -106,7 +106,7 @@ def test_six_rounds_of_sampled_laplace_beside_a_gaussian():
 )
 def test_discrete_gaussians_beside_others_are_bounded_from_below(release):
     """Where Q's mass underflows the plan once saw a loss of 600, looked there alone, and found nothing."""
-    assert 0 < epsilon(release, delta=1e-8).gap < 0.01
+    assert 0 < epsilon(release, delta=1e-8).relative_width < 0.01
 
 
 def test_where_rounding_drowns_the_transform_only_the_exponential_bound_is_left():

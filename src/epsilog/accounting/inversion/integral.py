@@ -38,7 +38,7 @@ from epsilog.numerics.rounding import (
 )
 
 _AIM, _ROUGH = 1e-9, 1e-3  # relative errors of delta to plan for, of an answer and of where it is about
-_CLOSE = 1e-5  # a gap from which on a lattice is sooner there than a bent path
+_CLOSE = 1e-5  # a relative width from which on a lattice is sooner there than a bent path
 _CLOSER = 1e-2  # along a bent path: delta relative to the integrand is less accurate there
 _MOST_FREQUENCIES = 6_000
 _MOST_TERMS = 50_000_000  # of all characteristic functions
@@ -57,8 +57,8 @@ _LAST = 14  # of an exponential of a quotient of a difference: two functions and
 _SIDE = 6  # of an exponential times a sum, with what gives everything away added
 
 
-def bound_by_inversion(orderings: Sequence[PairComposition], question: Question, gap: float = 1.0) -> Bounds:
-    """Bounds the answer over all orderings; what a lattice narrows to ``gap`` sooner than a bent path is left to it.
+def bound_by_inversion(orderings: Sequence[PairComposition], question: Question, relative_width: float = 1.0) -> Bounds:
+    """Bounds the answer over all orderings, unless a lattice reaches ``relative_width`` sooner than a bent path.
 
     Raises:
         InversionInfeasibleError: no useful bound on the error is known for these pairs.
@@ -71,7 +71,7 @@ def bound_by_inversion(orderings: Sequence[PairComposition], question: Question,
         sides = [ordering.upper, *ordering.lowers]
         if all(_same(ordering.upper, parts) for parts in ordering.lowers):
             sides = sides[:1]
-        found = [_bounds(parts, question, lower, gap) for parts in sides]
+        found = [_bounds(parts, question, lower, relative_width) for parts in sides]
         upper = max(upper, found[0].upper)
         lower = max(lower, *(one.lower for one in found[-len(ordering.lowers) :]))
     return Bounds(lower, upper)
@@ -96,11 +96,11 @@ def _near(one: DominatingPair, other: DominatingPair) -> bool:
             return a == b
 
 
-def _bounds(parts: Parts, question: Question, known: float, gap: float) -> Bounds:
+def _bounds(parts: Parts, question: Question, known: float, relative_width: float) -> Bounds:
     """Bounds the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
     if all(isinstance(pair.base, DiscretePair) for pair, _ in parts):
         raise InversionInfeasibleError("the characteristic function of atoms does not fall")
-    bent = gap < _CLOSE and bendable(parts)
+    bent = relative_width < _CLOSE and bendable(parts)
     few = all(pair.sampling_probability < 1 for pair, _ in parts) and sum(count for _, count in parts) < _FEW
     cumulant = estimate_cumulants(parts)
     if few and bent:

@@ -85,7 +85,7 @@ class _RatioCells(NamedTuple):
     sign: float
 
 
-def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:  # noqa: ARG001
+def bound(composition: Composition, question: Question, relative_width: float) -> Bounds | None:  # noqa: ARG001
     """Bound the answer about 10,000 rounds and more; None for fewer, and for pairs without cells here."""
     if composition.has_pairs and composition.orderings(relevant_delta(question))[0].rounds > 1:
         with suppress(InversionInfeasibleError):

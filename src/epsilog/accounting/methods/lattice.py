@@ -1,4 +1,4 @@
-"""Certified intervals from privacy loss distributions: plans a lattice, bounds from both sides, refines to the gap.
+"""Certified intervals from privacy loss distributions: plans, bounds and refines a lattice.
 
 What is certified comes from ``connect``, ``merge`` and ``LatticeComposition``; the plan (tilt, step, points) only
 decides how tight it is. If memory would not hold a fine enough lattice the interval is wider than asked, never wrong.
@@ -43,46 +43,52 @@ _ATTEMPTS = 6
 _TINY = 1e-250  # no effort is spent on the lower side of less
 _COARSENINGS = 12
 _FINER = 0.5  # of the planned step: what is claimed is the upper side
-_ROUGH = 0.05  # the gap to aim for from below where the upper side will not be met
+_ROUGH = 0.05  # the relative width to aim for from below where the upper side will not be met
 _SHARPEST = 25.0  # nats that a composition may be sharpened by, after its first answer
 _LARGE = 1e-3  # a delta from which on epsilon may well be 0
 _LOST = 1e-6  # of delta: what truncating the tails of all rounds together may add
 
 
-def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def bound(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
     """Bound the answer; None if a part has no pair."""
     if not composition.has_pairs:
         return None
-    return bound_on_lattice(composition.orderings(relevant_delta(question)), question, gap=gap)
+    return bound_on_lattice(composition.orderings(relevant_delta(question)), question, relative_width=relative_width)
 
 
-def bound_above(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def bound_above(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
     """Bound from above only: at least the bound of ``bound``, and several times as fast."""
     if not composition.has_pairs:
         return None
-    return Bounds(0.0, _upper_bound(composition.orderings(relevant_delta(question)), question, gap=gap))
+    return Bounds(
+        0.0, _upper_bound(composition.orderings(relevant_delta(question)), question, relative_width=relative_width)
+    )
 
 
 def bound_on_lattice(
-    orderings: tuple[PairComposition, ...], question: Question, *, gap: float, work: WorkCounter | None = None
+    orderings: tuple[PairComposition, ...],
+    question: Question,
+    *,
+    relative_width: float,
+    work: WorkCounter | None = None,
 ) -> Bounds:
     """Bounds the answer over all orderings.
 
-    The relative width is ``gap`` if memory allows, and until the ``work`` that several questions may share is done.
+    Refines to ``relative_width`` if memory allows, within the ``work`` that several questions share.
     """
     if all(d.rounds == 1 for d in orderings):
         return _single(orderings, question)
     if isinstance(question, EpsilonAt) and question.delta >= _LARGE:
-        at_zero = bound_on_lattice(orderings, DeltaAt(0.0), gap=0.05).upper
+        at_zero = bound_on_lattice(orderings, DeltaAt(0.0), relative_width=0.05).upper
         if at_zero <= question.delta:
             return Bounds(0.0, 0.0)
     work = work or WorkCounter()
-    searches = [_search_direction(d, question, gap, work) for d in orderings]
+    searches = [_search_direction(d, question, relative_width, work) for d in orderings]
     searches.sort(key=lambda search: -search.plan.near)
     lower = max(bound_from_infinity_mass(question, bound_infinity_mass(parts)) for d in orderings for parts in d.lowers)
     before = 0.0
     for attempt in range(_ATTEMPTS):
-        largest = lower / (1 - gap) if attempt > 0 else 0.0
+        largest = lower / (1 - relative_width) if attempt > 0 else 0.0
         for search in searches:  # the likely worst first: often it already settles the others
             if search.upper > largest:
                 search.refine_upper()
@@ -93,24 +99,30 @@ def bound_on_lattice(
         if worst is not searches[0]:
             lower = max(lower, worst.lower_bound())
         upper = worst.upper
-        if upper - lower <= gap * upper or not math.isfinite(upper) or upper < _TINY or worst.settled or work.done:
+        if (
+            upper - lower <= relative_width * upper
+            or not math.isfinite(upper)
+            or upper < _TINY
+            or worst.settled
+            or work.done
+        ):
             break
         achieved = (upper - lower) / upper
         if attempt > 0 and achieved > 0.75 * before:
             break  # refining cannot narrow it further
         before = achieved
         for search in searches:
-            search.fine *= min(0.6, max(0.1, 0.85 * math.sqrt(gap / achieved)))
+            search.fine *= min(0.6, max(0.1, 0.85 * math.sqrt(relative_width / achieved)))
     return Bounds(lower, max(search.upper for search in searches))
 
 
-def _upper_bound(orderings: tuple[PairComposition, ...], question: Question, *, gap: float) -> float:
+def _upper_bound(orderings: tuple[PairComposition, ...], question: Question, *, relative_width: float) -> float:
     """Bounds the answer from above only, by what ``bound`` computes first: that is never worse."""
     if all(d.rounds == 1 for d in orderings):
         return _single(orderings, question).upper
     worst = 0.0
     work = WorkCounter()
-    searches = [_search_direction(d, question, gap, work) for d in orderings]
+    searches = [_search_direction(d, question, relative_width, work) for d in orderings]
     for search in sorted(searches, key=lambda search: -search.plan.near):
         if search.upper > worst:
             search.refine_upper()
@@ -118,10 +130,16 @@ def _upper_bound(orderings: tuple[PairComposition, ...], question: Question, *, 
     return worst
 
 
-def _search_direction(ordering: PairComposition, question: Question, gap: float, work: WorkCounter) -> _Search:
+def _search_direction(
+    ordering: PairComposition, question: Question, relative_width: float, work: WorkCounter
+) -> _Search:
     """Plans a direction by its upper side, or by a lower one if a part above gives everything away."""
     settled = any(pair.direction is AdjacencyType.PLAIN and pair.base.infinity_mass >= 1 for pair, _ in ordering.upper)
-    plan = _plan(question, ordering.lowers[0], max(gap, _ROUGH)) if settled else _plan(question, ordering.upper, gap)
+    plan = (
+        _plan(question, ordering.lowers[0], max(relative_width, _ROUGH))
+        if settled
+        else _plan(question, ordering.upper, relative_width)
+    )
     glued = any(
         pair.direction is AdjacencyType.BOTH for pair, _ in ordering.upper
     )  # loose by itself: no tighter on a finer lattice
@@ -219,15 +237,15 @@ class _Search:
             self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
 
 
-def _plan(question: Question, parts: Parts, gap: float) -> DiscretizationPlan:
+def _plan(question: Question, parts: Parts, relative_width: float) -> DiscretizationPlan:
     """Chooses the tilt and the step: about where epsilon is expected, or about the epsilon that is given."""
     match question:
         case EpsilonAt(delta):
             tail = _tail(parts, delta)
             sketches = [(sketch_pair(pair, tail), count) for pair, count in parts]
             theta, guess = tilt_for_delta(sketches, delta)
-            width = gap * max(guess, 1e-7 * min(_scale(sketches), 1.0))
-            return DiscretizationPlan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(gap))
+            width = relative_width * max(guess, 1e-7 * min(_scale(sketches), 1.0))
+            return DiscretizationPlan(sketches, theta, _step(parts, theta, width), tail, guess, *_nats(relative_width))
         case DeltaAt(epsilon):
             tail, theta, sketches = _tail(parts, 1e-12), 1.0, []
             for _ in range(20):  # delta's size, which sets the tails, is found on the way
@@ -236,7 +254,9 @@ def _plan(question: Question, parts: Parts, gap: float) -> DiscretizationPlan:
                 before, tail = tail, _tail(parts, 0.1 * math.exp(max(min(log_delta, 0.0), -600.0)))
                 if tail >= before / 2:
                     break
-            return DiscretizationPlan(sketches, theta, _step(parts, theta, gap / theta), tail, epsilon, *_nats(gap))
+            return DiscretizationPlan(
+                sketches, theta, _step(parts, theta, relative_width / theta), tail, epsilon, *_nats(relative_width)
+            )
 
 
 def _answer(question: Question, composition: LatticeComposition, guess: float) -> float:
@@ -292,8 +312,8 @@ def _scale(sketches: Sketches) -> float:
     return max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
 
 
-def _nats(gap: float) -> tuple[float, float]:
-    nats = 8 - math.log(gap)
+def _nats(relative_width: float) -> tuple[float, float]:
+    nats = 8 - math.log(relative_width)
     return nats, nats
 
 

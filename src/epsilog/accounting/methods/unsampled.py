@@ -22,13 +22,15 @@ _FEW = 4  # kinds of sampled parts that are unsampled one at a time
 Upper = Callable[[Composition, Question, float], float]  # bounds an answer from above by the other methods
 
 
-def bound_if_cheap(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+def bound_if_cheap(
+    composition: Composition, question: Question, relative_width: float, *, upper: Upper
+) -> Bounds | None:
     """Bounds the answer where it is as good as free, or likely to be good: Gaussians, large samples, bins."""
     bins = tuple(part for part in composition.sampled if part.is_binned)
     if bins or any(map(_much, composition.sampled)):
-        return _least(composition, {composition.sampled, bins}, question, gap, upper)
+        return _least(composition, {composition.sampled, bins}, question, relative_width, upper)
     gaussian = composition.sampled and composition.without_sampling(composition.sampled).mu is not None
-    return _least(composition, {composition.sampled}, question, gap, upper) if gaussian else None
+    return _least(composition, {composition.sampled}, question, relative_width, upper) if gaussian else None
 
 
 def can_improve(composition: Composition, question: Question, known: Bounds) -> bool:
@@ -45,13 +47,15 @@ def can_improve(composition: Composition, question: Question, known: Bounds) -> 
             return gaussian_delta(round_down(mu, MU), epsilon)[0] < known.upper
 
 
-def bound_without_sampling(composition: Composition, question: Question, gap: float, *, upper: Upper) -> Bounds | None:
+def bound_without_sampling(
+    composition: Composition, question: Question, relative_width: float, *, upper: Upper
+) -> Bounds | None:
     """Bounds the answer with all sampled parts unsampled, all bins, and each of a few kinds by itself."""
     bins = tuple(part for part in composition.sampled if part.is_binned)
     ways = {composition.sampled, bins}
     if len(composition.sampled) <= _FEW:
         ways |= {(part,) for part in composition.sampled}
-    found = _least(composition, ways, question, gap, upper)
+    found = _least(composition, ways, question, relative_width, upper)
     if question == EpsilonAt(0):
         return found
     with suppress(UnsupportedMechanismError):
@@ -60,7 +64,7 @@ def bound_without_sampling(composition: Composition, question: Question, gap: fl
             found = Bounds(0.0, revealed) if found is None else found.intersect(Bounds(0.0, revealed))
     with suppress(UnsupportedMechanismError):
         rough = (
-            renyi.bound(composition.without_sampling(composition.sampled), question, gap)
+            renyi.bound(composition.without_sampling(composition.sampled), question, relative_width)
             if composition.sampled
             else None
         )
@@ -101,12 +105,12 @@ def _distance(composition: Composition, part: Release, count: int, chance: float
 
 
 def _least(
-    composition: Composition, ways: set[tuple[Release, ...]], question: Question, gap: float, upper: Upper
+    composition: Composition, ways: set[tuple[Release, ...]], question: Question, relative_width: float, upper: Upper
 ) -> Bounds | None:
     least, answered = math.inf, False
     for parts in filter(None, ways):
         with suppress(UnsupportedMechanismError):
-            least, answered = min(least, upper(composition.without_sampling(parts), question, gap)), True
+            least, answered = min(least, upper(composition.without_sampling(parts), question, relative_width)), True
     if math.isinf(least) and not (answered and question == EpsilonAt(0)):  # where no loss is the largest, that is said
         return None
     return Bounds(0.0, least)

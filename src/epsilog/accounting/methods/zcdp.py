@@ -27,7 +27,7 @@ _MANY = gamma(64.0)  # relative: up to four functions of products, each off by f
 _DIFFERENCE = 0  # roundings of a difference that ``round_down`` covers by its own two, next to ``_FEW`` of its terms
 
 
-def bound(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def bound(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
     """Bounds the answer from below; None without such a statement."""
     least = composition.attained
     if least is composition:
@@ -35,18 +35,18 @@ def bound(composition: Composition, question: Question, gap: float) -> Bounds | 
     if least.mu is not None:
         found = bound_gaussian(least.mu, question)
     else:
-        found = bound_on_lattice(least.orderings(), question, gap=gap)
-    return Bounds(max(found.lower, _largest(composition, question, gap)), trivial_bounds(question).upper)
+        found = bound_on_lattice(least.orderings(), question, relative_width=relative_width)
+    return Bounds(max(found.lower, _largest(composition, question, relative_width)), trivial_bounds(question).upper)
 
 
-def _largest(composition: Composition, question: Question, gap: float) -> float:
+def _largest(composition: Composition, question: Question, relative_width: float) -> float:
     """Bound the answer from below by the largest statement alone; the other parts only add to it."""
     largest = ZeroConcentratedDP(max(rho for rho, _ in composition.rho))
-    found = bound_lone_zcdp(Composition({largest: 1}, composition.relation), question, gap)
+    found = bound_lone_zcdp(Composition({largest: 1}, composition.relation), question, relative_width)
     return 0.0 if found is None else found.lower
 
 
-def bound_lone_zcdp(composition: Composition, question: Question, gap: float) -> Bounds | None:
+def bound_lone_zcdp(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
     """Bound the answer about a single statement; None for anything else, or out of reach.
 
     Above, the best bound from its divergences; below, a mechanism with two outcomes that satisfies it.
@@ -59,7 +59,7 @@ def bound_lone_zcdp(composition: Composition, question: Question, gap: float) ->
     above = _simply(rho, question)
     if not _LEAST <= rho <= _LARGEST:
         return above
-    above = above.intersect(renyi_bounds(composition, question, gap) or above)
+    above = above.intersect(renyi_bounds(composition, question, relative_width) or above)
     epsilon = question.epsilon if isinstance(question, DeltaAt) else above.upper
     found = _two_outcomes(rho, epsilon) if epsilon < _MOST else None
     if found is None:

@@ -132,7 +132,7 @@ def plan_certificate(
     seed: int,
     failure: float = 1e-6,
     samples: int | None = None,
-    gap: float = 0.1,
+    relative_width: float = 0.1,
     payoffs: tuple[ProfilePayoff, ProfilePayoff] | None = None,
 ) -> CertificatePlan:
     """Plan a certificate from pilot draws, which the verification does not use.
@@ -140,12 +140,15 @@ def plan_certificate(
     ``seed`` is that of the pilot's streams, a part of the plan; all else is as in ``certify_delta``.
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
-    failure, gap = check.in_open_interval(0, 1)(failure=failure), check.in_open_interval(0, 1)(gap=gap)
+    failure, relative_width = (
+        check.in_open_interval(0, 1)(failure=failure),
+        check.in_open_interval(0, 1)(relative_width=relative_width),
+    )
     samples = check.optional(check.integer(1))(samples=samples)
     if payoffs is not None and (len(payoffs) != len(DIRECTIONS) or any(one.epsilon != epsilon for one in payoffs)):
         raise CheckError("payoffs", f"two payoffs at epsilon = {epsilon!r}", repr(payoffs), verb="hold")
     used: tuple[Payoff, Payoff] = payoffs or (HockeyStick(epsilon), HockeyStick(epsilon))
-    trials = _make_trials(release, used, seed, samples=samples, gap=gap, failure=failure / 2)
+    trials = _make_trials(release, used, seed, samples=samples, relative_width=relative_width, failure=failure / 2)
     return CertificatePlan(trials, failure, origin=SoftwareVersions(seed))
 
 
@@ -183,7 +186,7 @@ def certify_delta(
     epsilon: float,
     failure: float = 1e-6,
     samples: int | None = None,
-    gap: float = 0.1,
+    relative_width: float = 0.1,
     payoffs: tuple[ProfilePayoff, ProfilePayoff] | None = None,
     seed: int | None = None,
     workers: int | None = 1,
@@ -196,8 +199,8 @@ def certify_delta(
         release: a matrix mechanism with its participation, balls-in-bins, or Poisson-sampled Gaussian rounds.
         epsilon: in nats, at least 0.
         failure: chance over the draws that the interval is wrong; shared by the directions.
-        samples: draws per direction; by default enough for ``gap``, judged by a pilot with separate draws.
-        gap: relative distance wanted between the upper bound and the estimate; only steers the default ``samples``.
+        samples: draws per direction; by default enough for ``relative_width``, judged by a pilot with separate draws.
+        relative_width: target relative distance from the estimate to the upper bound; only sets ``samples``.
         payoffs: certified profiles of other events composed with this release, remove and add, at this epsilon.
         seed: makes a run that can be repeated, and marks the result a simulation; by default fresh entropy.
         workers: processes; ``None`` uses joblib's configured backend.
@@ -215,15 +218,27 @@ def certify_delta(
     """
     origin = resolve_source(seed, journal)
     plan = plan_certificate(
-        release, epsilon=epsilon, seed=int(origin.value), failure=failure, samples=samples, gap=gap, payoffs=payoffs
+        release,
+        epsilon=epsilon,
+        seed=int(origin.value),
+        failure=failure,
+        samples=samples,
+        relative_width=relative_width,
+        payoffs=payoffs,
     )
     return _draw_certificate(plan, origin, workers, journal, progress)
 
 
 def _make_trials(
-    release: Release, payoffs: tuple[Payoff, Payoff], seed: int, *, samples: int | None, gap: float, failure: float
+    release: Release,
+    payoffs: tuple[Payoff, Payoff],
+    seed: int,
+    *,
+    samples: int | None,
+    relative_width: float,
+    failure: float,
 ) -> tuple[BernoulliTrial, BernoulliTrial]:
-    """Return one trial per direction, with enough draws to know delta to within ``gap`` of the worse direction's."""
+    """Return one trial per direction, with draws that reach ``relative_width`` of the worse direction's delta."""
     pair = build_simulated_pair(release)
     tilt = [tilts.choose_tilt(pair, p, d) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
     log_m = [tilts.bound_log_value(pair, t, p) for t, p in zip(tilt, payoffs, strict=True)]
@@ -231,7 +246,9 @@ def _make_trials(
     if samples is None:
         guess = [estimate_pilot_delta(release, p, d, seed) for p, d in zip(payoffs, DIRECTIONS, strict=True)]
         worse = max(*guess, 1e-6 * max(math.exp(m) for m in log_m))
-        sizes = [_draws(g, math.exp(m), worse * (1 + gap), failure) for g, m in zip(guess, log_m, strict=True)]
+        sizes = [
+            _draws(g, math.exp(m), worse * (1 + relative_width), failure) for g, m in zip(guess, log_m, strict=True)
+        ]
     first, second = (BernoulliTrial(release, *rest) for rest in zip(payoffs, tilt, log_m, sizes, strict=True))
     return first, second
 

@@ -30,7 +30,7 @@ _REACH = 40.0  # nats below the strike that a payoff keeps
 _STARTS = (-12.0, -9.0, -7.0, -5.5, -4.5, -4.0, -3.5, -3.0, -2.5, -2.0, -1.5)  # where merging may start, as quantiles
 # roundings; docs/accounting/balls-in-bins.md, 4
 _CELL = 4  # of a mass times a lattice point, by the mass: two, and what a difference of such adds
-_WEIGHT = 6  # of a weight: three sums, a gap, a quotient, and a sum of two such
+_WEIGHT = 6  # of a weight: three sums, a difference, a quotient, and a sum of two such
 _MEAN = 16  # of a quotient of masses, and what is added to it, by the mass
 _CONTRACTED = 8  # of a mass times a lattice point less another mass, by both, and of four sums of such
 _LOG_TOTAL = 20  # of a logarithm and its product with a count, by its size

@@ -79,7 +79,7 @@ class Allocation:
 
         Args:
             near: the epsilon in question, about.
-            width: the gap to aim for between both sides, relative to delta or (``in_epsilon``) in nats of epsilon.
+            width: the target width, relative to delta or (``in_epsilon``) in nats of epsilon.
             in_epsilon: what ``width`` means.
             upper: which side.
             tail_mass: what truncating the tails may add to delta.
@@ -168,17 +168,17 @@ def bound_balls_in_bins(  # noqa: PLR0912
     mu: float,
     question: Question,
     *,
-    gap: float,
+    relative_width: float,
     directions: Sequence[AdjacencyType] = (AdjacencyType.REMOVE, AdjacencyType.ADD),
     least: float = _LITTLE,
 ) -> Bounds:
-    """Bounds the answer for one release; the relative width is ``gap`` if memory allows.
+    """Bounds the answer for one release, to ``relative_width`` if memory allows.
 
     Args:
         bins: rounds in an epoch, at least 2.
         mu: distance of the base Gaussians over the noise, all epochs of the same bins together; above 0.
         question: epsilon at a delta, or delta at an epsilon.
-        gap: relative width to aim for.
+        relative_width: the target relative width.
         directions: which orders of the neighbors to look at; the worst counts.
         least: a delta that is bounded from above only, once.
     """
@@ -192,28 +192,30 @@ def bound_balls_in_bins(  # noqa: PLR0912
         return known
     if mu > _FAR_FROM:
         known = bound_large_mu(bins, mu, question, free=free, directions=directions)
-    if mu > LARGEST_BINNED_MU or known.within(gap):
+    if mu > LARGEST_BINNED_MU or known.within(relative_width):
         return known
     if mu < SMALLEST_MU:  # nor with means that are further apart
-        more = bound_balls_in_bins(bins, SMALLEST_MU, question, gap=gap, directions=directions, least=least)
+        more = bound_balls_in_bins(
+            bins, SMALLEST_MU, question, relative_width=relative_width, directions=directions, least=least
+        )
         return Bounds(0.0, min(free, more.upper))
-    sides = [_Side(Allocation(bins, mu, direction), question, gap) for direction in directions]
+    sides = [_Side(Allocation(bins, mu, direction), question, relative_width) for direction in directions]
     if all(side.upper == 0 for side in sides):
         return Bounds(0.0, 0.0)
     sides.sort(key=lambda side: -side.expected)
     for side in sides[1:]:
-        distance = (sides[0].expected - side.expected) / max(gap * side.expected, TINY)
+        distance = (sides[0].expected - side.expected) / max(relative_width * side.expected, TINY)
         side.fine = math.sqrt(min(max(distance, 1.0), 1e6))  # what cannot be the worst needs no fine lattice
     lower, before = 0.0, math.inf
     for attempt in range(_REFINEMENTS):
         for side in sides:
-            if attempt == 0 or side.upper > lower / (1 - gap):
+            if attempt == 0 or side.upper > lower / (1 - relative_width):
                 side.refine_upper()
         worst = max(sides, key=lambda side: side.upper)
         if isinstance(question, DeltaAt) and worst.upper <= least:
             break
         lower = max(lower, worst.lower_bound())
-        if worst.upper - lower <= gap * worst.upper:
+        if worst.upper - lower <= relative_width * worst.upper:
             break
         if worst.fine > 1 and not worst.stuck:  # it was not expected to be the worst
             worst.fine = 1.0
@@ -222,7 +224,7 @@ def bound_balls_in_bins(  # noqa: PLR0912
         if worst.stuck or (lower > 0 and achieved > 0.8 * before):
             break  # refining cannot narrow it further
         before = achieved
-        worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(gap / achieved)))
+        worst.fine *= min(0.6, max(0.1, 0.8 * math.sqrt(relative_width / achieved)))
     return known.intersect(Bounds(lower, max(side.upper for side in sides)))
 
 
@@ -239,8 +241,8 @@ def _without_bins(mu: float, question: Question) -> float:
 class _Side:
     """What is known about one direction so far."""
 
-    def __init__(self, allocation: Allocation, question: Question, gap: float) -> None:
-        self.allocation, self.question, self.gap = allocation, question, gap
+    def __init__(self, allocation: Allocation, question: Question, relative_width: float) -> None:
+        self.allocation, self.question, self.relative_width = allocation, question, relative_width
         self.fine, self.stuck = 1.0, False
         self.upper = _without_bins(allocation.mu, question)
         match question:
@@ -265,8 +267,8 @@ class _Side:
         in_epsilon = isinstance(self.question, EpsilonAt)
         low = high = None  # where curves made for that epsilon were above, and below, the goal
         for _ in range(_ATTEMPTS):
-            width = self.gap * self.fine**2 * (self.near if in_epsilon else 1.0)
-            tail_mass = 0.01 * self.gap * self.delta
+            width = self.relative_width * self.fine**2 * (self.near if in_epsilon else 1.0)
+            tail_mass = 0.01 * self.relative_width * self.delta
             try:
                 curve = self.allocation.curve(
                     self.near, width=width, in_epsilon=in_epsilon, upper=upper, tail_mass=tail_mass

@@ -64,7 +64,7 @@ class DiscretizationPlan(NamedTuple):
     Attributes:
         sketches: each pair cut coarsely, with its count.
         theta: the tilt.
-        step: the lattice step that should meet the gap, in nats.
+        step: the lattice step that should meet the relative width, in nats.
         tail: the mass that each round may lose at either end.
         near: about the epsilon in question.
         nats: how small, as -log, the errors of the composition should be.
