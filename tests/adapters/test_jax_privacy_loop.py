@@ -66,7 +66,7 @@ def test_the_noise_that_the_accountant_is_told_is_held_against_the_loop():
     setup = read_training_loop(LOOP, examples=N, noise_multiplier=0.5, params=params())
     assert wrong(setup) == {"accountant-noise/too-high", "accountant-epsilon/too-low"}
     found = preflight(setup, delta=1e-6)
-    assert found.cost.lower > 3 * found.believed.upper
+    assert found.cost.lower > 3 * found.accountant_epsilon.upper
     assert not wrong(
         read_training_loop(LOOP, examples=N, noise_multiplier=1.5, params=params())
     )  # more is done than is told
@@ -150,7 +150,9 @@ def test_a_batch_size_is_the_number_that_it_holds_and_not_what_it_says():
     assert read_training_loop(selection, examples=N, noise_multiplier=1.0).expected_batch == 40
     told = params()
     object.__setattr__(told, "batch_size", Quiet(40))
-    assert read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=told).believed_rate == 0.02
+    assert (
+        read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=told).accountant_sampling_probability == 0.02
+    )
     object.__setattr__(selection, "batch_size", "40")
     with pytest.raises(CheckError, match="batch_size"):
         read_training_loop(selection, examples=N, noise_multiplier=1.0)

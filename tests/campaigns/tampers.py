@@ -106,7 +106,7 @@ def furnished(url: str | Path) -> Store:
     run.round_started(1)
     run.round_released(1, output_hash=_HASH)
     run.round_started(2)
-    ledger.change_cap("acme/claims", epsilon="8", **act)
+    ledger.set_cap("acme/claims", epsilon="8", **act)
     ledger.retire("acme/claims/share", **act)
     return stores[0]
 

@@ -211,7 +211,7 @@ def test_watch_waits_for_what_comes(ask, reserve, books, monkeypatch):
 def test_what_people_write_is_shown_as_it_is_and_tells_a_terminal_nothing(books):
     with open_ledger(books) as ledger:
         ledger.create_budget("acme/[/red]:x:", kind="pure", epsilon="1")
-        ledger.change_cap("acme", epsilon="3", actor="[red]dora", reason="[/bold] \x1b[2J\x9b1m\nas agreed")
+        ledger.set_cap("acme", epsilon="3", actor="[red]dora", reason="[/bold] \x1b[2J\x9b1m\nas agreed")
     for command in (
         ["show", "--lines", str(10**20)],
         ["history"],
@@ -238,7 +238,7 @@ FORMULA = '=HYPERLINK("http://evil")'
 def exported(ask, books, tmp_path):
     with open_ledger(books) as ledger:
         ledger.charge("acme/x", PureDP(0.5), key=FORMULA)
-        ledger.change_cap("acme", epsilon="3", actor="+dora", reason="-1\nand @more")
+        ledger.set_cap("acme", epsilon="3", actor="+dora", reason="-1\nand @more")
     return lambda name, *more: ask("export", tmp_path / name, *more, as_json=True)
 
 
@@ -261,7 +261,7 @@ PARTED = ("a;=1+1", "a; +1", "a\n=1", "a\r\n@x", 'a;"=1"', "a;\uff1d1", "\t=1", 
 def test_no_cell_begins_with_a_formula_where_semicolons_part_them(books, tmp_path, text):
     """In many countries a spreadsheet opens a CSV file so, and then quotes within a line mean nothing."""
     with open_ledger(books) as ledger:
-        ledger.change_cap("acme", epsilon="3", actor=f"dora {text}", reason=text)
+        ledger.set_cap("acme", epsilon="3", actor=f"dora {text}", reason=text)
         entries = list(ledger.history())
     written = "".join(format_csv_lines(entries))
     cells = re.split("[;\t\r\n]", written)

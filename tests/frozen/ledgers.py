@@ -99,7 +99,7 @@ ASK: dict[str, Callable[[Ledger, dict[str, Any]], Any]] = {
     **{
         name: _of_scope(name)
         for name in (
-            "create_budget", "declare_partition", "change_cap", "retire", "register_plan", "override_price", "reserve",
+            "create_budget", "declare_partition", "set_cap", "retire", "register_plan", "override_cost", "reserve",
             "charge",
         )
     },
@@ -139,14 +139,14 @@ def _life() -> Iterator[Step]:  # noqa: PLR0915 - one list of steps
     yield "create_budget", {"scope": "acme/large", **pure, "quota": True, "epsilon": "20"}
     yield "declare_partition", {"scope": "acme/blocks", **WHO, "epsilon": "1"}
     yield "declare_partition", {"scope": "nowhere/blocks", **WHO, "epsilon": "1"}
-    yield "change_cap", {"scope": "acme/blocks", **WHO, "epsilon": "1.5"}
-    yield "change_cap", {"scope": "acme/blocks", **WHO, "epsilon": "1"}
+    yield "set_cap", {"scope": "acme/blocks", **WHO, "epsilon": "1.5"}
+    yield "set_cap", {"scope": "acme/blocks", **WHO, "epsilon": "1"}
     yield "create_budget", {"scope": "acme/blocks/jan", **pure, "epsilon": "1"}
     yield "create_budget", {"scope": "acme/blocks/feb", **pure, "epsilon": "3"}
     yield reserve("b-1", "acme/blocks/jan")
-    yield "change_cap", {"scope": "acme", **WHO, "epsilon": "9"}
-    yield "change_cap", {"scope": "acme", **WHO, "epsilon": "9"}
-    yield "change_cap", {"scope": "elsewhere", **WHO, "epsilon": "9"}
+    yield "set_cap", {"scope": "acme", **WHO, "epsilon": "9"}
+    yield "set_cap", {"scope": "acme", **WHO, "epsilon": "9"}
+    yield "set_cap", {"scope": "elsewhere", **WHO, "epsilon": "9"}
     yield "register_plan", {"scope": "acme", "args": [H], "key": "run-1"}
     yield "register_plan", {"scope": "acme", "args": [ANOTHER], "key": "run-1"}
     yield "register_plan", {"scope": "acme", "args": ["x"], "key": "run-2"}
@@ -214,22 +214,22 @@ def _life() -> Iterator[Step]:  # noqa: PLR0915 - one list of steps
     yield on("start", "a-2")
     yield on("abandon", "a-2", **WHO)
     yield (
-        "override_price",
+        "override_cost",
         {"scope": "acme", "args": [GAUSSIAN], "key": "o-1", "amount": {"epsilon": "1"}, "reason": "audited"},
     )
     yield (
-        "override_price",
+        "override_cost",
         {"scope": "acme", "args": [GAUSSIAN], "key": "o-1", "amount": {"epsilon": "1"}, "reason": "audited"},
     )
     yield (
-        "override_price",
+        "override_cost",
         {"scope": "acme", "args": [GAUSSIAN], "key": "run-1", "amount": {"epsilon": "1"}, "reason": "x"},
     )
     yield "charge", {"scope": "acme", "args": [GAUSSIAN], "key": "o-1", "amount": {"epsilon": "0.5"}}
     yield "charge", {"scope": "acme", "args": [GAUSSIAN], "key": "o-1", "amount": {"epsilon": "1"}}
     yield reserve("big", "acme/team", amount={"epsilon": "5"})
     for step in (
-        ("change_cap", {"scope": "acme", **WHO, "epsilon": "10"}),
+        ("set_cap", {"scope": "acme", **WHO, "epsilon": "10"}),
         ("retire", {"scope": "acme", **WHO}),
         reserve("sam-1"),
         on("revoke", "sam-1", **WHO),
@@ -249,7 +249,7 @@ def _life() -> Iterator[Step]:  # noqa: PLR0915 - one list of steps
     yield "retire", {"scope": "acme", **WHO}
     yield "retire", {"scope": "acme", **WHO}
     yield reserve("too-late")
-    yield "change_cap", {"scope": "acme", **WHO, "epsilon": "11"}
+    yield "set_cap", {"scope": "acme", **WHO, "epsilon": "11"}
 
 
 def _kinds() -> Iterator[Step]:
@@ -288,7 +288,7 @@ def _kinds() -> Iterator[Step]:
             simulation = {"simulation": True} if scope == "simulation" else {}
             yield "charge", {"scope": scope, "args": [release], "key": f"{scope} {name}", **delta, **simulation}
     for cap in ({"rho": "0.25"}, {"epsilon": "2", "delta": "1e-5"}):
-        yield "change_cap", {"scope": "zcdp-promise", **WHO, **cap}
+        yield "set_cap", {"scope": "zcdp-promise", **WHO, **cap}
     yield "create_budget", {"scope": "mixed", "kind": "approximate", "epsilon": "2", "delta": "1e-5"}
     yield "create_budget", {"scope": "mixed/zcdp", "kind": "zcdp", "rho": "0.1"}
     yield "create_budget", {"scope": "mixed/zcdp/pure", "kind": "pure", "epsilon": "0.5"}

@@ -70,7 +70,7 @@ def restored(ledger):
 
 
 def override(ledger, scope):
-    ledger.override_price(scope, Gaussian(1.0), key="o", amount={"epsilon": "1e-9"}, reason="cheap")
+    ledger.override_cost(scope, Gaussian(1.0), key="o", amount={"epsilon": "1e-9"}, reason="cheap")
     return ledger.charge(scope, Gaussian(1.0), key="o", amount={"epsilon": "1e-9"})
 
 
@@ -85,12 +85,12 @@ WAYS = {
     Verb.PARTITION_DECLARED: [
         (budgets, lambda ledger, _: ledger.declare_partition(f"{LEAF}/parts", epsilon="1", **ACT))
     ],
-    Verb.PARTITION_RAISED: [(parts, lambda ledger, _: ledger.change_cap(f"{LEAF}/parts", epsilon="2", **ACT))],
+    Verb.PARTITION_RAISED: [(parts, lambda ledger, _: ledger.set_cap(f"{LEAF}/parts", epsilon="2", **ACT))],
     Verb.CAP_CHANGED: [
-        (budgets, lambda ledger, _: ledger.change_cap(f"{LEAF}/own", epsilon="3", **ACT)),
-        (share, lambda ledger, _: ledger.change_cap(f"{LEAF}/share", epsilon="3", **ACT)),
-        (share, lambda ledger, _: ledger.change_cap(f"{LEAF}/share", epsilon="1", **ACT)),
-        (nearest_share, lambda ledger, _: ledger.change_cap(f"{LEAF}/own", epsilon="3", **ACT)),
+        (budgets, lambda ledger, _: ledger.set_cap(f"{LEAF}/own", epsilon="3", **ACT)),
+        (share, lambda ledger, _: ledger.set_cap(f"{LEAF}/share", epsilon="3", **ACT)),
+        (share, lambda ledger, _: ledger.set_cap(f"{LEAF}/share", epsilon="1", **ACT)),
+        (nearest_share, lambda ledger, _: ledger.set_cap(f"{LEAF}/own", epsilon="3", **ACT)),
     ],
     Verb.SCOPE_RETIRED: [
         (budgets, lambda ledger, _: ledger.retire(f"{LEAF}/own", **ACT)),

@@ -89,15 +89,15 @@ def test_a_promise_is_kept_written_and_verified(place, ledger, kind):
     with pytest.raises(ConflictError):
         ledger.create_budget("acme", kind=kind, **made.caps)
     ledger.charge("acme", Gaussian(100.0), key="q")
-    changed = ledger.change_cap("acme", actor="dora", reason="agreed", epsilon="3", delta="1e-5")
+    changed = ledger.set_cap("acme", actor="dora", reason="agreed", epsilon="3", delta="1e-5")
     assert Fraction(next(iter(changed.caps.values()))) > Fraction(next(iter(made.caps.values())))
     assert ledger.verify().balances["acme"].target_guarantee["epsilon"] == "3"
     count = ledger.head()[0]
-    assert ledger.change_cap("acme", actor="dora", reason="again", epsilon="3", delta="1e-5") == changed
+    assert ledger.set_cap("acme", actor="dora", reason="again", epsilon="3", delta="1e-5") == changed
     assert ledger.head()[0] == count
     ledger.close()
     with Ledger(place.open()) as again:
-        stated = again.change_cap("acme", actor="dora", reason="by itself", **changed.caps)
+        stated = again.set_cap("acme", actor="dora", reason="by itself", **changed.caps)
         assert (stated.target_guarantee, stated.caps) == (None, changed.caps)
         assert again.verify().count == count + 1
 
@@ -113,7 +113,7 @@ def test_a_cap_that_does_not_keep_its_promise_is_found(place, ledger, kind, monk
     with pytest.raises(LedgerIntegrityError, match=r"promises .*epsilon 2\.00") as caught:
         ledger.verify()
     assert caught.value.index == 2
-    ledger.change_cap("other", actor="dora", reason="mends nothing", **honest)
+    ledger.set_cap("other", actor="dora", reason="mends nothing", **honest)
     with pytest.raises(LedgerIntegrityError, match="promises"):  # it stood, and may have been relied on
         ledger.verify()
 

@@ -197,8 +197,8 @@ READ = (
     lambda books: books.find("run").request,
     lambda books: [books.find(key) for key in ("plan", "nobody")],
     lambda books: books.spending("acme"),
-    lambda books: books.what_fits("g"),
-    lambda books: books.what_fits("acme/blocks/jan", PureDP(0.1)),
+    lambda books: books.get_headroom("g"),
+    lambda books: books.get_headroom("acme/blocks/jan", PureDP(0.1)),
     lambda books: books.budgets_above("acme/blocks/jan/anna"),
     lambda books: list(books.documents()),
     lambda books: list(books.history("acme/blocks", after=3)),
@@ -355,7 +355,7 @@ def test_what_opens_a_charge_for_nothing_is_admitted_first():
         ledger.charge("acme", PureDP(0.0), key="2")
         ledger.register_plan("acme", H, key="3")
         assert asked == ["anna", "anna"]
-        ledger.override_price("acme", Laplace(8.0), key="4", amount={"epsilon": "0.1"}, reason="an owner's")
+        ledger.override_cost("acme", Laplace(8.0), key="4", amount={"epsilon": "0.1"}, reason="an owner's")
         assert asked == ["anna", "anna"]
 
 
@@ -363,9 +363,9 @@ def test_a_cap_that_is_stated_is_another_than_the_same_one_that_was_promised():
     with Ledger(STORES["memory"](None).open(), clock=Clock()) as ledger:
         caps = ledger.create_budget("g", kind="gdp", epsilon="2", delta="1e-5").caps
         before = ledger.head()
-        assert ledger.change_cap("g", **WHO, epsilon="2", delta="1e-5").target_guarantee is not None
+        assert ledger.set_cap("g", **WHO, epsilon="2", delta="1e-5").target_guarantee is not None
         assert ledger.head() == before
-        assert ledger.change_cap("g", **WHO, **caps).target_guarantee is None
+        assert ledger.set_cap("g", **WHO, **caps).target_guarantee is None
         assert ledger.verify().count == 2
 
 

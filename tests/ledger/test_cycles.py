@@ -99,7 +99,7 @@ def test_plans_say_period_name_and_population(books):
 
 
 def test_a_price_on_an_owners_word_is_named(books):
-    books.override_price("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"}, reason="proof 12")
+    books.override_cost("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"}, reason="proof 12")
     books.charge("acme", Laplace(0.1), key="v", amount={"epsilon": "0.5"})
     found = read_cycles(books, "acme")
     assert found.allowed == ("v at acme",)

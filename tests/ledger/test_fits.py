@@ -83,7 +83,7 @@ def happen(ledger, draw, number, kinds, releases):
                 numbers = {q: draw(MILLIONTHS if q == "delta" else TENTHS) for q in there.caps}
             else:
                 numbers = {"epsilon": draw(st.sampled_from(["1.5", "2", "3"])), "delta": "1e-6"}
-            ledger.change_cap(scope, **ACT, **numbers)
+            ledger.set_cap(scope, **ACT, **numbers)
         case 6:
             if draw(st.integers(0, 3)) == 0:
                 ledger.retire(scope, **ACT)
@@ -115,7 +115,7 @@ def test_a_charge_fits_if_and_only_if_it_is_accepted(kinds, releases, data):
         ledger.mark_restored(**ACT)
     scope, release = data.draw(st.sampled_from(SCOPES)), data.draw(st.sampled_from(releases))
     path = ledger.budgets_above(scope)
-    fits, refused = outcome(lambda: ledger.what_fits(scope, release))
+    fits, refused = outcome(lambda: ledger.get_headroom(scope, release))
     simulation = bool(path) and path[-1].simulation
     charged = 0
     while charged < 4:
@@ -151,9 +151,9 @@ def test_a_refusal_tells_of_shares_that_stand_above_a_lowered_cap():
     ledger = Ledger(MemoryStore(Memory()))
     ledger.create_budget("r", kind="approximate", epsilon="1", delta="1e-5")
     ledger.create_budget("r/a", kind="approximate", epsilon="0.8", delta="1e-6", quota=True)
-    ledger.change_cap("r", epsilon="0.5", delta="1e-5", **ACT)
-    assert ledger.what_fits("r", ApproximateDP(0.0, 1e-7)).charges == 0
-    assert ledger.what_fits("r").available == {"epsilon": "0", "delta": "0"}
+    ledger.set_cap("r", epsilon="0.5", delta="1e-5", **ACT)
+    assert ledger.get_headroom("r", ApproximateDP(0.0, 1e-7)).charges == 0
+    assert ledger.get_headroom("r").available == {"epsilon": "0", "delta": "0"}
     with pytest.raises(BudgetExceededError) as refused:
         ledger.charge("r", ApproximateDP(0.0, 1e-7), key="k")
     assert (refused.value.shortfall, refused.value.owners) == ({"epsilon": "0.3"}, ("r",))
@@ -164,6 +164,6 @@ def test_what_a_mixed_path_refuses_does_not_fit_it():
     ledger = Ledger(MemoryStore(Memory()))
     ledger.create_budget("r", kind="pure", epsilon="1", relation=NeighboringRelation.REPLACE_ONE)
     ledger.create_budget("r/a", kind="pure", epsilon="1")
-    for do in (lambda: ledger.what_fits("r/a", PureDP(0.1)), lambda: ledger.charge("r/a", PureDP(0.1), key="k")):
+    for do in (lambda: ledger.get_headroom("r/a", PureDP(0.1)), lambda: ledger.charge("r/a", PureDP(0.1), key="k")):
         with pytest.raises(ConflictError, match="relation must be that of the budget of 'r'"):
             do()

@@ -28,10 +28,10 @@ def test_a_refused_plan_learns_how_many_repetitions_fit(budget):
     step = Gaussian(noise_multiplier=8.0)
     with pytest.raises(BudgetExceededError, match="of the 90 repetitions as one plan") as refusal:
         budget.reserve("acme", Repeated(step, 90), key="long", delta="1e-5")
-    headroom = budget.what_fits("acme", Repeated(step, 90), delta="1e-5")
+    headroom = budget.get_headroom("acme", Repeated(step, 90), delta="1e-5")
     assert f"or {headroom.repetitions} of the 90" in refusal.value.hint
     assert headroom.charges == 0
-    assert budget.what_fits("acme", Repeated(step, 3), delta="1e-5") == Headroom(
+    assert budget.get_headroom("acme", Repeated(step, 3), delta="1e-5") == Headroom(
         headroom.available, 1, headroom.repetitions
     )
     with pytest.raises(BudgetExceededError):
@@ -43,18 +43,20 @@ def test_headroom_is_the_least_on_the_path_and_counts_charges(budget):
     budget.create_budget("acme/claims", kind="pure", epsilon="1")
     budget.create_budget("acme/claims/anna", kind="pure", epsilon="2")
     budget.charge("acme/claims", PureDP(0.25), key="1")
-    assert budget.what_fits("acme/claims/anna") == Headroom({"epsilon": "0.75", "delta": "0.00001"})
-    assert budget.what_fits("acme/claims/anna", PureDP(0.2)).charges == 3
-    assert budget.what_fits("acme", PureDP(0.25)).charges == 15
-    assert budget.what_fits("acme", ApproximateDP(0.25, 4e-6)).charges == 2
-    assert budget.what_fits("acme", PureDP(0)).charges is None
-    assert budget.what_fits("acme/claims", ApproximateDP(0.1, 1e-6)).charges == 0
+    assert budget.get_headroom("acme/claims/anna") == Headroom({"epsilon": "0.75", "delta": "0.00001"})
+    assert budget.get_headroom("acme/claims/anna", PureDP(0.2)).charges == 3
+    assert budget.get_headroom("acme", PureDP(0.25)).charges == 15
+    assert budget.get_headroom("acme", ApproximateDP(0.25, 4e-6)).charges == 2
+    assert budget.get_headroom("acme", PureDP(0)).charges is None
+    assert budget.get_headroom("acme/claims", ApproximateDP(0.1, 1e-6)).charges == 0
 
 
 @pytest.mark.slow
 def test_nothing_fits_a_spent_budget(budget):
     budget.charge("acme", ApproximateDP(4.0, 1e-5), key="all")
-    assert budget.what_fits("acme", Repeated(STEP, 10), delta="1e-9") == Headroom({"epsilon": "0", "delta": "0"}, 0, 0)
+    assert budget.get_headroom("acme", Repeated(STEP, 10), delta="1e-9") == Headroom(
+        {"epsilon": "0", "delta": "0"}, 0, 0
+    )
     with pytest.raises(BudgetExceededError) as refusal:
         budget.reserve("acme", Repeated(STEP, 10), key="more", delta="1e-9")
     assert "repetitions" not in refusal.value.hint
@@ -64,7 +66,7 @@ def test_delta_is_asked_for_where_it_is_needed(budget):
     with pytest.raises(ValueError, match="delta must be given"):
         budget.reserve("acme", STEP, key="run")
     with pytest.raises(ValueError, match="scope must lie at or under a budget"):
-        budget.what_fits("other")
+        budget.get_headroom("other")
 
 
 def test_kinds_without_a_proven_price_say_so(ledger):
@@ -72,9 +74,9 @@ def test_kinds_without_a_proven_price_say_so(ledger):
     ledger.create_budget("g", kind="gdp", mu_squared="1")
     for scope, amount in (("z", {"rho": "0.1"}), ("g", {"mu_squared": "0.1"})):
         for stated in (None, amount):
-            with pytest.raises(UnsupportedMechanismError, match="override_price"):
+            with pytest.raises(UnsupportedMechanismError, match="override_cost"):
                 ledger.reserve(scope, STEP, key=scope, amount=stated)
-        ledger.override_price(scope, STEP, key=scope, amount=amount, reason="worked out by hand: folder 7")
+        ledger.override_cost(scope, STEP, key=scope, amount=amount, reason="worked out by hand: folder 7")
         (charged,) = ledger.reserve(scope, STEP, key=scope, amount=amount).amounts.values()
         assert charged == amount
 
@@ -104,8 +106,8 @@ def test_releases_that_are_pure_are_charged_without_a_delta(ledger, release):
 def test_nothing_fits_while_any_sum_is_above_its_cap(ledger):
     ledger.create_budget("acme", kind="approximate", epsilon="2", delta="1e-5")
     ledger.charge("acme", ApproximateDP(0.5, 1e-6), key="a", delta="1e-6")
-    ledger.change_cap("acme", epsilon="2", delta="1e-7", actor="dora", reason="less of it")
-    found = ledger.what_fits("acme", PureDP(0.5))
+    ledger.set_cap("acme", epsilon="2", delta="1e-7", actor="dora", reason="less of it")
+    found = ledger.get_headroom("acme", PureDP(0.5))
     assert found.charges == 0
     assert not any(found.available.units.values())
     with pytest.raises(BudgetExceededError) as refused:
@@ -119,7 +121,7 @@ def test_nothing_fits_below_a_retired_budget_whatever_is_asked(budget):
     budget.create_budget("acme/old", kind="pure", epsilon="1")
     budget.retire("acme/old", actor="dora", reason="over")
     for relation in (None, NeighboringRelation.REPLACE_ONE):
-        found = budget.what_fits("acme/old", PureDP(0.25), relation=relation)
+        found = budget.get_headroom("acme/old", PureDP(0.25), relation=relation)
         assert (found.charges, found.available["epsilon"]) == (0, "0")
     with pytest.raises(ConflictError):
-        budget.what_fits("acme", PureDP(0.25), relation=NeighboringRelation.REPLACE_ONE)
+        budget.get_headroom("acme", PureDP(0.25), relation=NeighboringRelation.REPLACE_ONE)

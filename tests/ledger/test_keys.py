@@ -161,7 +161,7 @@ def test_an_entry_is_of_the_charge_in_its_own_scope(books):
 
 def test_a_plan_and_a_price_bind_the_key_in_their_scope_alone(books):
     books.register_plan("acme", HASH, key="k")
-    books.override_price("zeta", PureDP(1.0), key="k", amount={"epsilon": "0.5", "delta": "0"}, reason="so")
+    books.override_cost("zeta", PureDP(1.0), key="k", amount={"epsilon": "0.5", "delta": "0"}, reason="so")
     assert not books.charge("acme/claims", PureDP(1.0), key="k").replayed
     with pytest.raises(ConflictError, match="registered for another plan"):
         books.charge("acme", PureDP(1.0), key="k")

@@ -147,7 +147,7 @@ class Model:
         self.charges[scope, key] = {"path": path, "state": "registered", **nothing}
         return None
 
-    def change_cap(self, scope, epsilon):
+    def set_cap(self, scope, epsilon):
         above = [budget for budget in CAPS if f"{scope}/".startswith(f"{budget}/")]
         if self.caps[scope]["epsilon"] == epsilon:
             return None
@@ -281,10 +281,10 @@ class LedgerMachine(RuleBasedStateMachine):
             charge |= {"state": "cancelled", "by another": True}
 
     @rule(scope=st.sampled_from(sorted(CAPS)), epsilon=st.sampled_from(["0.2", "0.5", "1", "2", "3.5"]))
-    def change_cap(self, scope, epsilon):
-        with self.as_modeled(self.model.change_cap(scope, Decimal(epsilon))):
+    def set_cap(self, scope, epsilon):
+        with self.as_modeled(self.model.set_cap(scope, Decimal(epsilon))):
             caps = {quantity: str(cap) for quantity, cap in self.model.caps[scope].items()} | {"epsilon": epsilon}
-            self.ledger.change_cap(scope, **caps, **ACT)
+            self.ledger.set_cap(scope, **caps, **ACT)
 
     @rule()
     def restore(self):

@@ -297,10 +297,10 @@ def test_every_order_must_fit_where_each_has_a_cap_of_its_own(ledger):
     assert refused.value.shortfall == {"rdp_8": "0.2"}
     assert refused.value.available == {"rdp_2": "0.4", "rdp_8": "0.6"}
     assert "at most rdp_2 0.4, rdp_8 0.6 fits" in str(refused.value)
-    assert ledger.what_fits("a", ZeroConcentratedDP(0.03)).charges == 2
+    assert ledger.get_headroom("a", ZeroConcentratedDP(0.03)).charges == 2
     ledger.charge("a", ZeroConcentratedDP(0.075), key="3")
     assert dict(ledger.balance("a").available) == {"rdp_2": "0.25", "rdp_8": "0"}
-    assert ledger.what_fits("a", ZeroConcentratedDP(0.03)).charges == 0
+    assert ledger.get_headroom("a", ZeroConcentratedDP(0.03)).charges == 0
     assert ledger.verify().rechecked == 2
 
 
@@ -310,7 +310,7 @@ def test_some_order_is_enough_where_epsilon_and_delta_are_promised(ledger):
     ledger.charge("a", SAMPLED, key="0")  # takes the upper orders beyond their caps, and they are never of use again
     assert dict(ledger.balance("a").available).keys() == made.caps.keys()
     assert [order for order, left in ledger.balance("a").available.items() if left != "0"] == ["rdp_8"]
-    fits = ledger.what_fits("a", SAMPLED).charges
+    fits = ledger.get_headroom("a", SAMPLED).charges
     keys = [str(number) for number in range(1, fits + 1)]
     for key in keys:
         ledger.charge("a", SAMPLED, key=key)
@@ -329,13 +329,13 @@ def test_some_order_is_enough_where_epsilon_and_delta_are_promised(ledger):
 def test_an_order_beyond_its_cap_takes_nothing_more_not_even_what_costs_nothing_there(ledger):
     made = ledger.create_budget("a", kind="rdp", **PROMISE)
     odd = {"rdp_8": made.caps["rdp_8"], "rdp_16": "9", "rdp_32": "9", "rdp_64": "9"}
-    ledger.override_price("a", Gaussian(9.0), key="1", amount=odd, reason="a test")
+    ledger.override_cost("a", Gaussian(9.0), key="1", amount=odd, reason="a test")
     ledger.charge("a", Gaussian(9.0), key="1", amount=odd)
     free = {"rdp_8": "1", "rdp_16": "0", "rdp_32": "0", "rdp_64": "0"}
-    ledger.override_price("a", Gaussian(9.0), key="2", amount=free, reason="a test")
+    ledger.override_cost("a", Gaussian(9.0), key="2", amount=free, reason="a test")
     with pytest.raises(BudgetExceededError):
         ledger.charge("a", Gaussian(9.0), key="2", amount=free)
-    assert not ledger.what_fits("a", Gaussian(9.0)).charges
+    assert not ledger.get_headroom("a", Gaussian(9.0)).charges
 
 
 def test_what_is_given_back_can_bring_an_order_back(ledger):
@@ -423,14 +423,14 @@ def test_a_budget_made_again_has_the_same_orders_and_a_cap_is_changed_as_it_was_
         with pytest.raises(ConflictError):
             ledger.create_budget(scope, kind="rdp", **other)
     act = {"actor": "dora", "reason": "agreed"}
-    raised = ledger.change_cap("a", epsilon="3", delta="1e-5", **act)
+    raised = ledger.set_cap("a", epsilon="3", delta="1e-5", **act)
     assert all(raised.caps.units[order] > units for order, units in made.caps.units.items())
-    ledger.change_cap("b", rdp_2="2", rdp_4="1", **act)
+    ledger.set_cap("b", rdp_2="2", rdp_4="1", **act)
     for scope, other in (("a", dict(made.caps)), ("b", {"rdp_2": "1"}), ("b", {"epsilon": "1", "delta": "1e-5"})):
         with pytest.raises(
             (ValueError, ConflictError), match=r"caps of (a rdp|the) budget|cap of the budget of '. is stated by"
         ):
-            ledger.change_cap(scope, **other, **act)
+            ledger.set_cap(scope, **other, **act)
     verified = ledger.verify()
     assert dict(verified.balances["b"].caps) == {"rdp_2": "2", "rdp_4": "1"}
     ledger.close()
@@ -521,7 +521,7 @@ def test_both_rules_are_those_of_a_model_in_whole_numbers(steps, promised):
             units = {q: n * 10**15 // 5 for q, n in asked_.items()}
             fit = {budget: [held[budget][q] + units[q] <= cap for q, cap in caps[budget].items()] for budget in on_path}
             fits = all(any(each) if promised and budget == "top" else all(each) for budget, each in fit.items())
-            ledger.override_price(scope, Gaussian(1.0), key=str(number), amount=amount, reason="a test")
+            ledger.override_cost(scope, Gaussian(1.0), key=str(number), amount=amount, reason="a test")
             try:
                 charge = ledger.reserve(scope, Gaussian(1.0), key=str(number), amount=amount)
             except BudgetExceededError:

@@ -39,7 +39,7 @@ def last(ledger):
 
 def test_a_release_that_costs_nothing_is_refused_while_more_is_held_than_the_cap(books):
     books.charge("acme", PureDP(3.0), key="1")
-    books.change_cap("acme", epsilon="1", **ACT)
+    books.set_cap("acme", epsilon="1", **ACT)
     with pytest.raises(BudgetExceededError):
         books.charge("acme", PureDP(0.0), key="free")
 
@@ -56,7 +56,7 @@ def test_a_release_that_costs_nothing_is_refused_while_more_is_held_than_the_cap
 def test_a_budget_is_made_again_with_its_first_caps_after_a_cap(books, made, cap):
     books.create_budget("acme/below", kind="pure", epsilon="1")
     first = books.create_budget("acme/x", **made)
-    now = books.change_cap("acme/x", **cap, **ACT)
+    now = books.set_cap("acme/x", **cap, **ACT)
     books.reserve("acme/below", PureDP(0.5), key="r")
     head = books.head()
     assert first.caps != now.caps
@@ -71,7 +71,7 @@ def test_a_budget_is_made_again_with_its_first_caps_after_a_cap(books, made, cap
 def test_a_partition_is_declared_again_with_its_first_caps_after_they_rose(ledger):
     ledger.create_budget("acme", kind="pure", epsilon="10", privacy_unit="person")
     ledger.declare_partition("acme/q", epsilon="1", **ACT)
-    now = ledger.change_cap("acme/q", epsilon="2", **ACT)
+    now = ledger.set_cap("acme/q", epsilon="2", **ACT)
     assert ledger.declare_partition("acme/q", epsilon="1", **ACT) == now
     assert ledger.declare_partition("acme/q", epsilon="2", **ACT) == now
     with pytest.raises(ConflictError):
@@ -94,7 +94,7 @@ def test_a_share_cannot_be_drained_by_others_and_the_cap_stays_right(shared):
     with pytest.raises(BudgetExceededError, match="available epsilon 3;"):
         shared.charge("acme/c", PureDP(3.5), key="greedy")
     shared.charge("acme/c", PureDP(3.0), key="all that is left")
-    assert shared.what_fits("acme/a").available == {"epsilon": "4"}
+    assert shared.get_headroom("acme/a").available == {"epsilon": "4"}
     shared.charge("acme/a", PureDP(4.0), key="a's own")
     with pytest.raises(BudgetExceededError):
         shared.charge("acme/a", PureDP(1e-9), key="more than its share")
@@ -108,10 +108,10 @@ def test_shares_are_made_and_grow_only_where_there_is_room(shared):
         shared.create_budget("acme/d", kind="pure", epsilon="3.5", quota=True)
     assert (refused.value.scope, refused.value.available) == ("acme", {"epsilon": "3"})
     with pytest.raises(BudgetExceededError):
-        shared.change_cap("acme/a", epsilon="7.5", **ACT)
-    shared.change_cap("acme/a", epsilon="7", **ACT)
+        shared.set_cap("acme/a", epsilon="7.5", **ACT)
+    shared.set_cap("acme/a", epsilon="7", **ACT)
     assert shared.balance("acme").available == {"epsilon": "0"}
-    shared.change_cap("acme/a", epsilon="1", **ACT)
+    shared.set_cap("acme/a", epsilon="1", **ACT)
     assert shared.balance("acme").available == {"epsilon": "6"}
     shared.create_budget("acme/d", kind="pure", epsilon="6", quota=True)
     shared.verify()
@@ -127,7 +127,7 @@ def test_a_share_of_a_retired_scope_is_free_again_and_nothing_given_back_later_r
 
 
 def test_lowering_the_cap_above_leaves_shares_as_they_are_and_the_sum_within_it(shared):
-    shared.change_cap("acme", epsilon="5", **ACT)
+    shared.set_cap("acme", epsilon="5", **ACT)
     for scope in ("acme", "acme/c"):
         with pytest.raises(BudgetExceededError):
             shared.charge(scope, PureDP(0.5), key="1")
@@ -190,21 +190,21 @@ def test_in_a_retired_scope_nothing_begins_and_what_runs_ends(books):
         lambda: books.charge("acme/a", PureDP(0.1), key="1"),
         lambda: books.charge("acme", PureDP(0.0), key="free"),
         lambda: books.register_plan("acme/a", HASH, key="plan"),
-        lambda: books.override_price("acme", Gaussian(0.1), key="cheap", amount={"epsilon": "1"}, reason="so"),
+        lambda: books.override_cost("acme", Gaussian(0.1), key="cheap", amount={"epsilon": "1"}, reason="so"),
         waiting.start,
     ):
         with pytest.raises(BudgetExceededError, match=r"scope retired \(entry 5\)"):
             begin()
     for act in (
-        lambda: books.change_cap("acme", epsilon="20", **ACT),
+        lambda: books.set_cap("acme", epsilon="20", **ACT),
         lambda: books.create_budget("acme/new", kind="pure", epsilon="1"),
         lambda: books.create_budget("acme/new", kind="pure", epsilon="1", quota=True),
     ):
         with pytest.raises(ConflictError, match=r"scope 'acme' is retired \(entry 5\)"):
             act()
     assert books.head() == before
-    assert books.what_fits("acme/a", PureDP(0.0)).charges == 0
-    assert books.what_fits("acme").available == {"epsilon": "0"}
+    assert books.get_headroom("acme/a", PureDP(0.0)).charges == 0
+    assert books.get_headroom("acme").available == {"epsilon": "0"}
     running.round_started(1)
     running.round_released(1, output_hash=HASH)
     running.commit()
@@ -220,7 +220,7 @@ def test_in_a_retired_scope_nothing_begins_and_what_runs_ends(books):
 def test_a_plan_may_be_registered_then_allowed_then_reserved(books):
     asked = {"key": "run", "amount": {"epsilon": "0.5"}, "plan_hash": HASH}
     books.register_plan("acme", HASH, key="run")
-    books.override_price("acme", Gaussian(1.0), reason="proof", **asked)
+    books.override_cost("acme", Gaussian(1.0), reason="proof", **asked)
     with pytest.raises(ConflictError, match="allowed for another request"):
         books.reserve("acme", PureDP(0.5), key="run", plan_hash=HASH)
     books.reserve("acme", Gaussian(1.0), **asked)

@@ -56,7 +56,7 @@ def test_a_refusal_in_a_block_names_it_and_who_would_have_to_pay_more(books):
     with pytest.raises(BudgetExceededError) as refused:
         books.charge("a/q/1", PureDP(3.0), key="2")
     assert refused.value.owners == ("a", "a/q", "a/q/1")
-    books.change_cap("a/q/1", epsilon="0.75", **ACT)
+    books.set_cap("a/q/1", epsilon="0.75", **ACT)
     with pytest.raises(BudgetExceededError) as refused:
         books.charge("a/q/1", PureDP(0.25), key="2")
     assert refused.value.owners == ("a/q/1",)
@@ -64,20 +64,20 @@ def test_a_refusal_in_a_block_names_it_and_who_would_have_to_pay_more(books):
 
 def test_what_fits_in_a_block_is_what_the_block_has(books):
     books.charge("a", PureDP(2.0), key="above")  # nothing is left there
-    assert books.what_fits("a/q/1", PureDP(0.25)).charges == 4
-    assert books.what_fits("a/q/1/anna", Repeated(PureDP(0.25), 9)).repetitions == 4
-    assert dict(books.what_fits("a").available) == {"epsilon": "0"}
+    assert books.get_headroom("a/q/1", PureDP(0.25)).charges == 4
+    assert books.get_headroom("a/q/1/anna", Repeated(PureDP(0.25), 9)).repetitions == 4
+    assert dict(books.get_headroom("a").available) == {"epsilon": "0"}
     books.retire("a", **ACT)
-    assert books.what_fits("a/q/1", PureDP(0.25)).charges == 0
+    assert books.get_headroom("a/q/1", PureDP(0.25)).charges == 0
     with pytest.raises(BudgetExceededError, match="scope retired"):
         books.charge("a/q/1", PureDP(0.25), key="1")
 
 
-@pytest.mark.parametrize("verb", ["charge", "reserve", "what_fits", "override_price", "register_plan"])
+@pytest.mark.parametrize("verb", ["charge", "reserve", "get_headroom", "override_cost", "register_plan"])
 @pytest.mark.parametrize(("scope", "message"), [("a/q", "is a partition.*'a' above"), ("a/q/3/x", "'a/q/3' of the")])
 def test_nothing_is_charged_below_a_partition_but_in_a_block_that_has_a_budget(books, scope, verb, message):
-    given = {"what_fits": {}, "override_price": {"amount": {"epsilon": "1"}, "reason": "so"}}.get(verb, {})
-    given |= {} if verb == "what_fits" else {"key": "1"}
+    given = {"get_headroom": {}, "override_cost": {"amount": {"epsilon": "1"}, "reason": "so"}}.get(verb, {})
+    given |= {} if verb == "get_headroom" else {"key": "1"}
     with pytest.raises(ConflictError, match=message):
         getattr(books, verb)(scope, "ab" * 32 if verb == "register_plan" else PureDP(0.25), **given)
     assert books.head()[0] == 4
@@ -94,17 +94,17 @@ def test_a_partition_is_paid_for_by_all_above_or_not_made(books):
 
 def test_a_partition_s_cap_rises_with_what_is_paid_and_never_falls(books):
     with pytest.raises(ConflictError, match="is not lowered"):
-        books.change_cap("a/q", epsilon="0.5", **ACT)
+        books.set_cap("a/q", epsilon="0.5", **ACT)
     with pytest.raises(BudgetExceededError, match="at most epsilon 2 can be covered"):
-        books.change_cap("a/q", epsilon="3.1", **ACT)
+        books.set_cap("a/q", epsilon="3.1", **ACT)
     with pytest.raises(BudgetExceededError, match=r"'a/q' refuses: asked epsilon 1\.5"):
-        books.change_cap("a/q/1", epsilon="1.5", **ACT)
-    books.change_cap("a/q", epsilon="1.5", **ACT)
-    books.change_cap("a/q", epsilon="1.5", **ACT)  # the same again
+        books.set_cap("a/q/1", epsilon="1.5", **ACT)
+    books.set_cap("a/q", epsilon="1.5", **ACT)
+    books.set_cap("a/q", epsilon="1.5", **ACT)  # the same again
     assert spent(books)["a"] == "1.5"
-    books.change_cap("a/q/1", epsilon="1.5", **ACT)
+    books.set_cap("a/q/1", epsilon="1.5", **ACT)
     books.charge("a/q/1", PureDP(1.5), key="1")
-    books.change_cap("a/q/2", epsilon="0.5", **ACT)
+    books.set_cap("a/q/2", epsilon="0.5", **ACT)
     with pytest.raises(BudgetExceededError, match="'a/q/2' refuses"):
         books.charge("a/q/2", PureDP(0.75), key="2")
     books.verify()
@@ -124,7 +124,7 @@ def test_a_block_is_retired_as_any_scope_is_and_its_price_does_not_come_back(boo
     with pytest.raises(ConflictError, match="'a/q' is retired"):
         books.create_budget("a/q/4", kind="pure", epsilon="1", **UNIT)
     with pytest.raises(ConflictError, match="is retired"):
-        books.change_cap("a/q", epsilon="2", **ACT)
+        books.set_cap("a/q", epsilon="2", **ACT)
     assert spent(books)["a"] == "1"
     books.verify()
 
@@ -275,7 +275,7 @@ def test_kinds_and_orders_that_do_not_meet_are_refused():
 def test_what_was_spent_is_told_where_it_counts(books):
     books.charge("a", PureDP(0.25), key="before")
     books.charge("a/q/1", PureDP(0.5), key="block")
-    books.change_cap("a/q", epsilon="1.5", **ACT)
+    books.set_cap("a/q", epsilon="1.5", **ACT)
     books.declare_partition("a/q/2/sites", epsilon="1", **ACT)
     told = [(entry.key, entry.scope, total["epsilon"]) for entry, total in books.spending("a")]
     assert told == [
@@ -506,7 +506,7 @@ class Play:
                 self.books.create_budget(scope, kind="pure", epsilon=price, **UNIT)
                 self.highest.setdefault(scope, tenths(price))  # the same again changes nothing
         elif verb == "cap":
-            self.books.change_cap(scope, epsilon=price, **ACT)
+            self.books.set_cap(scope, epsilon=price, **ACT)
             if not BUDGETS[scope]:
                 self.highest[scope] = max(self.highest[scope], tenths(price))
         elif verb == "raise":  # a block, and all that might have to be raised for it
@@ -582,7 +582,7 @@ def losses(seed):
     Each release is randomized response about the unit, where it may read it, and about nothing elsewhere.
     """
     play = Play()
-    play.books.change_cap("r", epsilon="2", **ACT)
+    play.books.set_cap("r", epsilon="2", **ACT)
     for scope in ("r/p", "r/p/1", "r/p/2"):
         play.do(("create", scope, "1"), "")
     homes = (("r/p/1",), ("r/p/2",), ("r/p/1", "r/p/2"))
@@ -644,12 +644,12 @@ def test_blocks_and_the_budget_above_are_charged_at_once_and_each_to_its_cap(pat
         ledger.verify()
 
 
-@pytest.mark.parametrize("verb", ["declare_partition", "change_cap"])
+@pytest.mark.parametrize("verb", ["declare_partition", "set_cap"])
 @pytest.mark.parametrize("part", ["append", "put_balances"])
 def test_whoever_is_killed_between_has_paid_and_made_nothing(path, monkeypatch, verb, part):
     from epsilog.ledger.tables import SqlSession
 
-    scope = {"declare_partition": "a/r", "change_cap": "a/q"}[verb]
+    scope = {"declare_partition": "a/r", "set_cap": "a/q"}[verb]
     with open_ledger(path) as ledger:
         ledger.create_budget("a", kind="pure", epsilon="4", **UNIT)
         ledger.declare_partition("a/q", epsilon="1", **ACT)

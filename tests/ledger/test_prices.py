@@ -70,7 +70,7 @@ def test_a_price_below_what_is_proven_is_refused_and_an_owner_may_allow_it(books
         with pytest.raises(ValueError, match=r"amount must be at least .*an owner can allow less"):
             verb(kind, release, key="1", amount=amount)
     assert books.head() == before
-    books.override_price(kind, release, key="1", amount=amount, reason="minutes of 2026-01-01")
+    books.override_cost(kind, release, key="1", amount=amount, reason="minutes of 2026-01-01")
     assert books.find("1") is None
     charge = books.charge(kind, release, key="1", amount=amount)
     assert not charge.replayed
@@ -115,11 +115,11 @@ def test_what_nothing_prices_is_for_an_owner(books):
 
 def test_an_owner_allows_one_request_under_one_key(books):
     allowed = {"release": Gaussian(0.1), "amount": {"epsilon": "1"}}
-    books.override_price("approximate/a", key="1", reason="because", **allowed)
-    books.override_price("approximate/a", key="1", reason="because", **allowed)
+    books.override_cost("approximate/a", key="1", reason="because", **allowed)
+    books.override_cost("approximate/a", key="1", reason="because", **allowed)
     count = books.verify().count
     with pytest.raises(ConflictError):
-        books.override_price("approximate/a", key="1", reason="another", **allowed)
+        books.override_cost("approximate/a", key="1", reason="another", **allowed)
     for scope, changes in (
         ("approximate", {}),  # where the same key is that of no charge
         ("approximate/a", {"amount": {"epsilon": "0.5"}}),
@@ -131,26 +131,26 @@ def test_an_owner_allows_one_request_under_one_key(books):
         with pytest.raises(ConflictError, match="allowed for another request"):
             books.charge("approximate/a", key="1", **allowed | changes)
     with pytest.raises(ValueError, match="reason must be"):
-        books.override_price("approximate", key="2", reason=" ", **allowed)
+        books.override_cost("approximate", key="2", reason=" ", **allowed)
     assert books.verify().count == count
     charge = books.reserve("approximate/a", key="1", **allowed)
     charge.cancel("no")
     with pytest.raises(ConflictError):
-        books.override_price("approximate/a", key="1", reason="because", **allowed)
+        books.override_cost("approximate/a", key="1", reason="because", **allowed)
     with pytest.raises(ConflictError):
         books.charge("approximate/a", key="1", **allowed)
     books.charge("approximate/a", PureDP(0.1), key="2")
     with pytest.raises(ConflictError, match="must be reserved once"):
-        books.override_price("approximate/a", key="2", reason="because", **allowed)
+        books.override_cost("approximate/a", key="2", reason="because", **allowed)
     books.verify()
 
 
 def test_a_budget_comes_before_what_was_allowed_under_it_too(books, path):
-    books.override_price("pure/a", Gaussian(1.0), key="1", amount={"epsilon": "1"}, reason="because")
+    books.override_cost("pure/a", Gaussian(1.0), key="1", amount={"epsilon": "1"}, reason="because")
     with pytest.raises(ConflictError, match="before any charge"):
         books.create_budget("pure/a", kind="pure", epsilon="1")
     with pytest.raises(ValueError, match="at or under a budget"):
-        books.override_price("none", Gaussian(1.0), key="2", amount={"epsilon": "1"}, reason="because")
+        books.override_cost("none", Gaussian(1.0), key="2", amount={"epsilon": "1"}, reason="because")
     assert verify_ledger(path).charges["pure/a", "1"].state == "overridden"
 
 

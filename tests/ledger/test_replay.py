@@ -37,7 +37,7 @@ def every_verb(clock):
     run.round_released(1, output_hash=HASH)
     run.commit({"model": HASH})
     ledger.reserve("acme", PureDP(0.125), key="no").cancel("not needed")
-    ledger.override_price("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"}, reason="as agreed")
+    ledger.override_cost("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"}, reason="as agreed")
     ledger.reserve("acme", Gaussian(1.0), key="cheap", amount={"epsilon": "0.5"})
     owners_acts(ledger, clock)
     with store.reading() as session:
@@ -48,7 +48,7 @@ def owners_acts(ledger, clock):
     """Everything that only owners do, and what time does."""
     act = {"actor": "dora", "reason": "as agreed"}
     ledger.create_budget("acme/q", kind="approximate", epsilon="1", delta="1e-6", quota=True)
-    ledger.change_cap("acme/q", epsilon="0.75", delta="1e-6", **act)
+    ledger.set_cap("acme/q", epsilon="0.75", delta="1e-6", **act)
     ledger.register_plan("acme/q", HASH, key="planned")
     soon = clock() + timedelta(seconds=2)
     ledger.reserve("acme/q", PureDP(0.5), key="planned", plan_hash=HASH, until=soon)
@@ -66,7 +66,7 @@ def owners_acts(ledger, clock):
     ledger.retire("acme/q", **act)
     ledger.create_budget("data", kind="pure", epsilon="2", privacy_unit="person-quarter")
     ledger.declare_partition("data/q", epsilon="1", **act)
-    ledger.change_cap("data/q", epsilon="1.5", **act)
+    ledger.set_cap("data/q", epsilon="1.5", **act)
     ledger.create_budget("data/q/1", kind="pure", epsilon="1.5", privacy_unit="person-quarter")
     ledger.charge("data/q/1", PureDP(1.5), key="block")
     ledger.mark_restored(**act)

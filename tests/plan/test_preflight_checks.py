@@ -32,7 +32,11 @@ def test_a_loop_as_accountants_take_it_costs_what_they_say():
     found, wrong = failed(BASE)
     assert not wrong
     assert found.passed
-    assert found.cost == found.believed == ep.epsilon(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), delta=DELTA)
+    assert (
+        found.cost
+        == found.accountant_epsilon
+        == ep.epsilon(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), delta=DELTA)
+    )
 
 
 def test_workers_with_shards_of_their_own_are_one_large_batch():
@@ -54,15 +58,15 @@ def test_workers_with_shards_of_their_own_are_one_large_batch():
         ({"clipped": "microbatch"}, "clipping/microbatches"),
         ({"divisor": "realised"}, "divisor/realized-cohort-size"),
         ({"max_batch_size": 650}, "truncation/frequent"),
-        ({"believed_rate": 0.001}, "sampling-rate/too-low"),
-        ({"believed_updates": 10}, "sampling-rate/fewer-steps"),
+        ({"accountant_sampling_probability": 0.001}, "sampling-rate/too-low"),
+        ({"accountant_updates": 10}, "sampling-rate/fewer-steps"),
     ],
 )
 def test_each_difference_is_found_and_costs_more(options, code):
     found, wrong = failed(BASE, **options)
     assert code in wrong
     assert not found.passed
-    assert found.cost.upper > found.believed.upper
+    assert found.cost.upper > found.accountant_epsilon.upper
     assert wrong & {"accountant-epsilon/too-low", "accountant-epsilon/unproven"}
 
 
@@ -72,7 +76,7 @@ def test_a_difference_that_costs_nothing_is_a_warning():
     assert found.passed
     codes = {one.code for one in found.findings if one.status is Status.WARNED}
     assert codes == {"batches/several-samples", "noise-added/more-than-counted"}
-    assert found.cost.upper < found.believed.upper
+    assert found.cost.upper < found.accountant_epsilon.upper
 
 
 def test_the_chance_that_a_batch_is_cut_is_told_from_above():
@@ -95,7 +99,7 @@ def test_little_noise_is_no_difference_to_what_an_accountant_counts(noise):
 def test_what_needs_no_price():
     for parameters, code in ((100, "utility/passed"), (10**8, "utility/noise-dominates")):
         assert code in {one.code for one in preflight(replace(BASE, parameters=parameters), delta=DELTA).findings}
-    wasted = preflight(replace(BASE, believed_rate=0.02, max_batch_size=1000), delta=DELTA)
+    wasted = preflight(replace(BASE, accountant_sampling_probability=0.02, max_batch_size=1000), delta=DELTA)
     assert {one.code for one in wasted.findings} >= {"sampling-rate/too-high", "truncation/passed"}
     assert wasted.passed
 
@@ -140,14 +144,18 @@ def test_noise_that_changes_is_composed_update_by_update():
     assert changing.stages == ((200, 2.0), (700, 1.0), (100, 1.5))
     parts = [Repeated(PoissonSampled(Gaussian(noise), 0.01), count) for count, noise in changing.stages]
     found = preflight(changing, delta=DELTA)
-    assert found.cost == found.believed == ep.epsilon(ep.Composed(parts), delta=DELTA)
+    assert found.cost == found.accountant_epsilon == ep.epsilon(ep.Composed(parts), delta=DELTA)
     assert found.passed
-    fewer = preflight(replace(changing, believed_updates=300), delta=DELTA)  # the first 300
+    fewer = preflight(replace(changing, accountant_updates=300), delta=DELTA)  # the first 300
     assert (
-        fewer.believed.upper == ep.epsilon(ep.Composed([parts[0], Repeated(parts[1].release, 100)]), delta=DELTA).upper
+        fewer.accountant_epsilon.upper
+        == ep.epsilon(ep.Composed([parts[0], Repeated(parts[1].release, 100)]), delta=DELTA).upper
     )
-    more = preflight(replace(changing, believed_updates=1100), delta=DELTA)
-    assert more.believed.upper == ep.epsilon(ep.Composed([*parts, Repeated(parts[2].release, 100)]), delta=DELTA).upper
+    more = preflight(replace(changing, accountant_updates=1100), delta=DELTA)
+    assert (
+        more.accountant_epsilon.upper
+        == ep.epsilon(ep.Composed([*parts, Repeated(parts[2].release, 100)]), delta=DELTA).upper
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +167,7 @@ def test_noise_that_changes_is_composed_update_by_update():
     ],
 )
 def test_noise_that_the_accountant_is_not_told(told, code, verdict):
-    found = preflight(replace(BASE, believed_noise=told), delta=DELTA)
+    found = preflight(replace(BASE, accountant_noise_multiplier=told), delta=DELTA)
     assert (code, verdict) in {(one.code, one.status) for one in found.findings}
     assert found.passed is (verdict is not Status.FAILED)
 
@@ -339,7 +347,7 @@ def test_places_drawn_anew_repeat_no_more_than_counted():
         ({"workers": 60_001}, r"workers must be in \[1, 60000\]"),
         ({"sampler": "some"}, "sampler must be one of"),
         ({"sampler": "shuffled", "max_batch_size": 700}, "max_batch_size must be left out"),
-        ({"believed_rate": 1.5}, "believed_rate"),
+        ({"accountant_sampling_probability": 1.5}, "accountant_sampling_probability"),
         ({"noise_multiplier": -1}, "noise_multiplier"),
     ],
 )

@@ -39,7 +39,7 @@ def started(books, scope, key):
 
 STATES = {  # what may have become of a charge of others
     "registered": lambda *at: at[0].register_plan(at[1], HASH, key=at[2]),
-    "allowed": lambda *at: at[0].override_price(at[1], RELEASES, key=at[2], amount={"epsilon": "0.5"}, reason="so"),
+    "allowed": lambda *at: at[0].override_cost(at[1], RELEASES, key=at[2], amount={"epsilon": "0.5"}, reason="so"),
     "reserved": run,
     "expirable": lambda *at: run(*at, until=GONE),
     "held": lambda *at: run(*at, until=datetime.now(UTC) + timedelta(days=1)),

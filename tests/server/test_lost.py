@@ -185,7 +185,7 @@ def test_a_charge_whose_answer_was_lost_is_found_under_its_key_and_paid_once(led
 def test_a_cap_is_asked_for_once(ledger, line):
     line.lose, line.asked = 1, 0
     with pytest.raises(OutcomeUnknownError, match="may stand, or not"):
-        ledger.change_cap("acme", actor="dora", reason="board", epsilon="11")
+        ledger.set_cap("acme", actor="dora", reason="board", epsilon="11")
     assert line.asked == 1
     assert ledger.balance("acme").caps["epsilon"] == "11"
 

@@ -209,7 +209,7 @@ def test_a_charge_that_names_nobody_is_for_all_who_may_spend_there(ledger, top, 
 
 
 def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(ledger, top, held_by, served):
-    allow = functools.partial(ledger.override_price, top, PureDP(0.25), amount={"epsilon": "0.125"}, reason="proof")
+    allow = functools.partial(ledger.override_cost, top, PureDP(0.25), amount={"epsilon": "0.125"}, reason="proof")
     held_by(Role.SPENDER, top)
     ledger.register_plan(top, HASH, key=f"{top}-1")
     for name in ("dora", "emil"):  # the same again is the same, whoever says so

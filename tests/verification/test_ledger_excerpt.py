@@ -128,7 +128,7 @@ def test_an_owner_may_allow_less_and_it_shows(tmp_path):
     little = {"epsilon": "0.125", "delta": "0.00001"}
     with open_ledger(tmp_path / "l.db") as books:
         books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-3")
-        books.override_price("acme", sgd, key="a", amount=little, reason="a proof on paper")
+        books.override_cost("acme", sgd, key="a", amount=little, reason="a proof on paper")
         books.charge("acme", sgd, key="a", amount=little)
     entries = LedgerReader.read(tmp_path / "l.db").entries
     found = check_costs(entries)
@@ -194,7 +194,7 @@ def test_what_is_said_of_a_charge_after_it_closed_changes_nothing_of_the_ledgers
         assert [word.evidence for word in words] == [{"model": plan}, None]
         books.decommission("done", **act)
         books.decommission("gone", **act)
-        books.change_cap("acme", epsilon="1", **act)
+        books.set_cap("acme", epsilon="1", **act)
         books.retire("acme", **act)
     assert [LedgerReader.read(tmp_path / "l.db").read_excerpt(each) for each in (plan, "cd" * 32)] == words
 

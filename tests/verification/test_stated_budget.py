@@ -209,7 +209,7 @@ def test_a_raised_cap_of_the_scope_itself_is_no_leave_to_exceed_what_is_stated(l
     with open_ledger(ledger) as books:
         books.create_budget("acme/2026", epsilon="1", **caps)
         reserve_plan(books, plan_of("one"), tmp_path / "one")
-        books.change_cap("acme/2026", epsilon="3", delta="0.5", actor="dora", reason="more")
+        books.set_cap("acme/2026", epsilon="3", delta="0.5", actor="dora", reason="more")
         with pytest.raises(BudgetExceededError, match="states this cap"):
             reserve_plan(books, plan_of("two"), tmp_path / "two")
 
@@ -271,7 +271,7 @@ def test_the_report_names_the_budget_that_binds(ledger, tmp_path):
     with pytest.raises(BudgetExceededError):
         finish(tmp_path / "gone", ledger, plan_of("gone"), make_budget=False)
     with open_ledger(ledger) as books:
-        books.change_cap("acme", epsilon="1000.2", delta="1e-2", actor="dora", reason="more")
+        books.set_cap("acme", epsilon="1000.2", delta="1e-2", actor="dora", reason="more")
     report = finish(tmp_path / "one", ledger, plan_of("one"), make_budget=False)
     binding = {"scope": "acme", "source": "ledger", "caps": {"epsilon": "1000.2", "delta": "0.01"}}
     assert report["budget"]["binding"] == binding | {"spent_or_reserved": {"epsilon": "999.5", "delta": "0"}}

@@ -258,7 +258,7 @@ def read_training_loop(
             bound = "CyclicPoissonSampling in one group, or FixedBatchSampling (others: epsilog account)"
             raise CheckError("selection", bound, name)
     noise, changes = _read_noise_schedule(noise_multiplier, updates)
-    rate, believed, counted = (
+    rate, noise_counted, updates_counted = (
         (None, None, None) if params is None else _read_accountant_inputs(params, (noise, changes), updates, largest)
     )
     return TrainingLoop(
@@ -270,9 +270,9 @@ def read_training_loop(
         changed_noise=tuple(changes.values()) or None,
         sampler=sampler,
         max_batch_size=largest,
-        believed_rate=rate,
-        believed_noise=believed,
-        believed_updates=counted,
+        accountant_sampling_probability=rate,
+        accountant_noise_multiplier=noise_counted,
+        accountant_updates=updates_counted,
     )
 
 

@@ -83,7 +83,7 @@ def read_training_loop(
         own_shards=shards == workers,
         padded_shards=padded,
         accumulation=accumulation,
-        believed_rate=_read_sampling_rate(optimizer) if sample_rate is None else sample_rate,
+        accountant_sampling_probability=_read_sampling_rate(optimizer) if sample_rate is None else sample_rate,
         parameters=sum(one.numel() for one in optimizer.params if one.requires_grad) or None,
     )
 

@@ -153,7 +153,7 @@ def headroom_command(
 
     term = None if release is None else read_release(release)
     with open_for_reading(ledger) as books:
-        found, path = books.what_fits(scope, term, delta=delta), books.budgets_above(scope)
+        found, path = books.get_headroom(scope, term, delta=delta), books.budgets_above(scope)
     if as_json:
         headroom = {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
         print_json({"scope": scope, **headroom, "budgets": [budget_to_json(budget) for budget in path]})

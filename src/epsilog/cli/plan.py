@@ -211,7 +211,7 @@ def preflight_command(
         print_figures(
             "Preflight",
             [
-                ("what its accountant will say", format_upper(found.believed.upper)),
+                ("what its accountant will say", format_upper(found.accountant_epsilon.upper)),
                 (style("what is proved of the loop"), style(format_interval(found.cost))),
                 ("relation", str(found.cost.relation)),
                 ("method", str(found.cost.method)),

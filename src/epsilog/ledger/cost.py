@@ -79,7 +79,7 @@ def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (
         _refuse_unproven(request, kind, stated, orders)
     except UnsupportedMechanismError as error:
         reason = f"{error.reason}; " if error.reason else ""
-        reason += "an owner can allow an amount, with a reason (override_price)"
+        reason += "an owner can allow an amount, with a reason (override_cost)"
         raise UnsupportedMechanismError(error.term, method=error.method, reason=reason) from None
     return stated
 
@@ -172,7 +172,7 @@ def _refuse_unproven(request: ChargeRequest, kind: str, stated: Cost, orders: Se
     raise CheckError(
         "amount",
         f"at least what the accountant proves under this {kind} budget ({figures}); "
-        "an owner can allow less, with a reason (override_price)",
+        "an owner can allow less, with a reason (override_cost)",
         repr(dict(stated.amounts)),
     )
 

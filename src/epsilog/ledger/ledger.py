@@ -180,7 +180,7 @@ class Ledger(LedgerView):
             actor: who states that.
             reason: why it is so, in words; kept for ever.
             **caps: the most that any one block may cost, in the quantities of the kind. All budgets above spend it at
-                once, up to the block of a partition around this one; it never comes back, and ``change_cap`` raises it.
+                once, up to the block of a partition around this one; it never comes back, and ``set_cap`` raises it.
 
         Raises:
             BudgetExceededError: a budget above cannot cover a block.
@@ -189,7 +189,7 @@ class Ledger(LedgerView):
         """
         return _budget(self, self.execute(commands.DeclarePartition(scope, caps=caps, actor=actor, reason=reason)))
 
-    def change_cap(self, scope: str, *, actor: str, reason: str, **caps: Number) -> Balance:
+    def set_cap(self, scope: str, *, actor: str, reason: str, **caps: Number) -> Balance:
         """An owner's act: sets another cap, higher or lower. What is spent or promised stays so.
 
         Below the sum already counted, a cap refuses every further charge. A higher cap is the promise from then on. An
@@ -216,7 +216,7 @@ class Ledger(LedgerView):
     register_plan = _method(commands.RegisterPlan, _return_none)
     reserve = _method(commands.Reserve, _charge)
     charge = _method(commands.ChargeAtOnce, _charge)
-    override_price = _method(commands.OverrideCost, _return_none)
+    override_cost = _method(commands.OverrideCost, _return_none)
     expire = _method(commands.Expire, _return_none)
     revoke = _method(commands.Revoke, _return_none)
     abandon = _method(commands.Abandon, _return_none)

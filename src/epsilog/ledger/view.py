@@ -38,8 +38,8 @@ class Served(ReadableStore, Protocol):
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
         """See ``LedgerView.spending``."""
 
-    def what_fits(self, scope: str, request: ChargeRequest | None) -> Headroom:
-        """See ``LedgerView.what_fits``."""
+    def get_headroom(self, scope: str, request: ChargeRequest | None) -> Headroom:
+        """See ``LedgerView.get_headroom``."""
 
     def verify(
         self, *, progress: Callable[[int], None] | None, seconds: float, since: Checkpoint | None
@@ -252,7 +252,7 @@ class LedgerView:
             replayed = check_by_replay(session, progress=progress, since=begins)
         return replay.recheck_costs(replayed, seconds=seconds)
 
-    def what_fits(
+    def get_headroom(
         self,
         scope: str,
         release: Release | None = None,
@@ -268,7 +268,7 @@ class LedgerView:
         """
         request = None if release is None else ChargeRequest(release, relation, delta=delta)
         if self._served is not None:
-            return self._served.what_fits(scope, request)
+            return self._served.get_headroom(scope, request)
         if request is None:
             with self._store.reading() as session:
                 return Headroom(headroom.compute_min_available(get_budget_path(session, scope)))

@@ -57,7 +57,7 @@ class PreflightResult:
     Attributes:
         setup: the loop.
         delta: the failure probability of both.
-        believed: epsilon of the loop's accountant if it were exact, certified for its inputs.
+        accountant_epsilon: epsilon of the loop's accountant if it were exact, certified for its inputs.
         release: the accounted release; None without a proof.
         cost: epsilon of the loop; the upper bound is ``inf`` without a proof.
         findings: what differs, and what was looked at and does not.
@@ -65,7 +65,7 @@ class PreflightResult:
 
     setup: TrainingLoop
     delta: float
-    believed: Interval
+    accountant_epsilon: Interval
     release: Release | None
     cost: Interval
     findings: tuple[Finding, ...]
@@ -83,7 +83,7 @@ class PreflightResult:
         return {
             "setup": fields.write_fields(self.setup),
             "delta": self.delta,
-            "believed": codec.encode(self.believed),
+            "accountant_epsilon": codec.encode(self.accountant_epsilon),
             "release": None if self.release is None else codec.to_json(self.release),
             "cost": codec.encode(self.cost),
             "passed": self.passed,
@@ -100,31 +100,33 @@ def preflight(setup: TrainingLoop, *, delta: float) -> PreflightResult:
 
     >>> loop = TrainingLoop(examples=60_000, batch_size=600, updates=1000, noise_multiplier=1.0, sampler="shuffled")
     >>> found = preflight(loop, delta=1e-6)
-    >>> round(found.believed.upper, 2), round(found.cost.upper, 2)
+    >>> round(found.accountant_epsilon.upper, 2), round(found.cost.upper, 2)
     (2.12, 19.42)
     >>> [one.code for one in found.findings if one.status is Status.FAILED]
     ['sampler/shuffled', 'accountant-epsilon/too-low']
     """
     delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     setup = check.instance_of(TrainingLoop)(setup=setup)
-    rate = setup.believed_rate or min(setup.expected_batch / setup.examples, 1.0)
-    believed = bound_epsilon(_build_accountant_release(setup, rate), delta=delta)
+    rate = setup.accountant_sampling_probability or min(setup.expected_batch / setup.examples, 1.0)
+    reported = bound_epsilon(_build_accountant_release(setup, rate), delta=delta)
     release, cost = _account_loop(setup, delta)
     found = [
         _sampler(setup), _rate(setup, rate), _several(setup), _noise(setup), _check_noise(setup), _clipping(setup),
-        _divisor(setup), *_truncation(setup, delta), *_signal(setup), _compare_epsilons(believed, cost),
+        _divisor(setup), *_truncation(setup, delta), *_signal(setup), _compare_epsilons(reported, cost),
     ]  # fmt: skip
-    if _within(believed, cost):  # differences that cost nothing
+    if _within(reported, cost):  # differences that cost nothing
         found = [replace(one, status=Status.WARNED) if one.status is Status.FAILED else one for one in found]
     found += [Finding.of(Message(f"{what}/not-checked"), Status.NOT_CHECKED) for what in NOT_CHECKED]
-    return PreflightResult(setup, delta, believed, release, cost, tuple(found))
+    return PreflightResult(setup, delta, reported, release, cost, tuple(found))
 
 
 def _build_accountant_release(setup: TrainingLoop, rate: float) -> Release:
     """What the loop's accountant counts."""
-    steps = setup.believed_updates or setup.updates
-    if setup.believed_noise is not None or len(setup.stages) == 1:
-        noise = setup.noise_multiplier if setup.believed_noise is None else setup.believed_noise
+    steps = setup.accountant_updates or setup.updates
+    if setup.accountant_noise_multiplier is not None or len(setup.stages) == 1:
+        noise = (
+            setup.noise_multiplier if setup.accountant_noise_multiplier is None else setup.accountant_noise_multiplier
+        )
         return Repeated(PoissonSampled(Gaussian(noise), rate), steps)
     counted = []
     for count, noise in (*setup.stages[:-1], (steps, setup.stages[-1][1])):  # the last noise lasts to the end
@@ -141,13 +143,13 @@ def _each_update(setup: TrainingLoop, sampled: Callable[[Gaussian], Release]) ->
     return parts[0] if len(parts) == 1 else Composed(parts)
 
 
-def _within(believed: Interval, cost: Interval) -> bool:
+def _within(reported: Interval, cost: Interval) -> bool:
     """Return whether a loop costs at most what its accountant will report, up to a tolerance, for the same relation.
 
     No loop without a finite bound does: two infinite figures are not compared.
     """
-    same = cost.relation is believed.relation
-    return same and math.isfinite(cost.upper) and cost.upper <= believed.upper * (1 + _NEAR)
+    same = cost.relation is reported.relation
+    return same and math.isfinite(cost.upper) and cost.upper <= reported.upper * (1 + _NEAR)
 
 
 def _account_loop(setup: TrainingLoop, delta: float) -> tuple[Release | None, Interval]:
@@ -275,15 +277,15 @@ def _sampler(setup: TrainingLoop) -> Finding:
     return _holds("sampler") if setup.sampler == "poisson" else _differs(f"sampler/{setup.sampler}")
 
 
-def _rate(setup: TrainingLoop, believed: float) -> Finding:
+def _rate(setup: TrainingLoop, accounted: float) -> Finding:
     drawn, taken = setup.expected_batch / setup.examples, setup.updates
-    counted = setup.believed_updates or taken
+    counted = setup.accountant_updates or taken
     if counted < taken:
         return _differs("sampling-rate/fewer-steps", counted=counted, taken=taken)
-    if drawn > believed * (1 + _NEAR):
-        return _differs("sampling-rate/too-low", drawn=drawn, believed=believed)
-    if drawn < believed * (1 - _NEAR) or counted > taken:
-        more = {"drawn": drawn, "believed": believed, "counted": counted, "taken": taken}
+    if drawn > accounted * (1 + _NEAR):
+        return _differs("sampling-rate/too-low", drawn=drawn, accounted=accounted)
+    if drawn < accounted * (1 - _NEAR) or counted > taken:
+        more = {"drawn": drawn, "accounted": accounted, "counted": counted, "taken": taken}
         return _differs("sampling-rate/too-high", status=Status.WARNED, **more)
     return _holds("sampling-rate")
 
@@ -302,7 +304,7 @@ def _noise(setup: TrainingLoop) -> Finding:
 
 
 def _check_noise(setup: TrainingLoop) -> Finding:
-    claimed, least, most = setup.believed_noise, setup.least_noise, max(noise for _, noise in setup.stages)
+    claimed, least, most = setup.accountant_noise_multiplier, setup.least_noise, max(noise for _, noise in setup.stages)
     if claimed is not None and least < claimed * (1 - _NEAR):
         return _differs("accountant-noise/too-high", told=claimed, least=least)
     if claimed is not None and most > claimed * (1 + _NEAR):
@@ -340,10 +342,10 @@ def _signal(setup: TrainingLoop) -> tuple[Finding, ...]:
     return (_differs("utility/noise-dominates", status=Status.WARNED, part=part),)
 
 
-def _compare_epsilons(believed: Interval, cost: Interval) -> Finding:
-    if cost.upper <= believed.upper < math.inf or _within(believed, cost):
-        return _holds("accountant-epsilon", believed=believed.upper)
+def _compare_epsilons(reported: Interval, cost: Interval) -> Finding:
+    if cost.upper <= reported.upper < math.inf or _within(reported, cost):
+        return _holds("accountant-epsilon", reported=reported.upper)
     if math.isinf(cost.upper):
-        return _differs("accountant-epsilon/unproven", believed=believed.upper)
-    proved = {"believed": believed.upper, "proved": cost.upper, "lower": cost.lower}
-    return Finding.of(Message.of("accountant-epsilon/too-low", relation=cost.relation.value, **proved), Status.FAILED)
+        return _differs("accountant-epsilon/unproven", reported=reported.upper)
+    values = {"reported": reported.upper, "proved": cost.upper, "lower": cost.lower}
+    return Finding.of(Message.of("accountant-epsilon/too-low", relation=cost.relation.value, **values), Status.FAILED)

@@ -1,6 +1,6 @@
 """A registered federated plan: the fixed facts of the run, its cost, and its hash for the ledger.
 
-The hash covers the whole document. A run is later checked against this document, never against what training believed.
+The hash covers the whole document. A run is checked against it, never against what the training code reports.
 """
 
 from __future__ import annotations

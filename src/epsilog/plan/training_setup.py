@@ -73,16 +73,16 @@ class TrainingLoop:
         int | None,
         Field("examples to which a Poisson sample of a worker is cut", ge=1, none_means="none is cut"),
     ] = None
-    believed_rate: Annotated[
+    accountant_sampling_probability: Annotated[
         float | None,
         Field("sampling probability in the loop's own accountant", gt=0, le=1,
              none_means="all that an update takes, over all examples"),
     ] = None  # fmt: skip
-    believed_updates: Annotated[
+    accountant_updates: Annotated[
         int | None,
         Field("steps that the loop's own accountant counts", ge=1, none_means="the updates"),
     ] = None
-    believed_noise: Annotated[
+    accountant_noise_multiplier: Annotated[
         float | None,
         Field("noise multiplier in the loop's own accountant", ge=0,
              none_means="that of each update"),

@@ -160,7 +160,7 @@ async def headroom_route(ask: HeadroomRequest, service: Service, caller: Caller)
     caller.require(ask.scope)
     request = ask.request()
     if request is None:
-        return JSONResponse(headroom_to_json(await service.run(lambda ledger: ledger.what_fits(ask.scope))))
+        return JSONResponse(headroom_to_json(await service.run(lambda ledger: ledger.get_headroom(ask.scope))))
     path = await service.run(lambda ledger: ledger.open_path(ask.scope))
     return await service.costs.headroom(request.under(path[-1].relation, path[-1].privacy_unit), path)
 

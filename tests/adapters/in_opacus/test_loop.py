@@ -62,7 +62,7 @@ def test_what_opacus_recommends_holds():
 def test_without_poisson_sampling_nothing_is_amplified(shuffle, code):
     found, codes = wrong(*made(poisson=False, shuffle=shuffle))
     assert codes == {code, "accountant-epsilon/too-low"}
-    assert found.cost.upper > 3 * found.believed.upper
+    assert found.cost.upper > 3 * found.accountant_epsilon.upper
 
 
 def test_a_weighted_sampler_makes_batches_that_nobody_asked_for():
@@ -280,14 +280,16 @@ def test_steps_that_no_accountant_hears_of_are_refused():
         optimizer.attach_step_hook(hook)
         with pytest.raises(CheckError, match="sample_rate must be given where no accountant"):
             read_training_loop(optimizer, loader, updates=1)
-        assert read_training_loop(optimizer, loader, updates=1, sample_rate=0.01).believed_rate == 0.01
+        assert (
+            read_training_loop(optimizer, loader, updates=1, sample_rate=0.01).accountant_sampling_probability == 0.01
+        )
 
 
 def test_the_rate_is_what_make_private_told_whatever_loader_is_used():
     optimizer, loader = made(size=40)
     _, larger = made(size=400)
     setup = read_training_loop(optimizer, larger, updates=200)
-    assert (setup.believed_rate, setup.batch_size) == (0.01, 400.0)
+    assert (setup.accountant_sampling_probability, setup.batch_size) == (0.01, 400.0)
     assert wrong(optimizer, larger)[1] == {"sampling-rate/too-low", "accountant-epsilon/too-low"}
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=8, optimizer=optimizer) as split:
         assert read_training_loop(optimizer, split, updates=200) == read_training_loop(optimizer, loader, updates=200)

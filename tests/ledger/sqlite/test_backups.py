@@ -25,7 +25,7 @@ def ledger(tmp_path):
         running = books.reserve("acme", PureDP(2.0), key="running", rounds=3)
         running.start()
         running.round_started(1)
-        books.override_price("acme", Gaussian(1.0), key="allowed", amount={"epsilon": "0.25"}, reason="proof")
+        books.override_cost("acme", Gaussian(1.0), key="allowed", amount={"epsilon": "0.25"}, reason="proof")
         books.register_plan("acme", HASH, key="registered")
     return path
 
@@ -136,10 +136,10 @@ def test_a_restored_ledger_says_so_and_takes_nothing_until_its_owner_accepts(res
             lambda: books.charge("acme", PureDP(0.0), key="new"),
             lambda: books.reserve("acme", PureDP(0.1), key="new"),
             lambda: books.create_budget("new", kind="pure", epsilon="1"),
-            lambda: books.change_cap("acme", epsilon="20", **ACT),
+            lambda: books.set_cap("acme", epsilon="20", **ACT),
             lambda: books.retire("acme", **ACT),
             lambda: books.register_plan("acme", HASH, key="new"),
-            lambda: books.override_price("acme", Gaussian(1.0), key="new", amount={"epsilon": "1"}, reason="so"),
+            lambda: books.override_cost("acme", Gaussian(1.0), key="new", amount={"epsilon": "1"}, reason="so"),
             lambda: books.find("reserved").cancel("no"),
             lambda: books.revoke("reserved", **ACT),
             lambda: books.abandon("running", **ACT),
@@ -195,7 +195,7 @@ def test_an_act_on_a_budget_is_no_act_on_a_charge_whatever_that_is_called(ledger
     restore_backup(tmp_path / "saved.db", ledger, **ACT)
     with open_ledger(ledger) as books:
         books.accept_restored(**ACT)
-        books.change_cap("acme", epsilon="11", **ACT)
+        books.set_cap("acme", epsilon="11", **ACT)
         assert books.verify().balances["acme"].caps == {"epsilon": "11"}
 
 

@@ -75,7 +75,7 @@ def test_a_chain_that_was_rewritten_to_charge_less_is_priced_again(books, path, 
 def test_prices_are_worked_out_again_as_long_as_there_is_time(books, path):
     for number in range(3):
         books.charge("both", Repeated(Gaussian(100.0), 3), key=f"k{number}", delta="1e-6")
-    books.override_price("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"}, reason="because")
+    books.override_cost("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"}, reason="because")
     books.charge("both", Gaussian(1.0), key="o", amount={"epsilon": "0.1"})
     found = books.verify()
     assert (found.rechecked, found.unchecked, found.overridden) == (3, 0, (("both", "o"),))

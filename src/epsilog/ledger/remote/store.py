@@ -192,7 +192,7 @@ class RemoteStore(Served):
         found = self._connection.get("/spending", scope=scope, limit=min(limit, 500))["spending"]
         return [(parse_row(parse_entry_row(one["entry"])), Amounts.parse(one["total"])) for one in found]
 
-    def what_fits(self, scope: str, request: ChargeRequest | None) -> Headroom:
+    def get_headroom(self, scope: str, request: ChargeRequest | None) -> Headroom:
         """Return the available amount of a scope, with the server's costs."""
         scopes.list_ancestors(scope)
         asked = {} if request is None else request.to_json()
