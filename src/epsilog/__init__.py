@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from epsilog import schemes as schemes
     from epsilog.accounting import Intervals as Intervals
     from epsilog.accounting import calibrate as calibrate
+    from epsilog.accounting import count_max_rounds as count_max_rounds
     from epsilog.accounting import delta as delta
     from epsilog.accounting import delta_curve as delta_curve
     from epsilog.accounting import epsilon as epsilon
     from epsilog.accounting import epsilon_curve as epsilon_curve
     from epsilog.accounting import montecarlo as montecarlo
     from epsilog.accounting import profile as profile
-    from epsilog.accounting import rounds_that_fit as rounds_that_fit
     from epsilog.ledger import open_ledger as open_ledger
     from epsilog.ledger import read_ledger as read_ledger
     from epsilog.mechanisms import ApproximateDP as ApproximateDP
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from epsilog.terms.codec import to_json as to_json
 
 _NAMES = {
-    "accounting": "calibrate delta delta_curve epsilon epsilon_curve Intervals profile rounds_that_fit",
+    "accounting": "calibrate delta delta_curve epsilon epsilon_curve Intervals profile count_max_rounds",
     "ledger": "open_ledger read_ledger",
     "mechanisms": "ApproximateDP Composed Gaussian Laplace PoissonSampled PureDP Repeated",
     "pipeline": "run",

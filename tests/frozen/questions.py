@@ -283,7 +283,7 @@ def _asked(draw: Draw) -> dict[str, Any]:
         {"ask": "renyi_epsilon", "delta": delta, **relation},
         {"ask": "renyi_delta", "epsilon": epsilon, **relation},
         {"ask": "assumptions", **relation},
-        {"ask": "rounds_that_fit", "epsilon": draw.log(0.1, 10), "delta": draw.log(1e-8, 1e-3), **relation},
+        {"ask": "count_max_rounds", "epsilon": draw.log(0.1, 10), "delta": draw.log(1e-8, 1e-3), **relation},
         {"ask": "epsilon_curve", "rounds": [1, 3, 10, 100], "delta": draw.log(1e-8, 1e-3), **relation},
         {"ask": "delta_curve", "rounds": [1, 5, 20], "epsilon": epsilon, **relation},
     )

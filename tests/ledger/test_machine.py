@@ -61,7 +61,7 @@ class Model:
         """What stands against a cap: spent or promised."""
         return self.held(scope, quantity, ("reserved", *BEGUN))
 
-    def left_of_share(self, scope, quantity):
+    def remaining_quota(self, scope, quantity):
         if scope in self.retired:
             return Decimal(0)
         return max(self.caps[scope][quantity] - self.stands(scope, quantity), Decimal(0))
@@ -69,7 +69,7 @@ class Model:
     def set_aside(self, scope, quantity, path=()):
         """What is kept for shares that do not lie on a path."""
         shares = [share for share, of in SHARES.items() if of == scope and share not in path]
-        return sum((self.left_of_share(share, quantity) for share in shares), Decimal(0))
+        return sum((self.remaining_quota(share, quantity) for share in shares), Decimal(0))
 
     def is_retired(self, path):
         return bool(self.retired.intersection(path))
@@ -155,9 +155,9 @@ class Model:
             return ConflictError
         if scope in SHARES:
             of = SHARES[scope]
-            before, old = self.left_of_share(scope, "epsilon"), self.caps[scope]["epsilon"]
+            before, old = self.remaining_quota(scope, "epsilon"), self.caps[scope]["epsilon"]
             self.caps[scope]["epsilon"] = epsilon
-            grown = self.left_of_share(scope, "epsilon") > before
+            grown = self.remaining_quota(scope, "epsilon") > before
             full = self.stands(of, "epsilon") + self.set_aside(of, "epsilon") > self.caps[of]["epsilon"]
             if grown and full:
                 self.caps[scope]["epsilon"] = old

@@ -47,7 +47,7 @@ def test_a_mechanism_without_hooks_claims_nothing():
     assert (bare.statement, bare.sampled_gaussian, bare.one_trial, bare.exact_share) == ({}, None, None, None)
     assert (bare.repeats, bare.as_matrix(), bare.parts(), bare.for_group(ADD, 2, above=True)) == (None,) * 4
     assert (bare.between(), bare.subsample(Fraction(1, 2), above=True), bare.uncut(), bare.failing()) == (None,) * 4
-    assert (bare.batches(), bare.seen_of(3), bare.group) == (None,) * 3
+    assert (bare.batches(), bare.compute_sampled_count(3), bare.group) == (None,) * 3
     for ask in (bare.sample, lambda: bare.with_noise(1.0), lambda: bare.exact_pair(ADD)):
         with pytest.raises(UnsupportedMechanismError):
             ask()

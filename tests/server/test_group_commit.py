@@ -181,7 +181,7 @@ def test_one_who_gives_up_as_it_is_called_leaves_nobody_waiting(monkeypatch):
     shared = GroupCommitStore(store)
     monkeypatch.setattr(group_commit.threading, "Event", Late)
 
-    def gives_up():
+    def aborts_round():
         with pytest.raises(StorageError, match="busy with those who asked before"), shared.writing():
             pass
         refused.append(True)
@@ -193,7 +193,7 @@ def test_one_who_gives_up_as_it_is_called_leaves_nobody_waiting(monkeypatch):
             while not shared._waiting:
                 time.sleep(0.001)
 
-    other = threading.Thread(target=gives_up, daemon=True)
+    other = threading.Thread(target=aborts_round, daemon=True)
     first = threading.Thread(target=leads, daemon=True)
     first.start()
     for thread in (first, other):

@@ -1,6 +1,6 @@
 """The maths: a release goes in, a certified interval comes out. Pure functions; no disk, no clock, no randomness.
 
-``epsilon`` and ``delta`` bound one release, ``profile`` its privacy profile; ``calibrate`` and ``rounds_that_fit``
+``epsilon`` and ``delta`` bound one release, ``profile`` its privacy profile; ``calibrate`` and ``count_max_rounds``
 solve for a parameter. Every answer is an interval: its ``upper`` may be claimed. Questions about a series return
 ``Intervals``, arrays of both sides; ``epsilon_curve`` and ``delta_curve`` go over rounds. The formulas of
 ``closed_forms`` are estimates, shown for comparison and never charged. Proofs: docs/accounting/.
@@ -18,7 +18,7 @@ Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks
 """
 
 from epsilog.accounting.account import delta, epsilon, list_assumptions
-from epsilog.accounting.calibration import calibrate, delta_curve, epsilon_curve, rounds_that_fit
+from epsilog.accounting.calibration import calibrate, count_max_rounds, delta_curve, epsilon_curve
 from epsilog.accounting.closed_forms import (
     FederatedClosedForm,
     classic_gaussian_stddev,
@@ -56,6 +56,7 @@ __all__ = [
     "calibrate",
     "classic_gaussian_stddev",
     "compare_profiles",
+    "count_max_rounds",
     "delta",
     "delta_curve",
     "epsilon",
@@ -76,7 +77,6 @@ __all__ = [
     "renyi_delta",
     "renyi_epsilon",
     "rho",
-    "rounds_that_fit",
     "split_epsilon_evenly",
     "tpr_upper_bound",
     "truncation_probability",

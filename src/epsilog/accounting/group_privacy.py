@@ -118,7 +118,7 @@ def _seen_together(one: Composition, units: int, chance: float) -> ReleaseCounts
     revealed: dict[Release, int] = {}
     sampled = sum(count for part, count in one.counts.items() if part in one.sampled)
     for part, count in one.counts.items():
-        counts = part.seen_of(units)
+        counts = part.compute_sampled_count(units)
         if part in one.sampled and counts is None:
             return None
         seen = units if counts is None else compute_upper_quantile(counts, chance / sampled)

@@ -216,7 +216,7 @@ def _table(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__array__"):
-        return np.asarray(arrays.in_reach(value))
+        return np.asarray(arrays.convert_tensor(value))
     items = list(value)
     table = np.empty(len(items), dtype=object)
     if not any(map(check.is_series, items)):

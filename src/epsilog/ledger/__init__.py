@@ -45,7 +45,6 @@ from epsilog.ledger.factory import (
     restore_backup,
     verify_ledger,
 )
-from epsilog.ledger.fields import parse_timestamp as spelled_moment
 from epsilog.ledger.filters import PRIVACY_FILTERS, PrivacyFilter
 from epsilog.ledger.headroom import (
     CostModel,
@@ -156,7 +155,6 @@ __all__ = [
     "read_verified_entries",
     "redact_password",
     "restore_backup",
-    "spelled_moment",
     "verify_ledger",
     "write_bundle",
     "write_receipt",

@@ -245,8 +245,8 @@ class Amounts(Mapping[str, str]):
             raise CheckError("amounts", f"of {', '.join(sorted(wanted))}", f"{list(self)}")
         return Amounts({quantity: self.units[quantity] for quantity in wanted})
 
-    def left_after(self, taken: Amounts) -> Amounts:
-        """What is left when something is taken: of each quantity nothing, where more is taken than there is."""
+    def compute_remaining(self, taken: Amounts) -> Amounts:
+        """Return the difference of each quantity, at least 0."""
         mine, its = self.units, taken.units
         if mine.keys() != its.keys():
             raise _unlike(self, taken)

@@ -92,9 +92,9 @@ class Balance:
         return self.retired is not None or self.partition is not None
 
     @property
-    def left_of_share(self) -> Amounts:
-        """What the budget above must still set aside for this one, where it is a quota."""
-        return Amounts.zero(self.caps) if self.retired is not None else self.caps.left_after(self.total_reserved)
+    def remaining_quota(self) -> Amounts:
+        """Return the rest of this quota, which the budget above must keep for it."""
+        return Amounts.zero(self.caps) if self.retired is not None else self.caps.compute_remaining(self.total_reserved)
 
     @property
     def terms(self) -> tuple[object, ...]:
@@ -186,7 +186,7 @@ def list_cost_quantities(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
 
 def list_remaining_quotas(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """What is left of the shares of a budget that lie on one path."""
-    shares = [each.left_of_share for each in below if each.quota == balance.scope]
+    shares = [each.remaining_quota for each in below if each.quota == balance.scope]
     return sum(shares, Amounts.zero(balance.caps))
 
 
@@ -202,7 +202,7 @@ def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """
     if balance.closed:
         return Amounts.zero(balance.caps)
-    return balance.caps.left_after(compute_committed(balance, below))
+    return balance.caps.compute_remaining(compute_committed(balance, below))
 
 
 def compute_committed(balance: Balance, below: Sequence[Balance]) -> Amounts:
@@ -252,9 +252,9 @@ def build_refusal(balance: Balance, asked: Amounts, committed: Amounts, *, reaso
         committed: the sum compared with its cap: see ``compute_committed``.
         reason: why nothing is available, where that is no matter of amounts.
     """
-    left = Amounts.zero(balance.caps) if reason else balance.caps.left_after(committed)
-    over = committed.left_after(balance.caps)  # of a cap that was lowered
-    short = {name: amount for name, amount in (asked.left_after(left) + over).items() if amount != "0"}
+    left = Amounts.zero(balance.caps) if reason else balance.caps.compute_remaining(committed)
+    over = committed.compute_remaining(balance.caps)  # of a cap that was lowered
+    short = {name: amount for name, amount in (asked.compute_remaining(left) + over).items() if amount != "0"}
     aside = committed - balance.total_reserved if committed.units != balance.total_reserved.units else Amounts({})
     return BudgetExceededError(
         scope=balance.scope,

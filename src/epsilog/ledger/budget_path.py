@@ -178,7 +178,7 @@ def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int
     was, now = list_remaining_quotas(balance, before[depth + 1 :]), list_remaining_quotas(balance, after[depth + 1 :])
     rest = (balance.set_aside or Amounts.zero(balance.caps)) - was
     if was.units != now.units and balance.total_reserved.units == before[depth].total_reserved.units:
-        grown = now.left_after(was)
+        grown = now.compute_remaining(was)
         committed = balance.total_reserved + rest + was
         if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=committed, asked=grown):
             raise build_refusal(balance, grown, committed)

@@ -225,7 +225,7 @@ def _tight(path: Sequence[Balance], asked: Mapping[str, Amounts]) -> tuple[str, 
     beyond = count_budgets_covered_by_partition(path)
     if beyond and path[beyond] in found:
         partition, block = path[beyond - 1], path[beyond]
-        more = (block.total_reserved + block.cost(asked)).left_after(partition.caps)
+        more = (block.total_reserved + block.cost(asked)).compute_remaining(partition.caps)
         if any(more.units.values()):
             return (*_tight(path[: beyond - 1], {block.kind: more}), partition.scope, *(one.scope for one in found))
     return tuple(one.scope for one in found)

@@ -208,7 +208,7 @@ class Ledger(LedgerView):
                 partition.
             ConflictError: the scope is retired; a partition's cap that is lowered.
         """
-        return _budget(self, self.execute(commands.ChangeCap(scope, caps=caps, actor=actor, reason=reason)))
+        return _budget(self, self.execute(commands.SetCap(scope, caps=caps, actor=actor, reason=reason)))
 
     retire = _method(commands.Retire, _budget)
     mark_restored = _method(commands.MarkRestored, _return_none)

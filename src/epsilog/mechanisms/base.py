@@ -219,8 +219,8 @@ class Release:
         """
         return None
 
-    def seen_of(self, units: int) -> numerics.counts.CountDistribution | None:  # noqa: ARG002
-        """How many of a group are in each sample, from above; None of what is no sample, or beyond reach."""
+    def compute_sampled_count(self, units: int) -> numerics.counts.CountDistribution | None:  # noqa: ARG002
+        """Return a dominating distribution of how many group members each sample has; None if there is no bound."""
         return None
 
     @property

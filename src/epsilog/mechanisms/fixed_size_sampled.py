@@ -36,7 +36,7 @@ class FixedSizeSampled(Release):
         """The size of the sample over that of the population."""
         return Fraction(self.sample_size, self.population)
 
-    def seen_of(self, units: int) -> numerics.counts.CountDistribution | None:
+    def compute_sampled_count(self, units: int) -> numerics.counts.CountDistribution | None:
         """Those that are drawn."""
         from epsilog.numerics.counts import hypergeometric
 

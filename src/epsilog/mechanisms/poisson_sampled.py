@@ -70,7 +70,7 @@ class PoissonSampled(Release):
         """One."""
         return [(self.sampling_probability, 1)]
 
-    def seen_of(self, units: int) -> numerics.counts.CountDistribution | None:
+    def compute_sampled_count(self, units: int) -> numerics.counts.CountDistribution | None:
         """Return the distribution of the number of units in the sample."""
         from epsilog.numerics.counts import binomial
 

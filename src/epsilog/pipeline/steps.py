@@ -182,12 +182,12 @@ def _require_stated_cap(plan: RegisteredPlan, reserved: Amounts, cost: Amounts) 
         BudgetExceededError: of the plan's scope, with the stated cap.
     """
     scope, caps = plan.budget["scope"], Amounts.from_cap({name: plan.budget[name] for name in cost})
-    if (excess := (reserved + cost).left_after(caps)) == Amounts.zero(caps):
+    if (excess := (reserved + cost).compute_remaining(caps)) == Amounts.zero(caps):
         return
     raise BudgetExceededError(
         scope=scope,
         requested=dict(cost),
-        available=dict(caps.left_after(reserved)),
+        available=dict(caps.compute_remaining(reserved)),
         caps=dict(caps),
         shortfall={name: amount for name, amount in excess.items() if amount != "0"},
         reason=f"the run config {plan.name} states this cap, whatever the ledger allows; "

@@ -101,7 +101,7 @@ def _build_risk_metrics(outcome: Verification, epsilon: float) -> dict[str, Any]
         return None
     if of_run:
         return read_claim(claim, claim.release, get_unamplified_release(claim))
-    every = claim.scheme.in_every_round()
+    every = claim.scheme.full_participation_release()
     whole = epsilon == compute_provable_guarantee(claim).epsilon and not outcome.failed and has_lists(outcome)
     return read_claim(claim, claim.release if whole else every, every)
 

@@ -194,11 +194,11 @@ class Scheme:
         """Return the release to an adversary who knows the participants of each sum."""
         return Repeated(Gaussian(self.accounted_multiplier), self.noisy_sums(self.rounds))
 
-    def in_every_round(self) -> Release:
+    def full_participation_release(self) -> Release:
         """Return the release if every unit may have joined every round: neither sampling nor cap is trusted."""
         return self.unamplified_release()
 
-    def gives_up(self, replies: int) -> bool:  # noqa: ARG002 - most schemes never do
+    def aborts_round(self, replies: int) -> bool:  # noqa: ARG002 - most schemes never do
         """Return whether a round with this number of replies is aborted before the server sees anything."""
         return False
 

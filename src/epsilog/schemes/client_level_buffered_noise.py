@@ -78,7 +78,7 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
         again = Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row)
         return Composed([self.release(), Repeated(again, further)])
 
-    def in_every_round(self) -> Release:
+    def full_participation_release(self) -> Release:
         """Return the release if a client is in every round: it moves a row of C G by at most the sum of the column."""
         _, row = self.strategy.turns(self.rounds, 1)
         return Repeated(Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row), self.rounds)

@@ -113,7 +113,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
         """Return the number of noisy sums that bound one client: one per bin and cycle, or one per turn."""
         return 1 / self.bins, self.noisy_sums(self.rounds) * self.bins
 
-    def in_every_round(self) -> Release:
+    def full_participation_release(self) -> Release:
         """Return the release if a client is in every round and moves rows of C G by the sum of coefficients."""
         multiplier = self._rounded * self.noise_multiplier / math.fsum(self.coefficients)
         return Repeated(Gaussian(multiplier), self.rounds)

@@ -99,7 +99,7 @@ class ClientLevelDistributed(Scheme):
         multiplier = share * self.noise_multiplier
         return ROUNDED * multiplier / (1 + 2 * multiplier * log_ratio)
 
-    def gives_up(self, replies: int) -> bool:
+    def aborts_round(self, replies: int) -> bool:
         """Return whether fewer clients replied than must share the noise."""
         return check.integer(0)(replies=replies) < self.survivors
 
@@ -117,6 +117,6 @@ class ClientLevelDistributed(Scheme):
         """Return the release itself, since nothing is amplified."""
         return self.release()
 
-    def in_every_round(self) -> Release:
+    def full_participation_release(self) -> Release:
         """Return the release without the cap, which only the participant lists can prove."""
         return Repeated(self.step(), self.rounds)

@@ -43,7 +43,7 @@ class ClientSide(Scheme):
         """Return the number of rounds in which one client may take part."""
         return min(check.integer(0)(rounds=rounds), self.max_participations)
 
-    def in_every_round(self) -> Release:
+    def full_participation_release(self) -> Release:
         """Return the release without the cap, which only the participant lists can prove."""
         return replace(self, max_participations=self.rounds).unamplified_release()
 

@@ -167,7 +167,7 @@ class SampledScheme(Scheme):
         """Return the number of rounds or of cycles."""
         return -(-check.integer(0)(rounds=rounds) // (self.cycle_length or 1))
 
-    def in_every_round(self) -> Release:
+    def full_participation_release(self) -> Release:
         """Return one Gaussian per round."""
         return Repeated(Gaussian(self.accounted_multiplier), self.rounds)
 

@@ -20,7 +20,7 @@ def doubles(name: str, values: Any) -> Any:
     if isinstance(values, np.ndarray) and type(values) is not np.ndarray:
         raise CheckError(name, "an array of numbers, without a mask or a unit", f"a {type(values).__name__}")
     try:
-        table = np.asarray(in_reach(values)) if hasattr(values, "__array__") else None
+        table = np.asarray(convert_tensor(values)) if hasattr(values, "__array__") else None
     except Exception:  # noqa: BLE001 - theirs: traced, deleted, without data
         raise CheckError(name, "numbers that can be read now", f"a {type(values).__name__}") from None
     if table is None:
@@ -37,8 +37,8 @@ def doubles(name: str, values: Any) -> Any:
     return np.array(items, dtype=np.float64).reshape(table.shape)
 
 
-def in_reach(values: Any) -> Any:
-    """A tensor of PyTorch as one that NumPy reads, without rounding; anything else as it is."""
+def convert_tensor(values: Any) -> Any:
+    """Convert a PyTorch tensor to one that NumPy reads, without rounding; return other values unchanged."""
     if "torch" not in {base.__module__.partition(".")[0] for base in type(values).__mro__}:
         return values
     values = values.detach().cpu()

@@ -48,7 +48,7 @@ def bound_unamplified(claim: Claim) -> Interval:
 
 def bound_every_round(claim: Claim) -> Interval:
     """Bound epsilon if everybody took part in every round, once in each."""
-    return _price(claim, claim.scheme.in_every_round())
+    return _price(claim, claim.scheme.full_participation_release())
 
 
 def bound_any_sampler(claim: Claim) -> float:

@@ -66,7 +66,7 @@ def _compare_with_records(evidence: Evidence, numbers: Numbered) -> Finding | No
         return Finding("custody/round-mismatch", Status.FAILED, message, numbers)
     for private, public in zip(custody, records, strict=True):
         replies = len(private.participants) - private.non_responders
-        if public.aborted != evidence.claim.scheme.gives_up(replies):
+        if public.aborted != evidence.claim.scheme.aborts_round(replies):
             message = (
                 f"Round {private.round} had {replies} replies, and was {'' if public.aborted else 'not '}given up."
             )

@@ -54,7 +54,7 @@ def _iterate_changed_rounds(evidence: Evidence) -> Iterator[int]:
     records = evidence.records or ()
     for before, record in zip((None, *records), records, strict=False):
         same = before is None or before.output_hash == record.output_hash
-        if record.aborted and not (same and evidence.claim.scheme.gives_up(0)):
+        if record.aborted and not (same and evidence.claim.scheme.aborts_round(0)):
             yield record.round
 
 

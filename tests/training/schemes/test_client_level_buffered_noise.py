@@ -58,7 +58,7 @@ def test_no_client_moves_more_than_it_is_priced_for(cycle, total, pairs, signs):
             if client == 0:
                 assert ends[0] == pytest.approx(priced)
     assert scheme.after(total) == scheme.release()
-    assert (whole @ np.ones(total)).max() <= 1 / scheme.in_every_round().release.noise_multiplier
+    assert (whole @ np.ones(total)).max() <= 1 / scheme.full_participation_release().release.noise_multiplier
 
 
 def test_the_price_is_one_gaussian_and_an_attempt_shows_one_row_more():

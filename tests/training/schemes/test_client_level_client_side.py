@@ -26,7 +26,7 @@ def test_it_costs_one_gaussian_for_each_participation():
     assert SCHEME.unamplified_release() == replace(SCHEME, cohort_size=12).unamplified_release()
     assert SCHEME.noisy_sums(2) == 2
     assert SCHEME.noisy_sums(6) == 3
-    every = epsilon(SCHEME.in_every_round(), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
+    every = epsilon(SCHEME.full_participation_release(), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
     assert every.lower > found.upper
 
 

@@ -57,7 +57,7 @@ def test_no_client_moves_more_than_it_is_priced_for(cycle, bands, total, signs):
         everything = np.sqrt(scheme.noisy_sums(total) * np.sum(np.square(scheme.coefficients)))
         assert priced == pytest.approx(everything)
     every = np.linalg.norm(matrix(scheme) @ np.ones(total))
-    assert every <= np.sqrt(total) / scheme.in_every_round().release.noise_multiplier
+    assert every <= np.sqrt(total) / scheme.full_participation_release().release.noise_multiplier
 
 
 def test_the_price_is_one_gaussian():
@@ -77,7 +77,7 @@ def test_the_norm_of_a_column_is_rounded_outwards(bands):
         exact = 3 / mpmath.sqrt(mpmath.fsum(c * c for c in column))
         assert exact * (1 - mpmath.mpf(10) ** -11) < scheme.accounted_multiplier <= exact
         whole = 3 / mpmath.fsum(column)
-        assert scheme.in_every_round().release.noise_multiplier <= whole
+        assert scheme.full_participation_release().release.noise_multiplier <= whole
 
 
 def noise_rows(scheme, task, seed, remembered=lambda scheme, number: min(number, scheme.bands - 1)):

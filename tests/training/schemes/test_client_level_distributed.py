@@ -169,5 +169,5 @@ def test_the_last_bits_of_the_widest_shares_are_random(stddev):
 
 def test_a_client_in_every_round_meets_every_sum():
     free = replace(SCHEME, max_participations=SCHEME.rounds)
-    assert SCHEME.in_every_round() == Repeated(SCHEME.step(), 6) == free.release()
+    assert SCHEME.full_participation_release() == Repeated(SCHEME.step(), 6) == free.release()
     assert SCHEME.release() == Repeated(SCHEME.step(), 4)

@@ -158,7 +158,7 @@ def test_scores_have_each_column_once(tmp_path, header):
 
 def test_without_a_sampler_everybody_is_in_every_round():
     guarantee = CLAIM.guarantee
-    for release in (CLAIM.scheme.unamplified_release(), CLAIM.scheme.in_every_round()):
+    for release in (CLAIM.scheme.unamplified_release(), CLAIM.scheme.full_participation_release()):
         assert (
             bound_every_round(CLAIM).upper
             >= compute_certified_interval(release, guarantee.delta, guarantee.relation).upper

@@ -54,18 +54,6 @@ export type CertificateRequest = {
   samples: number;
 };
 
-/** Set another cap, higher or lower. */
-export type ChangeCapRequest = {
-  /** names joined by '/' */
-  scope: string;
-  /** exact decimals by quantity */
-  caps: Record<string, unknown>;
-  /** who decides; stored permanently */
-  actor: string;
-  /** why; stored permanently */
-  reason: string;
-};
-
 /** Reserve, start and commit a charge in one step. */
 export type ChargeAtOnceRequest = {
   /** names joined by '/' */
@@ -943,6 +931,18 @@ export type SensitivityRequest = {
   size: number | null;
   /** which data sets are neighbors */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
+};
+
+/** Set another cap, higher or lower. */
+export type SetCapRequest = {
+  /** names joined by '/' */
+  scope: string;
+  /** exact decimals by quantity */
+  caps: Record<string, unknown>;
+  /** who decides; stored permanently */
+  actor: string;
+  /** why; stored permanently */
+  reason: string;
 };
 
 /** A calculation in other tools' words, each of which gives its number again. */

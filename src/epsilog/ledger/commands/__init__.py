@@ -19,7 +19,7 @@ from epsilog.ledger.commands.base import (
     fold,
     require_own,
 )
-from epsilog.ledger.commands.budgets import ChangeCap, CreateBudget, DeclarePartition, Retire
+from epsilog.ledger.commands.budgets import CreateBudget, DeclarePartition, Retire, SetCap
 from epsilog.ledger.commands.charges import (
     Abandon,
     Cancel,
@@ -49,7 +49,6 @@ __all__ = [
     "At",
     "Caller",
     "Cancel",
-    "ChangeCap",
     "ChargeAtOnce",
     "Command",
     "Commit",
@@ -66,6 +65,7 @@ __all__ = [
     "Reserve",
     "Retire",
     "Revoke",
+    "SetCap",
     "Start",
     "StartRound",
     "Step",

@@ -177,7 +177,7 @@ class DeclarePartition(
         return headroom.refuse_partition(refusal, self._above(at), self.amounts(at))
 
 
-class ChangeCap(
+class SetCap(
     OfScope,
     name="set-cap",
     verb="cap-changed",

@@ -48,7 +48,7 @@ def compute_distributed_update(scheme: ClientLevelDistributed, engine: Engine, n
         total = _wrap_modulo(total + np.trunc(clipped.total / width).astype(np.int64) + share[:-1], scheme.modulus_bits)
         padding.append(float(share[-1]) * width * math.sqrt(scheme.survivors))
     clipped = combine_sums(seen, size=now.model.size)
-    if now.private and scheme.gives_up(len(padding)):
+    if now.private and scheme.aborts_round(len(padding)):
         return RoundUpdate(np.zeros_like(now.model), clipped, np.zeros(0), aborted=True)
     step = (width * total + bare) / max(now.cohort.size, 1)
     return RoundUpdate(step, clipped, np.array(padding))
