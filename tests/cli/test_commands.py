@@ -1311,7 +1311,7 @@ def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read_and_is_pu
     mapping = Path(__file__).parents[2] / "examples/logs/generic/mapping.toml"
     out = tmp_path / "verdict.md"
     assert "passed" in text_of("verify", "--logs", mapping, "--require", "cohorts", "-o", out)
-    assert "Logs are their writer's word" in out.read_text()
+    assert "The logs are attested by their author" in out.read_text()
     digests = re.findall(r"^\| (\S+) \| ([0-9a-f]{64}) \|$", out.read_text(), flags=re.MULTILINE)
     assert digests == [("mapping.toml", hashlib.sha256(mapping.read_bytes()).hexdigest())]
     public = shutil.copytree(mapping.parent, tmp_path / "public") / "mapping.toml"

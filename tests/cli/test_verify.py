@@ -85,7 +85,7 @@ def test_each_edit_and_its_code(run):
     assert verify(run / "report.json", "--ledger", ledger)[0] == 4
     code, found = verify(run)
     assert code == 4
-    assert found["supported_claim"] == "Nothing is claimed: checks fail on page, report."
+    assert found["supported_claim"] == "Checks failed (page, report), so no guarantee is supported."
     (run / "report.html").write_bytes((run / "report.html").read_bytes().replace(b"as likely", b"as  likely"))
     assert verify(run / "report.html", "--ledger", ledger)[0] == 4
     (run / "rounds.jsonl").write_bytes(b"{}\n")

@@ -57,7 +57,7 @@ def test_what_is_wrong_has_its_code(tmp_path):
     noise = next(one for one in said_too["findings"] if one["check"] == "noise")
     assert noise["playbook"]["steps"] == ["stop the release"]
     assert len(noise["playbook"]["sha256"]) == 64
-    assert said["supported_claim"].endswith("Nothing is claimed: checks fail on noise.")
+    assert said["supported_claim"].endswith("Checks failed (noise), so no guarantee is supported.")
     done = CliRunner().invoke(app, ["verify", "--logs", str(path)])
     assert done.exit_code == 4
     assert "an estimate, not a guarantee" in " ".join(done.stdout.split())
@@ -81,7 +81,7 @@ def test_from_logs_to_a_report_that_whoever_has_them_verifies(tmp_path):
     changed = (tmp_path / "report.json").read_text().replace('"population":400', '"population":401')
     (tmp_path / "report.json").write_text(changed)
     code, said = verify(tmp_path / "report.json", "--logs", path)
-    assert (code, said["supported_claim"]) == (4, "Nothing is claimed: checks fail on report.")
+    assert (code, said["supported_claim"]) == (4, "Checks failed (report), so no guarantee is supported.")
 
 
 def test_a_report_has_one_source_and_logs_no_record(tmp_path):

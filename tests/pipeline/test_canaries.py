@@ -89,7 +89,7 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
     for text in (page, markdown):
         assert "lower bound" in text
     for text in (page, markdown, summary):
-        assert "promises nothing" in text or "proves little" in text
+        assert "cannot confirm a guarantee" in text or "proves little" in text
     assert json.loads(extract_document(page.encode()))["audit"] == part
 
 
@@ -130,7 +130,7 @@ def test_a_page_and_a_pdf_show_the_bound(done):
     assert (outcome.folder.parent / "r.pdf").read_bytes().startswith(b"%PDF")
     code, told = called("run", done[0], "--runs", outcome.folder.parent)
     assert code == 0, told
-    assert "it promises nothing" in " ".join(told.split())
+    assert "it cannot confirm a guarantee" in " ".join(told.split())
 
 
 @pytest.mark.slow
@@ -156,9 +156,9 @@ def test_a_bound_on_gaussian_mechanisms_says_so_wherever_it_stands(write_config,
     report = went(write_config(*AUDIT, method), tmp_path).report
     assert report["audit"]["planned"]["method"] == "one-run-gaussian"
     page = (next((tmp_path / "runs").glob("exam*")) / "report.html").read_text()
-    assert "from coins and scores by the owner&#39;s word, if the mechanism is Gaussian; it promises nothing" in page
+    assert "from coins and scores attested by the owner, if the mechanism is Gaussian; it cannot confirm" in page
     assert "by attack, at confidence 0.9" in page
-    assert "if the mechanism is Gaussian; it promises nothing" in render_markdown(report)
+    assert "if the mechanism is Gaussian; it cannot confirm a guarantee" in render_markdown(report)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Reports say when, from which commit, and with which engine and generator a run was made, by the owner's word."""
+"""Reports say when, from which commit, and with which engine and generator a run was made, attested by the owner."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.reports.drawn import finish, make_plan
 from epsilog.pipeline import provenance
 from epsilog.pipeline.provenance import describe_provenance, note_engine, software, source_commit
 from epsilog.reports import check_schema, render_html, render_markdown, verify_run
-from epsilog.reports.kinds import Attested, kind_at
+from epsilog.reports.figure_sources import OWNER, get_figure_source
 from epsilog.terms import CheckError, Status
 from epsilog.verification import LedgerReader, OwnerAttestation, read_run_folder
 
@@ -84,11 +84,11 @@ def test_a_report_tells_it_as_a_word_and_is_built_again_on_any_day(tmp_path, mon
     assert told == report["owner"]["provenance"]
     assert told["date"] == datetime.now(UTC).date().isoformat()
     for name in told:
-        assert kind_at(report, ("evidence", "provenance", name)) == Attested("owner")
+        assert get_figure_source(report, ("evidence", "provenance", name)) == OWNER
     page = render_html(report).partition('<pre id="document">')[0]
     for name, value in {"date": told["date"], "source commit": told["commit"], "noise generator": "unknown"}.items():
-        assert f'<th scope="row">{name}</th><td>{value} (the owner&#39;s word)</td>' in page
-        assert f"| {name} | {value} (the owner's word) |" in render_markdown(report)
+        assert f'<th scope="row">{name}</th><td>{value} (attested by the owner)</td>' in page
+        assert f"| {name} | {value} (attested by the owner) |" in render_markdown(report)
 
     def refused(*_):
         raise AssertionError("verification asks for no date and no commit")

@@ -27,7 +27,7 @@ from epsilog.pipeline import run, train_only, tuning
 from epsilog.pipeline.tuning import TuningSection, require_trial_distribution
 from epsilog.plan import RegisteredPlan
 from epsilog.reports import check_schema, render_html, render_markdown, verify_run
-from epsilog.reports.rendering import list_tuning_figures
+from epsilog.reports.figures import list_tuning_figures
 from epsilog.terms import CheckError, ConfigError, Status, codec
 from epsilog.training.data import dataset as shipped
 from epsilog.verification import LedgerReader, read_run_folder
@@ -160,7 +160,7 @@ def test_every_rendering_says_what_the_sweep_costs(finished):
     report = finished.outcome.report
     (_, cost, law), (_, one, _), *_ = list_tuning_figures(report)
     for text in (render_html(report), render_markdown(report)):
-        assert "this sweep costs" in text
+        assert "epsilon of the tuning" in text
         assert cost in text
         assert one in text
     assert "fixed:5" in law
@@ -170,7 +170,7 @@ def test_every_rendering_says_what_the_sweep_costs(finished):
         assert row["fpr"] < row["tpr"] <= math.exp(epsilon) * row["fpr"] + delta
     assert report["accounting"]["curve"] == []
     summary = render_markdown(report, kind="summary")
-    assert "Somebody who knows all the others looks at the published model" in summary
+    assert "an attacker knows all other data, looks at the published model" in summary
     assert report["residual_risks"] != [], "and among them the trials that nobody sees"
     assert any("other trials than the tuning distribution drew" in line.lower() for line in report["residual_risks"])
 

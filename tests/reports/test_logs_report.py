@@ -31,8 +31,8 @@ from epsilog.reports import (
     verify_log_report,
     verify_report,
 )
-from epsilog.reports.rendering import format_risk_rows
-from epsilog.reports.residual_risks import FORGERIES_OF_LOGS, SEEDED
+from epsilog.reports.figures import format_risk_rows
+from epsilog.reports.residual_risks import LOG_RISKS, SEEDED_RISK
 from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ConfigError, RecordError, codec
 from epsilog.terms.formatting import format_upper
@@ -79,11 +79,12 @@ def test_a_report_of_logs_is_a_report(report, found):
     assert report["claim"]["statement"] == format_verified_claim(found)
     assert report["claim"]["supported"] == found.evidence.claim.guarantee.epsilon
     assert report["verification"]["status"] == "passed"
+    assert "attested by the ledger" not in render_html(report), "logs have no ledger"
     assert report["verification"]["false_alarm_rate"] == pytest.approx(
         1e-6 + compute_alarm(found.evidence.claim.guarantee), rel=1e-12
     )
     assert {one["field"] for one in report["publication"]["blank"]} == set(PUBLICATION_FIELDS)
-    assert len(report["residual_risks"]) == len(FORGERIES_OF_LOGS) + 1
+    assert len(report["residual_risks"]) == len(LOG_RISKS) + 1
     with pytest.raises(ValueError, match="surplus"):
         check_schema(report | {"surplus": 1})
     spoilt = json.loads(json.dumps(report))
@@ -113,9 +114,9 @@ def test_nothing_that_is_changed_in_it_passes(report, found, monkeypatch):
         except RecordError:
             continue
         assert outcome.status == "failed", place
-        assert outcome.claim == "Nothing is claimed: checks fail on report."
+        assert outcome.claim == "Checks failed (report), so no guarantee is supported."
     page = render_html(report).replace("<h2>Limits</h2>", "<h2>No limits</h2>")
-    assert "checks fail on page" in verify_log_report(page.encode(), found).claim
+    assert "Checks failed (page)" in verify_log_report(page.encode(), found).claim
 
 
 @pytest.mark.slow
@@ -212,7 +213,7 @@ def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
     told = {one["check"]: one for one in report["verification"]["findings"]}
     assert told["norms"]["values"] == told["custody"]["values"] == {}
     for text in texts(report):
-        assert "an estimate, not a guarantee" in text or "in plain words" in text
+        assert "an estimate, not a guarantee" in text or ": summary" in text
     assert "<svg" in render_html(report)
 
 
@@ -256,7 +257,7 @@ def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
             if claimed in line:
                 assert any(word in line for word in ("was claimed", "Recomputed")), line
             assert sampler or known not in line, line
-        assert "The promise" not in text
+        assert "The guarantee." not in text
 
 
 def test_without_lists_the_claim_without_amplification_is_what_stands(tmp_path):
@@ -331,7 +332,7 @@ def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
     assert report["simulation"]
     assert "This run is a simulation" in report["claim"]["statement"]
     assert "protects nobody" in render_markdown(report, kind="summary")
-    assert not any(line.startswith(SEEDED.deed[:10].capitalize()) for line in report["residual_risks"])
+    assert not any(line.startswith(SEEDED_RISK.description[:10].capitalize()) for line in report["residual_risks"])
 
 
 def test_it_is_canonical_and_the_same_again(report, found):
@@ -348,7 +349,7 @@ def test_a_report_of_logs_is_signed_as_any_report(report, found):
     ):
         outcome = verify_log_report(content, found, trust=TrustAnchors(keys=keys), signed=signed)
         assert outcome.status == verdict
-        assert ("checks fail on signature" in outcome.claim) == (verdict == "failed")
+        assert ("Checks failed (signature)" in outcome.claim) == (verdict == "failed")
 
 
 @pytest.mark.parametrize("public", [True, False])

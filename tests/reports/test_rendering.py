@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reports.drawn import make_plan
 
-from epsilog.reports import check_schema, format_statement, list_party_guarantees, load_report_schema, rendering
+from epsilog.reports import check_schema, format_statement, list_party_guarantees, load_report_schema, plots
 from epsilog.reports.statements import format_supported_statement
 from epsilog.schemes import ClientLevelCentral, Scheme
 from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
@@ -38,9 +38,9 @@ def test_a_failed_check_withdraws_the_claim():
     assert format_supported_statement(claim, ()) == format_statement(plan.guarantee, simulation=True)
     for failed in ({"participation"}, {"population"}, {"participation", "population"}):
         said = format_supported_statement(claim, failed)
-        assert "only the claim without amplification" in said
+        assert "only the unamplified claim" in said
         assert said.endswith(weak)
-    assert format_supported_statement(claim, {"noise", "participation"}).startswith("Nothing is claimed")
+    assert format_supported_statement(claim, {"noise", "participation"}).endswith("no guarantee is supported.")
 
 
 def test_the_server_of_a_central_scheme_gets_no_guarantee():
@@ -64,7 +64,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         asked[title] = {one.label: one.points for one in series}, options
         return title
 
-    monkeypatch.setattr(rendering, "draw_line_plot", note)
+    monkeypatch.setattr(plots, "draw_line_plot", note)
     curve = [{"round": r, "lower": low, "upper": up} for r, low, up in ((1, 0.5, 1.0), (2, 0.75, 1.5))]
     rounds = [{"round": 1, "test_loss": 1.0, "test_score": 0.25}, {"round": 2, "test_loss": None, "test_score": None}]
     bare = [{"round": 1, "test_score": 0.375}, {"round": 2, "test_score": 0.5}]
@@ -77,9 +77,9 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         "utility": {"baseline_rounds": bare, "study": study},
         "result": {"score_name": "R squared on the test set"},
     }
-    assert set(rendering.draw_report_plots(report)) == {"epsilon", "score", "study"}
+    assert set(plots.draw_report_plots(report)) == {"epsilon", "score", "study"}
     lines, options = asked["Epsilon by round"]
-    assert lines == {"certified upper": ((1.0, 1.0), (2.0, 1.5)), "lower bound": ((1.0, 0.5), (2.0, 0.75))}
+    assert lines == {"upper bound": ((1.0, 1.0), (2.0, 1.5)), "lower bound": ((1.0, 0.5), (2.0, 0.75))}
     assert options == {"x_label": "round", "y_label": "epsilon", "mark": ("budget", 4.0)}
     lines, options = asked["Score by round"]
     assert lines == {"with DP": ((1.0, 0.25),), "without DP": ((1.0, 0.375), (2.0, 0.5))}
@@ -88,11 +88,11 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
     assert lines == {"with DP": ((1.0, 0.125), (4.0, 0.25))}
     assert (options["mark"], options["log_x"], options["y_label"]) == (("without DP", 0.5), True, "R squared")
     bare[-1]["test_score"] = None  # the run without privacy diverged
-    rendering.draw_report_plots(report)
+    plots.draw_report_plots(report)
     assert asked["Score by budget"][1]["mark"] is None
     report["utility"] = None
     curve[:] = [{"round": 1, "lower": 0.0, "upper": 1.0}]
-    assert set(rendering.draw_report_plots(report)) == {"epsilon", "score"}
-    assert set(asked["Epsilon by round"][0]) == {"certified upper"}
+    assert set(plots.draw_report_plots(report)) == {"epsilon", "score"}
+    assert set(asked["Epsilon by round"][0]) == {"upper bound"}
     assert set(asked["Score by round"][0]) == {"with DP"}
-    assert rendering.draw_report_plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}
+    assert plots.draw_report_plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}

@@ -26,10 +26,11 @@ from epsilog.reports import (
     render_verdict,
     require_field,
 )
+from epsilog.reports.claim_metrics import compute_claim_metrics
+from epsilog.reports.figures import format_group_rows, format_risk_rows
 from epsilog.reports.publication_fields import compute_registry_tier, list_publication_fields, merge_publication_fields
-from epsilog.reports.rendering import format_group_rows, format_risk_rows
-from epsilog.reports.report import get_unamplified_release, read_claim
-from epsilog.reports.residual_risks import FORGERIES, list_residual_risks
+from epsilog.reports.report import get_unamplified_release
+from epsilog.reports.residual_risks import RUN_RISKS, list_residual_risks
 from epsilog.schemes import ClientLevelClientSide
 from epsilog.terms import CalibrationError, CheckError, Finding, NeighboringRelation, RecordError, Status, codec
 from epsilog.terms.formatting import format_upper
@@ -73,7 +74,7 @@ def of_model(plan):
 
 def read_plan(plan):
     claim = Claim.from_plan(plan)
-    return read_claim(claim, claim.release, get_unamplified_release(claim))
+    return compute_claim_metrics(claim, claim.release, get_unamplified_release(claim))
 
 
 def test_readings_are_the_accountants(report):
@@ -143,7 +144,7 @@ def test_where_nothing_is_promised_to_copies_it_is_said_in_words(report):
     assert eight == ("8", "not computed; assume no protection", "-")
     for text in (render_html(spoilt), render_markdown(spoilt)):
         assert all(told in text for told in (two[1], eight[1]))
-    assert "Nothing is promised to somebody whose data" in render_markdown(spoilt, kind="summary")
+    assert "has no proven protection" in render_markdown(spoilt, kind="summary")
     points[1] |= {"epsilon": 0.1}
     points[1] |= {"lower": -1.0}
     with pytest.raises(ValueError, match=r"^risk_metrics"):
@@ -186,9 +187,11 @@ def test_what_a_dishonest_curator_could_do_is_told_where_it_applies(report, real
 
 def test_the_docs_table_names_every_forgery():
     page = " ".join((DOCS / "how-to" / "verify-a-report.md").read_text().split())
-    for forgery in FORGERIES:
-        assert f"| {forgery.deed} | passes" in page or f"| {forgery.deed} | *not checked*" in page, forgery.deed
-        assert forgery.stopped_by in page
+    for risk in RUN_RISKS:
+        assert f"| {risk.description} | passes" in page or f"| {risk.description} | *not checked*" in page, (
+            risk.description
+        )
+        assert risk.detected_by in page
 
 
 def test_a_simulation_speaks_in_the_conditional(report, real):
@@ -237,11 +240,11 @@ def test_a_pdf_is_set_from_the_report_and_reads_no_markup(real):
 def test_a_failed_run_is_no_promise_in_any_rendering(report):
     failed = json.loads(json.dumps(report))
     failed["verification"]["status"] = "failed"
-    failed["claim"]["statement"] = "Nothing is claimed: checks fail on noise."
+    failed["claim"]["statement"] = "Checks failed (noise), so no guarantee is supported."
     for kind in ("markdown", "summary"):
         text = render_markdown(failed, kind=kind)
-        assert "Nothing is claimed" in text
-    assert "The promise" not in render_markdown(failed, kind="summary")
+        assert "no guarantee is supported" in text
+    assert "The guarantee." not in render_markdown(failed, kind="summary")
 
 
 def test_a_record_is_valid_and_says_what_the_report_says(real):
@@ -374,7 +377,7 @@ def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, 
         for line in text.replace("\\", "").splitlines():
             if planned in line:
                 assert any(word in line for word in ("was planned", "Recomputed", "closed form")), line
-            assert "best attack" not in line
+            assert "largest TPR" not in line
     told = [row["protection"] for row in report["claim"]["parties"]]
     assert any(
         ("nothing that the records support" if left == "none" else format_upper(supported)) in one for one in told
@@ -456,7 +459,7 @@ def test_a_verdict_is_written_for_whatever_was_verified(finished, tmp_path):
     weak = replace(outcome, findings=(Finding("noise/too-weak", Status.FAILED, EVIL), *outcome.findings))
     weak = replace(weak, claim=EVIL, files={"b.csv": "2" * 64, "a.csv": "1" * 64})
     text = render_verdict(weak, title=EVIL, playbook=Playbook.read(rules))
-    assert "Verdict: **failed**" in text
+    assert "Status: **failed**" in text
     assert "| noise | failed | unsupported | critical |" in text
     assert "noise/too-weak: stop \\<b\\>at once" in text
     assert text.index("a.csv") < text.index("b.csv")

@@ -132,7 +132,7 @@ def test_a_report_of_another_version_fails_and_is_told_by_its_version(files, boo
     for version in (0, 1, 3, False, None):
         other = files | {"report.json": spelt(new | {"v": version})}
         found = next(one for one in verify_run(other, books).findings if one.check == "report")
-        assert (found.code, f"of version {version!r}, and" in found.message) == ("report/mismatch", True)
+        assert (found.code, f"has version {version!r};" in found.message) == ("report/mismatch", True)
         with pytest.raises(ValueError, match="v:"):
             check_schema(new | {"v": version})
 
@@ -235,10 +235,10 @@ def test_what_was_committed_and_is_missing_fails(files, books, kept):
         assert told["custody"] == "failed"
         waived = verify_run(there, books, required=PUBLIC)
         assert waived.status == "passed"
-        assert "without amplification by sampling" in waived.claim
+        assert "only the unamplified claim" in waived.claim
     if kept == "ledger":
         assert told["ledger"] == "failed"
-        assert found.claim.startswith("Nothing is claimed")
+        assert found.claim.endswith("so no guarantee is supported.")
 
 
 def test_documents_have_one_spelling(files, books):
@@ -377,7 +377,7 @@ def test_a_sampler_that_broke_its_cap_leaves_the_price_of_every_round(another):
     assert left > plan.unamplified.upper
     report = codec.parse_json(evidence["report.json"])
     assert f"({left:.4g}"[:4] in report["claim"]["statement"]
-    assert "only the claim without amplification remains" in report["claim"]["statement"]
+    assert "only the unamplified claim remains" in report["claim"]["statement"]
 
 
 def test_links_pipes_and_giants_are_refused(finished, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from tests.reports.drawn import finish, make_plan
 
 from epsilog.reports import render_html, render_markdown
-from epsilog.reports.rendering import format_group_rows, format_risk_rows
+from epsilog.reports.figures import format_group_rows, format_risk_rows
 from epsilog.server import worker
 from epsilog.terms import codec
 from epsilog.terms.messages import catalogue, sentence

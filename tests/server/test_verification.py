@@ -52,7 +52,7 @@ def test_what_was_changed_is_named_with_both_values(site, run):
     del report["limits"]
     told = site.post("verify", {"report": codec.encode_canonical(report).decode()}).json()
     assert told["status"] == "failed"
-    assert "Nothing is claimed" in told["supported_claim"]
+    assert "no guarantee is supported" in told["supported_claim"]
     differing = {place: (says, again) for part in told["parts"] for place, says, again in part["differing"]}
     assert differing["claim/epsilon/upper"][0] == "0.1"
     assert float(differing["claim/epsilon/upper"][1]) > 0.6
@@ -206,7 +206,7 @@ def test_a_record_carries_its_owners_words_and_is_checked():
     assert queries["record"]["owner"] == said
     assert queries["record"]["question"] == plan.QUESTIONS["/queries"].parse(query).to_json()
     wrong = [said["references"][0], said["references"][0] | {"name": "/home/me/visits"}]
-    with pytest.raises(CheckError, match=r"references\[1\].name must be a name, not the path"):
+    with pytest.raises(CheckError, match=r"references\[1\].name must be a name, not a path"):
         record("/federated/record", asked | {"references": wrong})
     for document, codes, verdict in [
         (plain, ["record/passed", "calculation/passed"], "passed"),

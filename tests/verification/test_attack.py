@@ -8,7 +8,7 @@ from scipy.stats import binom
 from tests.extent import amount
 from tests.reports.drawn import audit_of, make_plan, scored
 
-from epsilog.reports.attack import build_audit_section
+from epsilog.reports.audit import build_audit_section
 from epsilog.terms import Canaries, CheckError
 from epsilog.verification import CanaryScores, Claim, Evidence, check_audit, evaluate_planned_audit
 from epsilog.verification.attack import FALSE_ALARM

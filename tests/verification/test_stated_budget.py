@@ -275,7 +275,7 @@ def test_the_report_names_the_budget_that_binds(ledger, tmp_path):
     report = finish(tmp_path / "one", ledger, plan_of("one"), make_budget=False)
     binding = {"scope": "acme", "source": "ledger", "caps": {"epsilon": "1000.2", "delta": "0.01"}}
     assert report["budget"]["binding"] == binding | {"spent_or_reserved": {"epsilon": "999.5", "delta": "0"}}
-    says = "the ledger's cap for acme binds: 1000.2, of which 999.5 was spent or reserved before"
+    says = "the ledger's cap of acme binds: 1000.2, of which 999.5 was spent or reserved"
     assert says.replace("'", "&#39;") in render_html(report)
     assert says in render_markdown(report)
     assert json.loads((tmp_path / "one" / "report.json").read_text()) == report
@@ -286,7 +286,7 @@ def test_where_the_plan_states_less_than_the_ledger_its_cap_binds(ledger, tmp_pa
     caps = {"epsilon": "1", "delta": "1e-5"}
     stated = {"scope": "acme/2026", "source": "plan", "caps": caps}
     assert report["budget"]["binding"] == stated | {"spent_or_reserved": {"epsilon": "0", "delta": "0"}}
-    assert "the cap that the plan states for acme/2026 binds: 1, of which 0 was" in render_markdown(report)
+    assert "the plan's cap binds: 1, of which 0 was" in render_markdown(report)
 
 
 @pytest.mark.parametrize("text", ["Infinity", "NaN", "１0", "1_0", "-1", ""])

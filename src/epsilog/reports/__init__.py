@@ -1,27 +1,20 @@
-"""After verification: a report that a third party can recompute.
+"""Reports that a third party can recompute.
 
-``build_report`` writes one JSON document, of a run of ours or of logs, and ``check_schema`` holds it to the published
-schema. ``render_html``, ``render_markdown``, ``render_pdf`` and
-``build_registry_record`` are renderings of it. ``verify`` is what a third party does: it builds the report
-again from the evidence and compares every field. Reads records and findings, never ``training``.
+``build_report`` writes one JSON document about a run of epsilog, or about the logs of another run, and ``check_schema``
+checks it against the published schema. ``render_html``, ``render_markdown``, ``render_pdf`` and
+``build_registry_record`` render it. A third party calls ``verify``, which builds the report again from the evidence and
+compares every field. This package reads records and findings, never ``training``.
 """
 
 from epsilog.reports.calculations import FileReference, check_calculation, is_calculation, stamp_calculation
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
+from epsilog.reports.figures import format_audit_bound, list_noisy_counts, list_tuning_figures
 from epsilog.reports.pdf import render_pdf
 from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
-from epsilog.reports.registry import build_registry_record, check_record, load_registry_schema, render_record
-from epsilog.reports.rendering import (
-    extract_document,
-    format_audit_bound,
-    list_noisy_counts,
-    list_tuning_figures,
-    render_html,
-    render_markdown,
-    render_verdict,
-)
+from epsilog.reports.registry import build_registry_record, render_record
+from epsilog.reports.rendering import extract_document, render_html, render_markdown, render_verdict
 from epsilog.reports.report import build_report, extract_files, log_digests
-from epsilog.reports.schema import check_schema, load_report_schema
+from epsilog.reports.schema import check_record, check_schema, load_registry_schema, load_report_schema
 from epsilog.reports.statements import (
     format_statement,
     format_verified_claim,

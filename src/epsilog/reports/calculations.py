@@ -1,7 +1,7 @@
-"""A calculation as a stamped record: question, answer, what its owner says of them, and the hash of all that.
+"""A stamped calculation: a record of a question, its answer and its owner's remarks, with the record's hash.
 
-A record proves nothing of a run. Whoever holds one can see that it is as it was stamped, work the answer out again from
-the question, and compare files with the hashes that it names.
+A record proves nothing about a run. A reader can check that it is unchanged, compute the answer again from the
+question, and compare files with the hashes that it names.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from epsilog.plan import QUESTIONS, Question
 from epsilog.terms import CheckError, Finding, Status, check, codec
 
 KINDS = {"federated-calculation": "/federated", "query-calculation": "/queries"}
-"""What is stamped, with the address of the question."""
-WHATS = {
+"""Kinds of records, with the path of the question."""
+FILE_KINDS = {
     "model": "model version",
     "data": "data-set descriptor",
     "playbook": "playbook",
     "other": "another file",
 }
-"""What a reference may be to."""
+"""Kinds of referenced files."""
 
-MOST_REFERENCES, LONGEST_NAME, LONGEST_REASON = 20, 120, 1000
+MAX_REFERENCES, MAX_NAME_LENGTH, MAX_REASON_LENGTH = 20, 120, 1000
 
 VERSION = 1
 _FIELDS = {"v", "kind", "software", "question", "answer"}
@@ -32,15 +32,15 @@ _FIELDS = {"v", "kind", "software", "question", "answer"}
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """A file that a calculation belongs to, by its hash; the file itself is nowhere.
+    """A file that a calculation belongs to, named by its hash.
 
     Attributes:
         what: "model", "data", "playbook" or "other".
-        name: what its owner calls it, in one line; no path.
-        sha256: of its bytes, 64 hex digits.
+        name: the owner's name for it, in one line; not a path.
+        sha256: the hash of its bytes, 64 hex digits.
     """
 
-    what: Annotated[str, check.one_of(tuple(WHATS))]
+    what: Annotated[str, check.one_of(tuple(FILE_KINDS))]
     name: Annotated[str, check.text()]
     sha256: Annotated[str, check.text()]
 
@@ -48,26 +48,26 @@ class FileReference:
         check.check_fields(self)
         object.__setattr__(self, "name", self.name.strip())
         object.__setattr__(self, "sha256", self.sha256.strip().lower())
-        if len(self.name) > LONGEST_NAME or not self.name.isprintable():
-            raise CheckError("name", f"one line of at most {LONGEST_NAME} characters", repr(self.name[:80]))
+        if len(self.name) > MAX_NAME_LENGTH or not self.name.isprintable():
+            raise CheckError("name", f"one line of at most {MAX_NAME_LENGTH} characters", repr(self.name[:80]))
         if "\\" in self.name or self.name.startswith(("/", "~")):
-            raise CheckError("name", "a name, not the path of a file", repr(self.name[:80]))
+            raise CheckError("name", "a name, not a path", repr(self.name[:80]))
         if len(self.sha256) != 64 or not set(self.sha256) <= set("0123456789abcdef"):
             raise CheckError("sha256", "64 hex digits", repr(self.sha256[:80]))
 
     def to_json(self) -> dict[str, str]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {"what": self.what, "name": self.name, "sha256": self.sha256}
 
 
 def stamp_calculation(
     question: Question, *, delta_reason: str | None = None, references: Sequence[FileReference] = ()
 ) -> dict[str, Any]:
-    """A calculation with the SHA-256 of its canonical JSON (RFC 8785).
+    """Return a calculation with the SHA-256 of its canonical JSON (RFC 8785).
 
     Args:
-        question: what is asked, of one of ``KINDS``.
-        delta_reason: why its owner chose this delta, in words; no number is read from it.
+        question: the question, of one of ``KINDS``.
+        delta_reason: why its owner chose this delta; a text that no number is read from.
         references: files that it belongs to.
 
     >>> from epsilog.plan import QUESTIONS
@@ -84,42 +84,41 @@ def stamp_calculation(
         "question": question.to_json(),
         "answer": question.answer(),
     }
-    owner = _owner(delta_reason, references)
-    if owner:
+    if owner := _build_owner_section(delta_reason, references):
         record["owner"] = owner
     return {"record": record, "sha256": codec.hash_canonical(record)}
 
 
-def _owner(delta_reason: str | None, references: Sequence[FileReference]) -> dict[str, Any]:
-    """What a record says in its owner's words; nothing for what is not said."""
-    said: dict[str, Any] = {}
+def _build_owner_section(delta_reason: str | None, references: Sequence[FileReference]) -> dict[str, Any]:
+    """Return the owner's remarks; no field for what is not stated."""
+    section: dict[str, Any] = {}
     if delta_reason is not None and delta_reason.strip():
         reason = check.text()(delta_reason=delta_reason).strip()
-        if len(reason) > LONGEST_REASON or not all(each.isprintable() or each in "\n\t" for each in reason):
-            raise CheckError("delta_reason", f"text of at most {LONGEST_REASON} characters", repr(reason[:80]))
-        said["delta_reason"] = reason
+        if len(reason) > MAX_REASON_LENGTH or not all(each.isprintable() or each in "\n\t" for each in reason):
+            raise CheckError("delta_reason", f"text of at most {MAX_REASON_LENGTH} characters", repr(reason[:80]))
+        section["delta_reason"] = reason
     listed = check.sequence_of(check.instance_of(FileReference))(references=references)
-    if len(listed) > MOST_REFERENCES:
-        raise CheckError("references", f"at most {MOST_REFERENCES}", f"{len(listed)}")
+    if len(listed) > MAX_REFERENCES:
+        raise CheckError("references", f"at most {MAX_REFERENCES}", f"{len(listed)}")
     if listed:
-        said["references"] = [one.to_json() for one in listed]
-    return said
+        section["references"] = [one.to_json() for one in listed]
+    return section
 
 
 def is_calculation(document: Any) -> bool:
-    """Whether plain JSON values are a stamped calculation, sound or not."""
+    """Return whether a JSON document has the form of a stamped calculation."""
     return isinstance(document, dict) and set(document) == {"record", "sha256"}
 
 
 def check_calculation(document: Any, *, files: Mapping[str, str] | None = None) -> tuple[Finding, ...]:
-    """What a stamped calculation shows by itself, and beside files.
+    """Check a stamped calculation: its hash, its answer, and the files that it references.
 
     Args:
-        document: the whole of it, as plain JSON values.
-        files: SHA-256 by the names of references, of files that are here.
+        document: the stamped calculation, as plain JSON values.
+        files: SHA-256 of given files, by the names of references.
 
     Raises:
-        CheckError: it is no stamped calculation, or a file is given for a name that it does not know.
+        CheckError: it is not a stamped calculation, or it references no file of a given name.
     """
     record = document["record"] if is_calculation(document) else None
     if not isinstance(record, dict) or set(record) - {"owner"} != _FIELDS or record["kind"] not in KINDS:
@@ -136,9 +135,9 @@ def check_calculation(document: Any, *, files: Mapping[str, str] | None = None) 
 def _check_stamp(record: dict[str, Any], sha256: Any) -> Finding:
     found = codec.hash_canonical(record)
     if found == sha256:
-        return Finding("record/passed", Status.PASSED, f"The record is as it was stamped: SHA-256 {found}.")
-    says = f"The record was changed after it was stamped: its SHA-256 is {found}, and not the one beside it."
-    return Finding("record/changed", Status.FAILED, says)
+        return Finding("record/passed", Status.PASSED, f"The record is unchanged: SHA-256 {found}.")
+    message = f"The record was changed after it was stamped: its SHA-256 is {found}, not the stated one."
+    return Finding("record/changed", Status.FAILED, message)
 
 
 def _check_answer(record: dict[str, Any]) -> Finding:
@@ -147,24 +146,24 @@ def _check_answer(record: dict[str, Any]) -> Finding:
         question = QUESTIONS[KINDS[record["kind"]]].parse(record["question"])
         again = codec.encode_canonical(question.answer())
     except codec.UNREADABLE as error:
-        says = f"The question ({made}) cannot be asked again: {str(error)[:200]}"
-        return Finding("calculation/not-reproducible", Status.FAILED, says)
+        message = f"The answer ({made}) cannot be computed again: {str(error)[:200]}"
+        return Finding("calculation/not-reproducible", Status.FAILED, message)
     if again == codec.encode_canonical(record["answer"]):
-        return Finding("calculation/passed", Status.PASSED, f"The answer ({made}) comes out again, every digit.")
-    says = f"The answer ({made}) does not come out again with epsilog {version('epsilog')}."
-    return Finding("calculation/mismatch", Status.FAILED, says)
+        return Finding("calculation/passed", Status.PASSED, f"The answer ({made}) matches its recomputation exactly.")
+    message = f"The answer ({made}) differs from its recomputation with epsilog {version('epsilog')}."
+    return Finding("calculation/mismatch", Status.FAILED, message)
 
 
 def _check_references(record: dict[str, Any], files: dict[str, str]) -> list[Finding]:
-    """What the owner says, if it is well formed, and each reference beside its file."""
+    """Check the form of the owner's remarks, and each reference against its file."""
     owner = record.get("owner", {})
     try:
         listed = [FileReference(**each) for each in owner.get("references", [])]
-        if "owner" in record and _owner(owner.get("delta_reason"), listed) != owner:
+        if "owner" in record and _build_owner_section(owner.get("delta_reason"), listed) != owner:
             raise CheckError("owner", "delta_reason and references", "something else")
     except codec.UNREADABLE as error:
-        says = f"What the owner says in it is not what a record may hold: {str(error)[:200]}"
-        return [Finding("record/owner-fields-invalid", Status.FAILED, says)]
+        message = f"The owner's fields are invalid: {str(error)[:200]}"
+        return [Finding("record/owner-fields-invalid", Status.FAILED, message)]
     unknown = set(files) - {one.name for one in listed}
     if unknown:
         raise CheckError("reference", "a name in the record", ", ".join(sorted(unknown))[:80])
@@ -172,9 +171,9 @@ def _check_references(record: dict[str, Any], files: dict[str, str]) -> list[Fin
 
 
 def _check_reference(one: FileReference, sha256: str | None) -> Finding:
-    named = f"{one.name} ({WHATS[one.what]}, SHA-256 {one.sha256})"
+    named = f"{one.name} ({FILE_KINDS[one.what]}, SHA-256 {one.sha256})"
     if sha256 is None:
-        return Finding("references/not-checked", Status.NOT_CHECKED, f"No file was given to compare: {named}.")
+        return Finding("references/not-checked", Status.NOT_CHECKED, f"No file was given for {named}.")
     if sha256 == one.sha256:
-        return Finding("references/passed", Status.PASSED, f"The file is the one that the record names: {named}.")
-    return Finding("references/mismatch", Status.FAILED, f"The file is another one (SHA-256 {sha256}): {named}.")
+        return Finding("references/passed", Status.PASSED, f"The given file is {named}.")
+    return Finding("references/mismatch", Status.FAILED, f"The given file (SHA-256 {sha256}) is not {named}.")

@@ -1,4 +1,4 @@
-"""Release cycles of a ledger's budget beside the plans that paid from it, as a document for people."""
+"""Release cycles of a ledger's budget, with the plans that were charged to it, as a document."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from epsilog.verification import read_file
 
 
 def read_plan_summaries(paths: Iterable[Path]) -> dict[str, PlanSummary]:
-    """What plans say of their releases, by the hash that the ledger has of each.
+    """Return what plans state of their releases, by the plan hashes in the ledger.
 
     Args:
-        paths: run folders, ``plan.json`` files, or reports, as JSON or HTML: told apart by content.
+        paths: run folders, ``plan.json`` files, or reports (JSON or HTML), recognized by content.
 
     Raises:
-        RecordError: one that holds no plan.
+        RecordError: one of them contains no plan.
     """
     return dict(map(_read_plan_summary, paths))
 
@@ -34,24 +34,24 @@ def _read_plan_summary(path: Path) -> tuple[str, PlanSummary]:
         period = str(plan.details.get("reporting", {}).get("period", ""))
         return plan.hash, PlanSummary(plan.name, period, plan.guarantee.population)
     except codec.UNREADABLE as error:
-        raise RecordError(f"{path} holds no plan: {error!r}") from error
+        raise RecordError(f"{path} contains no plan: {error!r}") from error
 
 
 def render_cycles(found: CycleHistory) -> str:
-    """Renders the release cycles of a budget as Markdown, in which whatever it quotes is plain text."""
-    return fill_markdown_template(
-        "cycles.md.j2", found=found, budget=found.budget, rows=list_cycle_rows(found), sums=list_cycle_totals(found)
-    )
+    """Render the release cycles of a budget as Markdown in which all quoted text is plain."""
+    rows, totals = list_cycle_rows(found), list_cycle_totals(found)
+    return fill_markdown_template("cycles.md.j2", found=found, budget=found.budget, rows=rows, totals=totals)
 
 
 def list_cycle_rows(found: CycleHistory) -> list[tuple[str, ...]]:
-    """A row a cycle: its name, N, its models, and what was spent in it, up to and with it, and of that is in use."""
+    """Return a row per cycle: name, N, models, the amounts spent in it and until its end, and the amount in use."""
     return [
         (
             cycle.name,
             " and ".join(f"{n:,}" for n in cycle.populations) or "not given",
             "; ".join(
-                one.name + ("" if one.state == "committed" else f" ({one.state}{_why(one.ended)})")
+                one.name
+                + ("" if one.state == "committed" else f" ({one.state}{f' by {one.ended}' if one.ended else ''})")
                 for one in cycle.releases
             ),
             *(_format_amounts(found, amounts) for amounts in (cycle.spent, cycle.lifetime, cycle.active)),
@@ -61,19 +61,15 @@ def list_cycle_rows(found: CycleHistory) -> list[tuple[str, ...]]:
 
 
 def list_cycle_totals(found: CycleHistory) -> list[tuple[str, str]]:
-    """The budget's sums by name."""
+    """Return the budget's totals by name."""
     budget = found.budget
-    sums = {"cap": budget.caps, "lifetime": budget.spent, "of that in use": budget.active}
-    sums |= {"reserved": budget.reserved, "available": budget.available}
-    return [(name, _format_amounts(found, amounts)) for name, amounts in sums.items()]
-
-
-def _why(ended: str) -> str:
-    return f" by {ended}" if ended else ""
+    totals = {"cap": budget.caps, "lifetime": budget.spent, "of that in use": budget.active}
+    totals |= {"reserved": budget.reserved, "available": budget.available}
+    return [(name, _format_amounts(found, amounts)) for name, amounts in totals.items()]
 
 
 def _format_amounts(found: CycleHistory, amounts: Amounts) -> str:
-    """An amount in its own quantities, and the epsilon that it means where that is another one."""
-    told = ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
-    read = None if "epsilon" in amounts else found.epsilon(amounts)
-    return told if read is None else f"{told} (epsilon {format_upper(read)})"
+    """Return an amount in its own quantities, converted to epsilon if it has none."""
+    text = ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
+    epsilon = None if "epsilon" in amounts else found.epsilon(amounts)
+    return text if epsilon is None else f"{text} (epsilon {format_upper(epsilon)})"

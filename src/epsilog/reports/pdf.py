@@ -1,4 +1,4 @@
-"""The report as a PDF, set by Typst from the JSON: nothing that a report quotes is read as markup."""
+"""The report as a PDF, set by Typst from the JSON: quoted text is never read as markup."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from epsilog.reports.publication_fields import merge_publication_fields
-from epsilog.reports.rendering import TEMPLATES, build_context, draw_report_plots, format_number
+from epsilog.reports.rendering import TEMPLATES, build_context
 from epsilog.terms import RecordError
 from epsilog.terms.charts import make_standalone
 from epsilog.terms.extras import install_command
@@ -15,11 +14,11 @@ from epsilog.terms.legible import legible
 
 
 def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -> bytes:
-    """Renders a report as a PDF.
+    """Render a report as a PDF.
 
     Args:
         report: the document.
-        about: fields that the report leaves blank; see ``publication``.
+        about: publication fields that the report leaves blank.
 
     Raises:
         RecordError: the extra ``pdf`` is not installed.
@@ -28,21 +27,16 @@ def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -
         import typst
     except ImportError as error:
         raise RecordError(f"a PDF needs Typst: {install_command('pdf')}") from error
-    stated = merge_publication_fields(report, about or {})
-    told = build_context(report) | {
-        "stated": [(name.replace("_", " "), value) for name, value in stated.items()],
-        "blank": [item for item in report["publication"]["blank"] if item["field"] not in stated],
-        "plots": {name: make_standalone(plot) for name, plot in draw_report_plots(report).items()},
-        "false_alarm_rate": format_number(report["verification"]["false_alarm_rate"]),
-    }
+    context = build_context(report, about or {})
+    context["plots"] = {name: make_standalone(plot) for name, plot in context["plots"].items()}
     content = (TEMPLATES / "report.typ").read_bytes()
-    return bytes(typst.compile(content, sys_inputs={"told": json.dumps(_legible(told))}))
+    return bytes(typst.compile(content, sys_inputs={"context": json.dumps(_make_legible(context))}))
 
 
-def _legible(value: Any) -> Any:
-    """The same JSON values, with text that has a glyph for each character."""
+def _make_legible(value: Any) -> Any:
+    """Return the same JSON values, with text that has a glyph for each character."""
     if isinstance(value, Mapping):
-        return {legible(str(name)): _legible(inner) for name, inner in value.items()}
+        return {legible(str(name)): _make_legible(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_legible(inner) for inner in value]
+        return [_make_legible(inner) for inner in value]
     return legible(str(value), keep="\n") if isinstance(value, str) else value

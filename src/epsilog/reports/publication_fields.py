@@ -1,7 +1,7 @@
-"""What only the publisher can say of a deployment, who asks for it, and what is still blank.
+"""Publication fields: what only the publisher can state of a deployment, and which deliverable requires it.
 
-The run config's [reporting] section takes these fields, and then the ledger binds them with the plan. A file of
-them may come later, for a rendering: it fills blanks, and contradicts nothing that is bound.
+The run config's [reporting] section takes these fields, and the ledger binds them with the plan. A later file fills
+blank fields in a rendering; it cannot contradict a bound field.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class PublicationField:
     """One field.
 
     Attributes:
-        description: what it holds.
-        required_by: which deliverable wants it: a tier of the OpenDP Deployments Registry, or governance at home.
-        choices: what it may be; empty for any text.
+        description: its content.
+        required_by: the deliverable: a tier of the OpenDP Deployments Registry, or the publisher's governance.
+        choices: allowed values; empty for any text.
     """
 
     description: str
@@ -37,7 +37,7 @@ class PublicationField:
 PUBLICATION_FIELDS: dict[str, PublicationField] = {
     "organisation": PublicationField("the publisher of the model", TIERS[0]),
     "description": PublicationField("what is published, in one or two sentences", TIERS[0]),
-    "region": PublicationField("the region of the data, or of the applicable law", TIERS[0]),
+    "region": PublicationField("the region of the data, or the applicable jurisdiction", TIERS[0]),
     "sector": PublicationField(
         "the sector of industry", TIERS[0], ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
     ),
@@ -62,10 +62,10 @@ DATES = ("publication_date", "review_date")
 
 
 def require_field(name: str, value: Any) -> str:
-    """The value of a field, or a clear error.
+    """Return the value of a field.
 
     Raises:
-        CheckError: an unknown field, no text, none of its choices, or no date.
+        CheckError: the field is unknown, or the value is not a text, choice or date as required.
     """
     if name not in PUBLICATION_FIELDS:
         raise CheckError("field", f"one of {', '.join(PUBLICATION_FIELDS)}", repr(name))
@@ -86,21 +86,21 @@ def require_field(name: str, value: Any) -> str:
 
 
 def list_publication_fields(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What the plan states of these fields, and which are blank, as a report holds it."""
-    said = {name: str(stated[name]) for name in PUBLICATION_FIELDS if stated.get(name) is not None}
+    """Return the fields that the plan states, and the blank ones, as in a report."""
+    listed = {name: str(stated[name]) for name in PUBLICATION_FIELDS if stated.get(name) is not None}
     blank = [
         {"field": n, "description": f.description, "required_by": f.required_by}
         for n, f in PUBLICATION_FIELDS.items()
-        if n not in said
+        if n not in listed
     ]
-    return {"stated": said, "blank": blank}
+    return {"stated": listed, "blank": blank}
 
 
 def read_publication_file(path: Path) -> dict[str, str]:
-    """Reads a file of fields, in TOML.
+    """Read a TOML file of publication fields.
 
     Raises:
-        RecordError: it cannot be read, is no TOML, or holds something else; the first is named.
+        RecordError: it cannot be read or parsed, or contains something else; the first error is named.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -112,10 +112,10 @@ def read_publication_file(path: Path) -> dict[str, str]:
 
 
 def merge_publication_fields(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, str]:
-    """The fields of a report, blanks filled.
+    """Return the fields of a report with further ones.
 
     Raises:
-        CheckError: a field that the report already states otherwise.
+        CheckError: the report states a field otherwise.
     """
     stated: dict[str, str] = dict(report["publication"]["stated"])
     for name, value in about.items():
@@ -126,7 +126,7 @@ def merge_publication_fields(report: Mapping[str, Any], about: Mapping[str, str]
 
 
 def compute_registry_tier(stated: Mapping[str, str]) -> int:
-    """The registry tier whose fields, and those below it, are all there; 0 where the first is not complete."""
+    """Return the highest registry tier that is complete with all lower tiers; 0 for none."""
     reached = 0
     for number, name in enumerate(TIERS, start=1):
         if any(field.required_by == name and key not in stated for key, field in PUBLICATION_FIELDS.items()):

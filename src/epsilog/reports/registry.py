@@ -1,4 +1,4 @@
-"""A record for the OpenDP Deployments Registry, from a report: what its schema can say, and a note of what it cannot.
+"""A record for the OpenDP Deployments Registry, from a report; notes hold what its schema has no field for.
 
 Source:
     opendp/deployments-registry-data, schemas/deployments-schema.yaml at 3e9c812 (2026-07-15).
@@ -8,58 +8,62 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from epsilog.plan.sentences import format_tpr_label
+from epsilog.reports.figures import format_verdict, show_lower, show_upper
 from epsilog.reports.publication_fields import compute_registry_tier, merge_publication_fields
-from epsilog.reports.rendering import format_verdict
+from epsilog.reports.schema import check_record
 from epsilog.terms import RecordError
-from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
 from epsilog.terms.messages import KINDS, sentence
 
-NEEDED = ("organisation", "description", "region", "publication_date")  # the schema's own, which no report implies
-NOT_SAID = "The schema has no field for what follows."
+REQUIRED_FIELDS = (
+    "organisation",
+    "description",
+    "region",
+    "publication_date",
+)  # by the schema, and implied by no report
+NOTES_HEADING = "The schema has no field for what follows."
 
 
 def build_registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -> dict[str, Any]:
-    """The record of one deployment, valid under the registry's schema.
+    """Return the record of one deployment, valid under the registry's schema.
 
     Args:
-        report: a verified report of a run for people.
-        about: further fields, which the report leaves blank; see ``publication.FIELDS``.
+        report: a verified report of a real run.
+        about: publication fields that the report leaves blank.
 
     Raises:
-        RecordError: it reports a simulation, its checks failed, or a field that the schema requires is blank.
-        CheckError: a field that the report states otherwise.
+        RecordError: the run is a simulation, its checks failed, or a required field is blank.
+        CheckError: the report states a field otherwise.
     """
     if report["simulation"]:
-        raise RecordError("a simulation protects nobody and is no deployment: the registry takes none")
+        raise RecordError("a simulation gives no protection, so the registry does not accept it")
     if report["verification"]["status"] == "failed":
-        raise RecordError("the checks of this report failed, so there is no guarantee to register")
+        raise RecordError("the checks of this report failed, so no guarantee can be registered")
     stated = merge_publication_fields(report, about)
-    blank = [name for name in NEEDED if name not in stated]
+    blank = [name for name in REQUIRED_FIELDS if name not in stated]
     if blank:
         raise RecordError(
             f"the registry requires {', '.join(blank)}: state them in [reporting], or give --publication-fields FILE"
         )
+    rounds, method = report["mechanism"]["scheme"]["rounds"], sentence(report["claim"]["epsilon"]["method"])
     record = {
         "url_slug": report["identity"]["name"],
         "status": "Draft",
         "tier": max(1, compute_registry_tier(stated)),
         "deployment": {
-            "basic": _basic(report, stated),
+            "basic": _build_basic(report, stated),
             "dp_variant": {"variant_name": "Approximate DP"}
             | _select_fields(stated, "data_domain", "unprotected_quantities"),
-            "privacy_loss": _loss(report, stated),
-            "deployment_model": _model(report, stated),
+            "privacy_loss": _build_privacy_loss(report, stated),
+            "deployment_model": _build_deployment_model(report, stated),
             "accounting": {
                 "post_processing": report["claim"]["coverage"].get("post_processing", "none stated"),
-                "composition": _composition(report),
+                "composition": f"{rounds} adaptive rounds, composed exactly: {method}.",
             },
-            "implementation": _implementation(report, stated),
+            "implementation": _build_implementation(report, stated),
             "administrative": {
                 "notes": "\n".join(f"- {line}" for line in list_unmapped_fields(report)),
                 "registry_authors": [report["identity"]["owner"]],
@@ -72,38 +76,21 @@ def build_registry_record(report: Mapping[str, Any], about: Mapping[str, str]) -
 
 
 def render_record(record: Mapping[str, Any]) -> str:
-    """The record as a YAML file: JSON, which YAML contains."""
+    """Return the record as YAML, of which JSON is a subset."""
     return legible(json.dumps(record, indent=2, ensure_ascii=False), keep="\n") + "\n"
 
 
-@cache
-def load_registry_schema() -> dict[str, Any]:
-    """The registry's schema: its names, types, choices and what it requires."""
-    schema: dict[str, Any] = json.loads((Path(__file__).parent / "registry.schema.json").read_text(encoding="utf-8"))
-    return schema
-
-
-def check_record(record: Any) -> None:
-    """Raises ``ValueError`` naming the first place where a document is no record of the registry."""
-    from jsonschema import Draft202012Validator
-
-    validator = Draft202012Validator(load_registry_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
-    for error in validator.iter_errors(record):
-        raise ValueError(f"{'/'.join(map(str, error.path)) or 'record'}: {error.message[:200]}")
-
-
 def list_unmapped_fields(report: Mapping[str, Any]) -> list[str]:
-    """What a report says and the registry's schema has no field for, a line each."""
+    """Return what a report states and the registry's schema has no field for, a line each."""
     claim, evidence = report["claim"], report["evidence"]
     bounds = claim["epsilon"]
-    least = format_lower(float(bounds["lower"]))
     lines = [
-        NOT_SAID,
+        NOTES_HEADING,
         f"Accountant: epsilog {evidence['software'].get('epsilog', '(version not stated)')}, "
         f"{sentence(bounds['method'])}.",
-        f"Side: the epsilon above is a certified upper bound; the loss is at least {least}.",
-        f"Neighbouring relation: {claim['guarantee']['relation']}, among N = {claim['guarantee']['population']}.",
-        f"Against whoever knows who took part: epsilon {format_upper(float(claim['unamplified']['upper']))}.",
+        f"Side: the epsilon above is a certified upper bound; epsilon is at least {show_lower(bounds['lower'])}.",
+        f"Neighboring relation: {claim['guarantee']['relation']}, among N = {claim['guarantee']['population']}.",
+        f"Epsilon if participation is known: {show_upper(claim['unamplified']['upper'])}.",
         f"Records against plan and ledger: {format_verdict(report)['message']}.",
         f"Plan {evidence['plan_hash']}.",
     ]
@@ -112,17 +99,17 @@ def list_unmapped_fields(report: Mapping[str, Any]) -> list[str]:
     if report["risk_metrics"]["mu"] is not None:
         lines.append(f"Gaussian DP: mu {report['risk_metrics']['mu']}.")
     lines += [
-        f"Best attack: {format_tpr_label(attack['fpr'])}, at most {KINDS['percent'](attack['tpr'])}."
+        f"Attacks: {format_tpr_label(attack['fpr'])}, at most {KINDS['percent'](attack['tpr'])}."
         for attack in report["risk_metrics"]["attack"][-1:]
     ]
-    return [*lines, f"Assumed: {'; '.join(map(sentence, bounds['assumptions'])) or 'nothing further'}."]
+    return [*lines, f"Assumptions: {'; '.join(map(sentence, bounds['assumptions'])) or 'none'}."]
 
 
 def _select_fields(stated: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: stated[name] for name in names if name in stated}
 
 
-def _basic(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
+def _build_basic(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": report["identity"]["name"],
         "data_curators": [stated["organisation"]],
@@ -134,7 +121,7 @@ def _basic(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, An
     } | ({"data_product_sector": stated["sector"]} if "sector" in stated else {})
 
 
-def _loss(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
+def _build_privacy_loss(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
     claim = report["claim"]
     guarantee = claim["guarantee"]
     details = [claim["statement"], *([stated["unit_details"]] if "unit_details" in stated else [])]
@@ -147,10 +134,10 @@ def _loss(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any
 
 
 MODELS = {"client-level-distributed": "Federated", "example-level-client-side": "Federated"}
-"""Neither central nor local in the registry's words: at the example level a client is trusted with its own rows."""
+"""Schemes that are neither central nor local: at the example level a client is trusted with its own rows."""
 
 
-def _model(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
+def _build_deployment_model(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
     parties, kind = report["claim"]["parties"], report["mechanism"]["scheme"]["type"]
     trusted = any(row["party"] == "Server" and row["protection"].startswith("no guarantee") for row in parties)
     return {
@@ -160,22 +147,15 @@ def _model(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, An
     } | _select_fields(stated, "release_type", "data_source_type", "access_type")
 
 
-def _composition(report: Mapping[str, Any]) -> str:
-    rounds, curve = report["mechanism"]["scheme"]["rounds"], report["claim"]["epsilon"]
-    return f"{rounds} adaptive rounds, composed exactly: {sentence(curve['method'])}."
-
-
-def _implementation(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, str]:
+def _build_implementation(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, str]:
     mechanism, software = report["mechanism"], report["evidence"]["software"]
-    facts = {name: value for name, value in mechanism["scheme"].items() if name != "type"}
+    settings = {name: value for name, value in mechanism["scheme"].items() if name != "type"}
     versions = ", ".join(f"{name} {version}" for name, version in software.items())
-    told = [
-        f"{mechanism['scheme']['type']}: {', '.join(f'{name} {value}' for name, value in facts.items())}.",
+    lines = [
+        f"{mechanism['scheme']['type']}: {', '.join(f'{name} {value}' for name, value in settings.items())}.",
         f"Standard deviation of the noise on each noisy sum: {mechanism['noise_stddev']}.",
         f"Software: {versions}.",
         *report["limits"][3:5],
     ]
-    found = {"mechanisms": "\n".join(f"- {line}" for line in told)}
-    if "tuning" in stated:
-        found["preprocessing_and_hyperparameter_tuning"] = stated["tuning"]
-    return found | _select_fields(stated, "justification")
+    tuning = {"preprocessing_and_hyperparameter_tuning": stated["tuning"]} if "tuning" in stated else {}
+    return {"mechanisms": "\n".join(f"- {line}" for line in lines)} | tuning | _select_fields(stated, "justification")

@@ -1,8 +1,8 @@
-"""The report: one JSON document that holds everything a third party needs to recompute the claim.
+"""The report: one JSON document with everything that a third party needs to recompute the claim.
 
-Every rendering is made from this document alone, and the document from what was verified alone: whoever has plan,
-records, owner's word and ledger, or logs and their mapping, builds it again and compares. Logs are their writer's word:
-their report names no client and tells no number of one, but where the mapping says that they are public.
+Each rendering is a function of this document, and the document is a function of what was verified: the plan, the
+records, the owner attestation and the ledger, or logs and their mapping. A verifier builds it again and compares.
+Logs are attested by their author. Their report names no client, and counts clients only if the logs are public.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 from epsilog.mechanisms import Release
 from epsilog.plan import RegisteredPlan, plan_tuning, write_formula
-from epsilog.reports.attack import build_audit_section
+from epsilog.reports.audit import build_audit_section
 from epsilog.reports.claim_metrics import compute_claim_metrics
-from epsilog.reports.kinds import OF_LOGS, OF_RUNS, list_parts
+from epsilog.reports.figure_sources import LOG_PARTS, RUN_PARTS, list_parts
 from epsilog.reports.publication_fields import list_publication_fields, require_field
 from epsilog.reports.residual_risks import list_residual_log_risks, list_residual_risks
 from epsilog.reports.statements import (
@@ -53,14 +53,14 @@ CURVE_POINTS = 40
 
 
 def build_report(outcome: Verification) -> dict[str, Any]:
-    """Write the report of one run, or of the logs of one: a function of what was verified and of nothing else.
+    """Return the report of one run, or of the logs of one, as a function of its verification alone.
 
     Args:
-        outcome: what was found, with the evidence; of a run of ours, the owner's attestation must be here.
+        outcome: the verification, with its evidence; for a run of ours, this includes the owner attestation.
 
     Raises:
-        RecordError: the owner's attestation is missing.
-        CheckError: a field of a mapping's [reporting] that is none.
+        RecordError: the owner attestation is missing.
+        CheckError: a mapping's [reporting] section has an unknown or invalid field.
     """
     evidence, published = outcome.evidence, publish(outcome)
     assert evidence is not None
@@ -85,52 +85,40 @@ def build_report(outcome: Verification) -> dict[str, Any]:
             "noise_stddev": claim.scheme.noise_stddev,
         },
         "verification": published.to_json(),
-        "figure_sources": list_parts(OF_RUNS if of_run else OF_LOGS),
+        "figure_sources": list_parts(RUN_PARTS if of_run else LOG_PARTS),
     }
     for name, section in sections.items():
         document[name] = document[name] | section if name in document else section
-    spelt: dict[str, Any] = codec.parse_json(codec.encode_canonical(document))  # as a reader of the file gets it
-    return spelt
+    parsed: dict[str, Any] = codec.parse_json(codec.encode_canonical(document))  # as a reader of the file parses it
+    return parsed
 
 
 def _build_risk_metrics(outcome: Verification, epsilon: float) -> dict[str, Any] | None:
-    """Read what is left: the claim, the schedule without amplification, or nothing."""
+    """Return the metrics of the supported claim: all of it, the unamplified one, or none."""
     assert outcome.evidence is not None
     claim, of_run = outcome.evidence.claim, outcome.evidence.logs is None
     if not math.isfinite(epsilon) or (of_run and outcome.failed):
         return None
     if of_run:
-        return read_claim(claim, claim.release, get_unamplified_release(claim))
+        return compute_claim_metrics(claim, claim.release, get_unamplified_release(claim))
     every = claim.scheme.full_participation_release()
     whole = epsilon == compute_provable_guarantee(claim).epsilon and not outcome.failed and has_lists(outcome)
-    return read_claim(claim, claim.release if whole else every, every)
+    return compute_claim_metrics(claim, claim.release if whole else every, every)
 
 
 def get_unamplified_release(claim: Claim) -> Release:
-    """Return what a plan releases to whoever knows who took part."""
+    """Return what a plan releases to those who know who took part."""
     known = claim.scheme.unamplified_release()
     return known if claim.plan is None else claim.plan.best_of_trials(known)
 
 
-def read_claim(claim: Claim, release: Release, known: Release) -> dict[str, Any]:
-    """Read what a release means at the claim's delta; ``known`` is the same for whoever knows who took part."""
-    held = None if claim.plan is None else claim.plan.details.get("coverage", {}).get("group_size")
-    return compute_claim_metrics(
-        release,
-        delta=claim.guarantee.delta,
-        relation=claim.guarantee.relation,
-        known=known,
-        held=held,
-    )
-
-
 def _build_run_sections(published: Verification, epsilon: float) -> dict[str, Any]:
-    """Return what a report says of a run of ours, beside what every report says."""
+    """Return the sections of the report of a run of ours."""
     evidence = published.evidence
     assert evidence is not None
     plan, owner, excerpt, records = evidence.plan, evidence.owner, evidence.ledger, evidence.records or ()
     if owner is None:
-        raise RecordError("owner.json is not here, and a report holds it")
+        raise RecordError("a report contains owner.json, which is missing")
     details, formula, last = plan.details, closed_form(plan), records[-1] if records else None
     return {
         "identity": dict(details.get("identity", {"name": plan.name}))
@@ -143,12 +131,12 @@ def _build_run_sections(published: Verification, epsilon: float) -> dict[str, An
                 unit=plan.guarantee.privacy_unit,
                 epsilon=epsilon,
                 unamplified=bound_unamplified(evidence.claim).upper,
-                swept=plan.trials is not None,
+                tuned=plan.trials is not None,
             ),
         },
         "publication": list_publication_fields(details.get("reporting", {})),
         "mechanism": {"training": details.get("training", {}), "data": details.get("data", {})},
-        "tuning": _tuning(plan),
+        "tuning": _build_tuning_section(plan),
         "accounting": {
             "closed_form": {
                 "root_term": _number(formula.root_term),
@@ -180,7 +168,7 @@ def _build_run_sections(published: Verification, epsilon: float) -> dict[str, An
 
 
 def _build_evidence_section(evidence: Evidence, owner: OwnerAttestation) -> dict[str, Any]:
-    """Return what a report carries, so that it can be built again from itself, and what binds the rest."""
+    """Return the evidence from which the report can be rebuilt, and what binds the rest."""
     plan, excerpt = evidence.plan, evidence.ledger
     return {
         "plan_hash": plan.hash,
@@ -196,7 +184,7 @@ def _build_evidence_section(evidence: Evidence, owner: OwnerAttestation) -> dict
 
 
 def _build_log_sections(outcome: Verification) -> dict[str, Any]:
-    """Return what a report says of logs, beside what every report says: sizes of cohorts only where they are public."""
+    """Return the sections of a report of logs, with cohort sizes only where the logs are public."""
     evidence = outcome.evidence
     assert evidence is not None
     logs, source, public = evidence.logs, get_log_source(outcome), evidence.public
@@ -243,7 +231,7 @@ def get_log_source(outcome: Verification) -> LogSource:
 
 
 def _compute_limits(evidence: Evidence) -> list[int] | None:
-    """Return limits of all cohorts of a sound run, but for false alarms; None where no size is a matter of chance."""
+    """Return the range of all cohort sizes of a sound run, up to false alarms; None if sizes are not random."""
     sizes = evidence.cohort_sizes
     match evidence.claim.scheme.cohorts:
         case PoissonSampler(clients=clients, probability=rate) if rate < 1 and sizes is not None and sizes.size:
@@ -268,7 +256,7 @@ def _get_statements(reporting: Mapping[str, Any]) -> dict[str, str]:
 def _bind_files(outcome: Verification) -> dict[str, Any]:
     """Return what binds files: SHA-256 of public ones, keyed hashes of others, or the names of unbound ones.
 
-    A hash of data that are not public would let whoever knows all of them but one person's check a guess of the rest.
+    With a plain hash of private data, a reader who knows all but one person's rows could test guesses of the rest.
     """
     assert outcome.evidence is not None
     source = get_log_source(outcome)
@@ -285,22 +273,22 @@ def _bind_files(outcome: Verification) -> dict[str, Any]:
 
 
 def log_digests(outcome: Verification) -> dict[str, str]:
-    """Return digests by name of what was read, as a report binds it: none of data neither public nor under a salt."""
+    """Return the digests of the files that a report binds; private data without a salt have none."""
     bound = _bind_files(outcome)
     keyed = {f"{name}, under the salt of the mapping": digest for name, digest in bound["hmac_files"].items()}
     return {**bound["files"], **keyed}
 
 
 def _compare_closed_form(plan: RegisteredPlan, total: float) -> str:
-    """Whether the closed form, which is about one run, under-reports."""
+    """Return whether the closed form, which is for one run, under-reports."""
     one = compute_certified_interval(plan.scheme.release(), plan.guarantee.delta, plan.guarantee.relation)
     if plan.trials is None:
         return str(write_formula(total, one))
-    return f"{write_formula(total, one)} (It is about one trial, and so is this comparison.)"
+    return f"{write_formula(total, one)} (This comparison is for one trial.)"
 
 
-def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:
-    """What the sweep costs that this run was the best of, and what one run would; None where there was one.
+def _build_tuning_section(plan: RegisteredPlan) -> dict[str, Any] | None:
+    """Return the cost of the tuning that selected this run, and of one run; None without tuning.
 
     Upper bounds cover the published outcomes of checks, as the claim does.
     """
@@ -313,19 +301,19 @@ def _tuning(plan: RegisteredPlan) -> dict[str, Any] | None:
 
 
 def _build_budget_section(plan: RegisteredPlan, excerpt: LedgerExcerpt | None) -> dict[str, Any]:
-    """What the ledger adds to a plan's budget: what it was charged, where that stands, and what was spent before."""
+    """Return what the ledger adds to a plan's budget: the charge, its state, and earlier spending."""
     if excerpt is None or excerpt.key is None:
         return {}
-    booked = {
+    section = {
         "charged": dict(excerpt.charged),
         "state": excerpt.state,
         "earlier_spending": dict(excerpt.earlier_spending),
     }
-    return booked | ({"binding": _binding(plan, excerpt)} if excerpt.binding else {})
+    return section | ({"binding": _select_binding_budget(plan, excerpt)} if excerpt.binding else {})
 
 
-def _binding(plan: RegisteredPlan, excerpt: LedgerExcerpt) -> dict[str, Any]:
-    """The budget that binds: the one that the plan states, or a ledger's with less epsilon available."""
+def _select_binding_budget(plan: RegisteredPlan, excerpt: LedgerExcerpt) -> dict[str, Any]:
+    """Return the budget that binds: the stated one, or one of the ledger with less epsilon available."""
     caps = {name: plan.budget[name] for name in ("epsilon", "delta")}
     stated: dict[str, Any] = {
         "scope": excerpt.scope,
@@ -333,18 +321,18 @@ def _binding(plan: RegisteredPlan, excerpt: LedgerExcerpt) -> dict[str, Any]:
         "caps": caps,
         "spent_or_reserved": dict(excerpt.spent_or_reserved),
     }
-    booked: dict[str, Any] = {"source": "ledger", **excerpt.binding}
-    available = [
-        Decimal(one["caps"]["epsilon"]) - Decimal(one["spent_or_reserved"]["epsilon"]) for one in (stated, booked)
-    ]
-    return booked if available[1] <= available[0] else stated
+    recorded: dict[str, Any] = {"source": "ledger", **excerpt.binding}
+    return min(
+        (recorded, stated),
+        key=lambda one: Decimal(one["caps"]["epsilon"]) - Decimal(one["spent_or_reserved"]["epsilon"]),
+    )
 
 
 def extract_files(report: Any) -> dict[str, bytes]:
-    """The files that a report carries within it, byte for byte as they were committed: all but the curator's.
+    """Return the committed files that a report carries, byte for byte: all but the curator's.
 
     Raises:
-        RecordError: it is no report, or carries none.
+        RecordError: it is not a report, or does not carry them.
     """
     try:
         inner = report["evidence"]
@@ -358,14 +346,14 @@ def extract_files(report: Any) -> dict[str, bytes]:
         files = {name: b"".join(codec.encode_canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
         return files | {RunArtifact.REPORT: codec.encode_canonical(report) + b"\n"}
     except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"the report does not carry its plan, records and owner's word: {error!r}") from error
+        raise RecordError(f"the report does not carry its plan, records and owner attestation: {error!r}") from error
 
 
 def sample_epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, Any]]:
-    """Certified epsilon after rounds 1 .. ``rounds``, at about 40 of them, the last one included.
+    """Return certified epsilon after rounds 1 .. ``rounds``, at about 40 of them including the last.
 
-    Empty where the best of several runs was chosen: nothing is released before that. It covers the published outcomes
-    of checks, as the claim does.
+    It covers the published outcomes of checks, as the claim does. It is empty for the best of several trials, because
+    nothing is released before the selection.
     """
     if plan.trials is not None:
         return []

@@ -1,4 +1,4 @@
-"""What whoever keeps the records could still have done without verification seeing it, told where it applies."""
+"""Residual risks: deceptions that verification cannot detect, listed for the plans that they apply to."""
 
 from __future__ import annotations
 
@@ -12,43 +12,42 @@ from epsilog.verification.audits import PLANNED
 
 @dataclass(frozen=True, slots=True)
 class ResidualRisk:
-    """One deed that leaves no trace in plan, records, ledger and report.
+    """One deception that leaves no trace in plan, records, ledger and report.
 
     Attributes:
-        deed: what somebody could have done, as the table in the docs names it.
-        stopped_by: what would show or stop it.
-        applies: whether a run of this plan is open to it.
+        description: the deception, as the table in the docs names it.
+        detected_by: what would detect or prevent it.
+        applies: whether it is possible in a run of this plan.
     """
 
-    deed: str
-    stopped_by: str
+    description: str
+    detected_by: str
     applies: Callable[[RegisteredPlan], bool] = lambda _: True
 
-    @property
-    def says(self) -> str:
-        """One sentence for a reader of the report."""
-        return f"{self.deed[0].upper()}{self.deed[1:]}. What would detect it: {self.stopped_by}."
+    def to_sentence(self) -> str:
+        """Return the risk for a reader of the report."""
+        return f"{self.description[0].upper()}{self.description[1:]}. What would detect it: {self.detected_by}."
 
 
-def _server_adds_the_noise(plan: RegisteredPlan) -> bool:
+def _is_server_trusted(plan: RegisteredPlan) -> bool:
     return any(party.name == "Server" and party.holds is ProtectionLevel.NOTHING for party in plan.scheme.parties)
 
 
-FORGERIES = (
+RUN_RISKS = (
     ResidualRisk(
         "the curator fabricated all records from the start, padding and lists included, and committed them",
         "a trusted execution environment, or noise from more than one party",
-        _server_adds_the_noise,
+        _is_server_trusted,
     ),
     ResidualRisk(
         "the curator fabricated all records from the start, padding and lists included, and committed them",
         "clients who keep what they sent",
-        lambda plan: not _server_adds_the_noise(plan),
+        lambda plan: not _is_server_trusted(plan),
     ),
     ResidualRisk(
         "clients added too little noise, or only on the padding",
         "an audit of the clients' code",
-        lambda plan: not _server_adds_the_noise(plan),
+        lambda plan: not _is_server_trusted(plan),
     ),
     ResidualRisk(
         "training on other data, or on more people, than planned",
@@ -59,7 +58,7 @@ FORGERIES = (
         "access to the data",
     ),
     ResidualRisk(
-        "custody.jsonl withheld, with participation and norms said to pass",
+        "withholding custody.jsonl, with participation and norms attested to pass",
         "that file with its key, which the commit binds",
     ),
     ResidualRisk(
@@ -100,7 +99,7 @@ FORGERIES = (
 )
 
 
-FORGERIES_OF_LOGS = (
+LOG_RISKS = (
     ResidualRisk(
         "the author of the logs fabricated all of them consistently",
         "records that a ledger binds during the run, and noise from more than one party",
@@ -126,14 +125,14 @@ FORGERIES_OF_LOGS = (
         "one ledger for all releases about them",
     ),
 )
-SEEDED = ResidualRisk("seeded randomness: anyone who kept the seed can remove the noise", "nothing in these files")
+SEEDED_RISK = ResidualRisk("seeded randomness: anyone who kept the seed can remove the noise", "nothing in these files")
 
 
 def list_residual_log_risks(*, simulation: bool) -> list[str]:
-    """What logs that pass do not rule out, a sentence each."""
-    return [forgery.says for forgery in (*FORGERIES_OF_LOGS, *(() if simulation else (SEEDED,)))]
+    """Return what verified logs do not rule out, a sentence each."""
+    return [risk.to_sentence() for risk in (*LOG_RISKS, *(() if simulation else (SEEDED_RISK,)))]
 
 
 def list_residual_risks(plan: RegisteredPlan) -> list[str]:
-    """What a passed verification of this plan's run does not rule out, a sentence each."""
-    return [forgery.says for forgery in FORGERIES if forgery.applies(plan)]
+    """Return what a passed verification of this plan's run does not rule out, a sentence each."""
+    return [risk.to_sentence() for risk in RUN_RISKS if risk.applies(plan)]

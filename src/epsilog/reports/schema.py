@@ -1,25 +1,44 @@
-"""The report's published JSON Schema, and the check against it."""
+"""The published JSON Schemas of a report and of a registry record, and checks against them."""
 
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+FOLDER = Path(__file__).parent
+
 
 def load_report_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a report, of this version and of the one before."""
-    schema: dict[str, Any] = json.loads((Path(__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
+    """Return the JSON Schema (draft 2020-12) of a report."""
+    return _load("report")
+
+
+def load_registry_schema() -> dict[str, Any]:
+    """Return the schema of the OpenDP Deployments Registry: its names, types, choices and required fields."""
+    return _load("registry")
+
+
+@cache
+def _load(kind: str) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads((FOLDER / f"{kind}.schema.json").read_text(encoding="utf-8"))
     return schema
 
 
 def check_schema(report: Any) -> None:
-    """Raises ``ValueError`` naming the first place where a document is not a report."""
+    """Raise ``ValueError`` that names the first place where a document is not a report."""
+    _check(report, load_report_schema(), "report")
+
+
+def check_record(record: Any) -> None:
+    """Raise ``ValueError`` that names the first place where a document is not a registry record."""
+    _check(record, load_registry_schema(), "record")
+
+
+def _check(document: Any, schema: dict[str, Any], name: str) -> None:
     from jsonschema import Draft202012Validator
 
-    errors = sorted(
-        Draft202012Validator(load_report_schema()).iter_errors(report), key=lambda e: list(map(str, e.path))
-    )
-    if errors:
-        place = "/".join(str(step) for step in errors[0].path) or "report"
-        raise ValueError(f"{place}: {errors[0].message[:200]}")
+    validator = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    for error in sorted(validator.iter_errors(document), key=lambda error: list(map(str, error.path))):
+        raise ValueError(f"{'/'.join(map(str, error.path)) or name}: {error.message[:200]}")

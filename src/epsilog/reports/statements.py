@@ -1,4 +1,4 @@
-"""The sentences of a report: what is promised, whom it protects, and what it does not cover."""
+"""The sentences of a report: what is claimed, whom it protects, and what it does not cover."""
 
 from __future__ import annotations
 
@@ -13,52 +13,45 @@ from epsilog.terms import Guarantee, RunArtifact, Status, UnsupportedMechanismEr
 from epsilog.terms.formatting import format_upper
 from epsilog.verification import Claim, Verification, bound_any_sampler, compute_claim_interval
 
-LEDGER_LIMIT = (
-    "A hash chain shows edits and gaps; a cut by the ledger's owner shows only against a checkpoint kept elsewhere."
-)
+LEDGER_LIMIT = "A hash chain shows edits and gaps. It shows truncation only against a checkpoint kept elsewhere."
 LIMITS = (
     "Differential privacy bounds what released values reveal about one privacy unit; it does not make data anonymous.",
-    "Neither local nor central noise stops inference about the population as a whole, which is what training is for.",
-    "Robustness against poisoned updates follows the attacker's share of the clipped sum, not epsilon.",
+    "Neither local nor central noise prevents inference about the population as a whole, which is the aim of training.",
+    "Epsilon does not bound the effect of poisoned updates; that depends on the attacker's share of the clipped sum.",
     "Noise is added in floating point; attacks on its low bits are a theoretical hazard (Mironov 2012).",
-    "Timing, memory and network side channels, and access to the raw data, are outside the claim.",
+    "The claim does not cover timing, memory and network side channels, or access to the raw data.",
     LEDGER_LIMIT,
-    "Choosing hyperparameters by earlier runs on the same data is a release of its own, charged only if it was booked.",
+    "Choosing hyperparameters by earlier runs on the same data is a further release; it counts only if it was charged.",
 )
-
-
-OF_MODEL = (
-    "These figures are about the released model alone. The claim also covers the outcomes of checks on hidden draws, "
-    "which this report publishes."
-)
-
-
 LOG_LIMITS = (
     *(line for line in LIMITS if line != LEDGER_LIMIT),
-    "The outcome of the check on who was sampled is published. If the logs are not public, a sound run fails it so "
-    "rarely that this adds less than 2^-32 of the stated delta to delta.",
+    "The outcome of the participation check is published. If the logs are not public, this adds less than 2^-32 of the "
+    "stated delta to delta, because a sound run almost never fails it.",
+)
+MODEL_NOTE = (
+    "These figures cover the released model alone. The claim also covers the published outcomes of checks on hidden "
+    "draws."
 )
 
-
-OF_SAMPLING = {"participation", "population"}  # what makes a sampler another one than was claimed
-UNBOUND = "Logs are their writer's word, and nothing binds them to the run. "
+SAMPLER_CHECKS = {"participation", "population"}  # if only these fail, the unamplified claim remains
+UNBOUND = "The logs are attested by their author, and nothing binds them to the run. "
 
 
 def compute_provable_guarantee(claim: Claim) -> Guarantee:
-    """Return what may be said of a claim that no check has failed: no epsilon below the bound that is certified."""
+    """Return the guarantee of a claim that passed its checks: epsilon is at least the certified bound."""
     upper, guarantee = compute_claim_interval(claim).upper, claim.guarantee
     return guarantee if guarantee.epsilon >= upper * (1 - 1e-12) else replace(guarantee, epsilon=upper)
 
 
 def compute_supported_epsilon(claim: Claim, failed: Collection[str]) -> float:
-    """Return the epsilon that is left where these checks failed; infinite where they leave none."""
+    """Return the epsilon that remains after these checks failed; infinite if none does."""
     if not failed:
         return compute_provable_guarantee(claim).epsilon
-    return bound_any_sampler(claim) if set(failed) <= OF_SAMPLING else math.inf
+    return bound_any_sampler(claim) if set(failed) <= SAMPLER_CHECKS else math.inf
 
 
 def has_lists(outcome: Verification) -> bool:
-    """Return whether it was checked who took part: without that, only the claim without amplification is."""
+    """Return whether participation was checked; without that, only the unamplified claim is."""
     return not {"participation", "custody"} & set(outcome.unchecked)
 
 
@@ -66,28 +59,28 @@ def state_claim(outcome: Verification) -> tuple[float, str]:
     """Return the epsilon that a report states, and its claim in a sentence: all of it, the unamplified one, or none.
 
     Args:
-        outcome: what was found; of a run of ours, what may be published of it.
+        outcome: the verification; of a run of ours, its public part.
     """
     assert outcome.evidence is not None
     claim, failed = outcome.evidence.claim, outcome.failed
     if outcome.evidence.logs is None:
         epsilon = compute_supported_epsilon(claim, failed)
         return epsilon, format_supported_statement(claim, failed) + _add_counts(claim, epsilon)
+    unseen = f" The claim assumes what these logs do not show: {', '.join(outcome.unchecked)}."
     if failed or has_lists(outcome):
-        says = UNBOUND + format_supported_statement(claim, failed)
-        unseen = "" if failed or not (left := outcome.unchecked) else ", ".join(left)
-        blank = f" What these logs do not show, and it takes for true: {unseen}." if unseen else ""
-        return compute_supported_epsilon(claim, failed), says + blank
+        statement = UNBOUND + format_supported_statement(claim, failed)
+        return compute_supported_epsilon(claim, failed), statement + (
+            unseen if outcome.unchecked and not failed else ""
+        )
     epsilon = bound_any_sampler(claim)
     return epsilon, (
-        f"{UNBOUND}Nothing shows who took part, so what can be checked is the claim without amplification by sampling: "
-        f"{_format_at(claim, epsilon)} The smaller epsilon of the claim rests on its writer's word. "
-        f"What these logs do not show, and it takes for true: {', '.join(outcome.unchecked)}."
+        f"{UNBOUND}Nothing shows who took part, so only the unamplified claim can be checked: "
+        f"{_format_at(claim, epsilon)} The smaller epsilon of the claim is attested by the author alone.{unseen}"
     )
 
 
 def format_verified_claim(outcome: Verification) -> str:
-    """Return the claim that is left by what failed and by what is not here; and what rests on somebody's word."""
+    """Return the claim that remains after failed and missing checks, and what others attest."""
     evidence = outcome.evidence
     assert evidence is not None
     if evidence.logs is not None:
@@ -102,29 +95,31 @@ def format_verified_claim(outcome: Verification) -> str:
     sampler = evidence.owner.custody_checks["participation"] if evidence.owner else Status.NOT_CHECKED
     epsilon = bound_any_sampler(claim)
     weak = _format_at(claim, epsilon) + _add_counts(claim, epsilon)
-    says = f"Without {RunArtifact.CUSTODY}, what can be checked is the claim without amplification by sampling: {weak} "
-    rest = "That contributions were clipped, and the smaller epsilon of the plan, rest on the owner's word "
-    return f"{unbound}{says}{rest}(sampler: {sampler}).{_format_unchecked(outcome)}"
+    return (
+        f"{unbound}Without {RunArtifact.CUSTODY}, only the unamplified claim can be checked: {weak} Clipping and the "
+        f"smaller epsilon of the plan are attested by the owner alone (participation: {sampler})."
+        f"{_format_unchecked(outcome)}"
+    )
 
 
 FOREMOST = ("the settings of the mechanism", "training", "data", "losses and scores", "software")
 
 
 def _format_unchecked(outcome: Verification) -> str:
-    """Say what verification did not look at, and what it copied: a banner says so, whatever else passed."""
-    left = f" Not checked here: {', '.join(outcome.unchecked)}." if outcome.unchecked else ""
-    return f"{left} By the owner's word alone: {', '.join(FOREMOST)}; the report lists the rest."
+    """Return what was not checked, and what the owner alone attests."""
+    unchecked = f" Not checked here: {', '.join(outcome.unchecked)}." if outcome.unchecked else ""
+    return f"{unchecked} Attested by the owner alone: {', '.join(FOREMOST)}; the report lists the rest."
 
 
 def format_supported_statement(claim: Claim, failed: Collection[str]) -> str:
-    """Return the claim that is left where these checks failed: all of it, the unamplified one, or none."""
+    """Return the claim that remains after these checks failed: all of it, the unamplified one, or none."""
     epsilon = compute_supported_epsilon(claim, failed)
     if not failed:
         return _format_at(claim, epsilon)
     if math.isfinite(epsilon):
-        reason = "The sampler does not agree with the plan, so only the claim without amplification remains. "
+        reason = "The sampler does not agree with the plan, so only the unamplified claim remains. "
         return reason + _format_at(claim, epsilon)
-    return f"Nothing is claimed: checks fail on {', '.join(sorted(failed))}."
+    return f"Checks failed ({', '.join(sorted(failed))}), so no guarantee is supported."
 
 
 def _format_at(claim: Claim, epsilon: float) -> str:
@@ -132,19 +127,19 @@ def _format_at(claim: Claim, epsilon: float) -> str:
 
 
 def _add_counts(claim: Claim, epsilon: float) -> str:
-    """Say what the noisy counts beside the model add to a supported epsilon; nothing where there are none."""
+    """Return what noisy counts released with the model add to a supported epsilon; blank without any."""
     counts = Decimal(0) if claim.plan is None else claim.plan.epsilon_of_counts
     if not counts or not math.isfinite(epsilon):
         return ""
     total = format_upper(math.nextafter(float(Decimal(epsilon) + counts), math.inf))
     return (
-        f" Noisy counts of private rows are released beside the model, at epsilon {counts} by themselves: model and "
-        f"counts together are at epsilon {total}, at the same delta."
+        f" Noisy counts of private rows are released with the model, at epsilon {counts} alone. Model and counts "
+        f"together have epsilon {total} at the same delta."
     )
 
 
 def format_statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
-    """The claim in one sentence, with everything that gives it meaning; of a simulation, what it would be."""
+    """Return the claim with all that gives it meaning; of a simulation, the claim under fresh randomness."""
     claim = write_claim(
         guarantee.epsilon,
         guarantee.delta,
@@ -157,19 +152,24 @@ def format_statement(guarantee: Guarantee, *, simulation: bool = False) -> str:
 
 
 RELEASE_ONLY_PARTIES = ("Public", "Reader of custody.jsonl")
-"""Parties who see of a sweep what was released of it; every other one sees its trials."""
-SEES_TRIALS_NOTE = "nothing that is priced here: it sees every trial, and how many there are"
+"""Parties who see only the selected run of a tuning; every other party sees its trials."""
+SEES_TRIALS_NOTE = "no bound stated here: it sees every trial, and their number"
 
 
 def list_party_guarantees(
-    scheme: Scheme, *, unit: str, epsilon: float, unamplified: float, swept: bool = False
+    scheme: Scheme, *, unit: str, epsilon: float, unamplified: float, tuned: bool = False
 ) -> list[dict[str, str]]:
-    """Each party, what it sees, and which number holds against it; an infinite epsilon is one that nothing supports.
+    """Return each party, what it sees, and the bound against it.
 
-    Of a sweep (``swept``) the numbers hold against those alone who do not see its trials.
+    Args:
+        scheme: the scheme that names the parties.
+        unit: the privacy unit.
+        epsilon: the supported epsilon; infinite if the records support none.
+        unamplified: epsilon against those who know who took part.
+        tuned: whether the run is the best of several trials; the bounds hold against parties who see no trial.
 
     Raises:
-        UnsupportedMechanismError: a scheme whose parties nobody has written down.
+        UnsupportedMechanismError: the scheme states no parties.
 
     Source:
         Balle, Barthe & Gaboardi 2018 (arXiv:1807.01647): amplification by sampling supposes that the sample is hidden.
@@ -178,25 +178,21 @@ def list_party_guarantees(
         raise UnsupportedMechanismError(scheme, method="the table of who sees what")
     claim = f"epsilon {format_upper(epsilon)}" if math.isfinite(epsilon) else "nothing that the records support"
     if not scheme.unit_is_client:
-        claim += f" for each {unit}; nothing for a client as a whole, or for the fact that it takes part"
-    holds = {
-        ProtectionLevel.NOTHING: "no guarantee: it sees what the noise hides from others",
+        claim += f" for each {unit}; nothing for a client as a whole, or for its participation"
+    bound = {
+        ProtectionLevel.NOTHING: "no guarantee, because it sees what the noise hides from others",
         ProtectionLevel.CLAIM: claim,
-        ProtectionLevel.CLAIM_WHILE_HIDDEN: f"{claim}, while the lists stay hidden",
+        ProtectionLevel.CLAIM_WHILE_HIDDEN: f"{claim}, while participation stays hidden",
         ProtectionLevel.UNAMPLIFIED: f"epsilon {format_upper(unamplified)} (no amplification by sampling)"
         if math.isfinite(epsilon)
         else claim,
     }
-    seen = {
-        each.name
-        for each in scheme.parties
-        if swept and each.name not in RELEASE_ONLY_PARTIES and each.holds is not ProtectionLevel.NOTHING
-    }
+
+    def describe_protection(name: str, level: ProtectionLevel) -> str:
+        sees_trials = tuned and name not in RELEASE_ONLY_PARTIES and level is not ProtectionLevel.NOTHING
+        return SEES_TRIALS_NOTE if sees_trials else bound[level]
+
     return [
-        {
-            "party": each.name,
-            "view": each.sees,
-            "protection": SEES_TRIALS_NOTE if each.name in seen else holds[each.holds],
-        }
+        {"party": each.name, "view": each.sees, "protection": describe_protection(each.name, each.holds)}
         for each in scheme.parties
     ]

@@ -1,7 +1,7 @@
-"""What a third party does with a run, a report or its page: check the evidence, build the report again, compare.
+"""Verify a run, a report or its page: check the evidence, build the report again, and compare.
 
-A report is a function of its evidence. So nothing in it is believed: every field must come out again, to the digit
-where it is copied and to a billionth where it is computed. What only the owner can say is bound by the ledger.
+A report is a function of its evidence, so every field must equal its recomputation: exactly where it is copied, within
+one part in a billion where it is computed. The ledger binds what the owner attests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from epsilog import npz
-from epsilog.reports.kinds import Attested, Recomputed, classify_figures, kind_at, leaves
+from epsilog.reports.figure_sources import RECOMPUTED, classify_figures, get_figure_source, list_leaf_paths
 from epsilog.reports.rendering import extract_document, render_html
 from epsilog.reports.report import VERSION, build_report, extract_files
 from epsilog.reports.statements import format_supported_statement, format_verified_claim
@@ -38,9 +38,9 @@ from epsilog.verification import (
     verify_evidence,
 )
 
-Place = tuple[str | int, ...]
-Places = tuple[Place, ...]
-COMPUTED: Places = (  # may differ by rounding elsewhere
+Path = tuple[str | int, ...]
+Paths = tuple[Path, ...]
+COMPUTED: Paths = (  # another processor may round them otherwise
     ("accounting", "curve"),
     ("accounting", "closed_form"),
     ("claim", "epsilon"),
@@ -51,7 +51,7 @@ COMPUTED: Places = (  # may differ by rounding elsewhere
     ("audit", "bound"),
     ("audit", "estimate"),
 )
-COMPUTED_OF_LOGS: Places = (  # whose claim may be recomputed, too
+COMPUTED_FROM_LOGS: Paths = (  # which may leave the claim to be computed
     ("claim", "supported"),
     ("claim", "guarantee", "epsilon"),
     *COMPUTED,
@@ -78,35 +78,35 @@ def verify_report(
 
 
 def _extract_files(content: bytes) -> dict[str, bytes]:
-    """The files that a report carries, and itself as its page where it is one."""
+    """Return the files that a report carries, and the report itself if it is a page."""
     page, document = read_report(content)
     if isinstance(document, dict) and document.get("kind") == "log-report":
-        raise RecordError("it is a report of logs, which it does not carry: verify it with the mapping of those logs")
+        raise RecordError("a report of logs does not carry them: verify it with the mapping of those logs")
     return extract_files(document) | ({} if page is None else {RunArtifact.PAGE: content})
 
 
 def read_report(content: bytes) -> tuple[bytes | None, Any]:
-    """What a page holds (None if it is none), and the document, which may be any.
+    """Return the JSON in a page, or None for another file, and the parsed document.
 
     Raises:
-        RecordError: it is neither JSON nor a page that holds it.
+        RecordError: it is neither JSON nor a page that contains it.
     """
     page = extract_document(content)
     try:
         return page, codec.parse_json(page if page is not None else content)
     except ValueError as error:
-        raise RecordError(f"the report is not JSON that can be read in one way: {error}") from error
+        raise RecordError(f"the report is not unambiguous JSON: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class PartComparison:
-    """One part of a report beside the same part, built again from the evidence that the report carries.
+    """One part of a report, compared with its recomputation from the evidence that the report carries.
 
     Attributes:
         part: its name at the top of the document.
-        fields: how many values it holds.
-        copied: how many of those somebody attests, or nobody states: that they are the same again proves nothing.
-        differing: place, what the report says, and what comes out; of each that differs, of many the first thousand.
+        fields: the number of its values.
+        copied: the number of attested or unknown values; that they are equal proves nothing.
+        differing: path, stated and recomputed value of each difference, up to a thousand.
     """
 
     part: str
@@ -116,10 +116,10 @@ class PartComparison:
 
 
 def compare_rebuilt(content: bytes) -> tuple[PartComparison, ...]:
-    """Builds a report again from what it carries, and puts both beside each other, part by part.
+    """Build a report again from the evidence that it carries, and compare both part by part.
 
     Raises:
-        RecordError: it is no report, does not carry its evidence, or none can be built from it.
+        RecordError: it is not a report, does not carry its evidence, or no report can be built from it.
     """
     files = _extract_files(content)
     document = _parse_report(files)
@@ -129,7 +129,8 @@ def compare_rebuilt(content: bytes) -> tuple[PartComparison, ...]:
         again = build_report(outcome)
     except codec.UNREADABLE as error:
         raise RecordError(f"no report can be built from this evidence: {error!r}") from error
-    copied = Counter(place[0] for place in leaves(again) if kind_at(again, place) != Recomputed())
+    paths = list_leaf_paths(again)
+    copied = Counter(path[0] for path in paths if get_figure_source(again, path) != RECOMPUTED)
     parts = {**document, **again}
     return tuple(
         _compare_part(part, document.get(part, ABSENT), again.get(part, ABSENT), copied[part]) for part in parts
@@ -137,19 +138,20 @@ def compare_rebuilt(content: bytes) -> tuple[PartComparison, ...]:
 
 
 def _compare_part(part: str, stated: Any, again: Any, copied: int) -> PartComparison:
-    found = islice(list_differences(stated, again, (part,)), MOST_SHOWN)
-    told = tuple(("/".join(map(str, at)), _format_value(one), _format_value(other)) for at, one, other in found)
-    fields = _fields(again if stated is ABSENT else stated)
-    return PartComparison(part, fields, min(copied, fields), told)
+    found = islice(list_differences(stated, again, (part,)), MAX_DIFFERENCES)
+    differing = tuple(("/".join(map(str, at)), _format_value(one), _format_value(other)) for at, one, other in found)
+    fields = _count_fields(again if stated is ABSENT else stated)
+    return PartComparison(part, fields, min(copied, fields), differing)
 
 
 def _format_value(value: Any) -> str:
-    return "nothing" if value is ABSENT else _short(value)
+    text = "nothing" if value is ABSENT else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _fields(value: Any) -> int:
+def _count_fields(value: Any) -> int:
     if isinstance(value, dict | list):
-        return sum(map(_fields, value.values() if isinstance(value, dict) else value))
+        return sum(map(_count_fields, value.values() if isinstance(value, dict) else value))
     return 1
 
 
@@ -163,26 +165,26 @@ def verify_run(
     complete: bool = True,
     cells: int | None = None,
 ) -> Verification:
-    """Apply every rule, then build the report again and compare it field by field.
+    """Apply every check, then build the report again and compare each field.
 
     Args:
         files: contents by name, as a run left them.
         ledger: the ledger that the run was charged to; None if it was not given.
-        required: evidence (report, ledger, custody, page, model, signature) without which nothing is verified.
-        trust: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
-        signed: who has signed the report; see ``read_signed``.
-        complete: whether all that a run leaves should be here: then what was committed and is missing fails.
-        cells: given, the claim is proven again in ball arithmetic, on lattices of at most so many cells.
+        required: evidence (report, ledger, custody, page, model, signature) that must be checked to pass.
+        trust: the head, checkpoint and keys that an auditor kept elsewhere.
+        signed: who signed the report; see ``read_signed``.
+        complete: whether all files of a run should be here; then a missing committed file fails.
+        cells: the largest number of lattice cells for a proof of the claim in ball arithmetic; None for no proof.
 
     Raises:
-        RecordError: plan or records that cannot be read.
+        RecordError: plan or records cannot be read.
     """
     evidence, document = parse_evidence(files, ledger), _parse_report(files)
     if ledger is None:
         evidence = replace(evidence, ledger=_read_reported_excerpt(document))
     try:
         outcome = verify_evidence(evidence, required=required)
-    except codec.UNREADABLE as error:  # readable, and nothing that a run could have left
+    except codec.UNREADABLE as error:  # readable, but no run leaves such files
         raise RecordError(f"this evidence cannot be checked: {error!r}") from error
     findings = outcome.findings if ledger is not None else tuple(map(_ignore_reported_ledger, outcome.findings))
     if complete:
@@ -208,21 +210,21 @@ def verify_log_report(
     signed: Sequence[SignatureCheck] = (),
     cells: int | None = None,
 ) -> Verification:
-    """Build the report of logs again and compare it with one that was given, as JSON or as its HTML page.
+    """Build the report of logs again, and compare it with a given one, as JSON or as its HTML page.
 
     Args:
-        content: the report.
-        outcome: what the logs themselves show.
-        trust: whose signatures count; whoever brings a key requires one.
-        signed: who has signed the report; see ``read_signed``.
-        cells: as of ``verify_run``.
+        content: the given report.
+        outcome: the verification of the logs.
+        trust: the accepted keys; with a key, a signature is required.
+        signed: who signed the report; see ``read_signed``.
+        cells: as in ``verify_run``.
 
     Raises:
-        RecordError: it is no report of logs.
+        RecordError: it is not a report of logs.
     """
     page, document = read_report(content)
     if not isinstance(document, dict) or document.get("kind") != "log-report":
-        raise RecordError("it is no report of logs")
+        raise RecordError("this is not a report of logs")
     again = build_report(outcome)
     compared = (
         check_rebuilt(document, again),
@@ -238,7 +240,7 @@ def verify_log_report(
 
 
 def _finish(found: Verification, document: Any, cells: int | None) -> Verification:
-    """Add the claim that is left, the figures of a report that was built again, and a proof in ball arithmetic."""
+    """Add the supported claim, the sources of a rebuilt report's figures, and a proof in ball arithmetic."""
     assert found.evidence is not None
     claim = found.evidence.claim
     rebuilt = any(one.code == "report/passed" for one in found.findings)
@@ -253,11 +255,11 @@ def _parse_report(files: Mapping[str, bytes]) -> Any:
     try:
         return codec.parse_json(files[RunArtifact.REPORT])
     except ValueError as error:
-        raise RecordError(f"{RunArtifact.REPORT} is not JSON that can be read in one way: {error}") from error
+        raise RecordError(f"{RunArtifact.REPORT} is not unambiguous JSON: {error}") from error
 
 
 def _read_reported_excerpt(document: Any) -> LedgerExcerpt | None:
-    """The report's own account of the ledger, where no ledger is here to say otherwise."""
+    """Return the report's own excerpt of the ledger, for use without a ledger."""
     try:
         return LedgerExcerpt.from_json(document["evidence"]["ledger"])
     except codec.UNREADABLE:
@@ -267,25 +269,25 @@ def _read_reported_excerpt(document: Any) -> LedgerExcerpt | None:
 def _ignore_reported_ledger(finding: Finding) -> Finding:
     if finding.check not in LEDGER_CHECKS or finding.status is Status.FAILED:
         return finding
-    says = "No ledger was given."
-    return Finding(f"{finding.check}/not-checked", Status.NOT_CHECKED, says, missing_evidence="ledger")
+    message = "No ledger was given."
+    return Finding(f"{finding.check}/not-checked", Status.NOT_CHECKED, message, missing_evidence="ledger")
 
 
 def _fail_missing(finding: Finding, evidence: Evidence) -> Finding:
-    """In a run's own folder, evidence that is bound to be there and is not was taken away."""
+    """Fail what a complete run folder must contain, and this one lacks."""
     committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
-    says = {"ledger": "The ledger that the run was charged to is not here."}
+    messages = {"ledger": "The ledger that the run was charged to is missing."}
     if COMMITMENT in committed:
-        says["custody"] = f"{RunArtifact.CUSTODY} was committed, and is not here."
-    if finding.check != finding.missing_evidence or finding.missing_evidence not in says:
+        messages["custody"] = f"{RunArtifact.CUSTODY} was committed and is missing."
+    if finding.check != finding.missing_evidence or finding.missing_evidence not in messages:
         return finding
-    return Finding(f"{finding.check}/missing", Status.FAILED, says[finding.missing_evidence])
+    return Finding(f"{finding.check}/missing", Status.FAILED, messages[finding.missing_evidence])
 
 
 def check_report(document: Any, outcome: Verification) -> Finding:
-    """Check that the report is what its evidence amounts to, in every field."""
+    """Check that the report equals the one built from its evidence."""
     if document is None:
-        return Finding("report/not-checked", Status.NOT_CHECKED, "There is no report here.", missing_evidence="report")
+        return Finding("report/not-checked", Status.NOT_CHECKED, "No report was given.", missing_evidence="report")
     try:
         again = build_report(outcome)
     except codec.UNREADABLE as error:
@@ -294,37 +296,38 @@ def check_report(document: Any, outcome: Verification) -> Finding:
 
 
 def check_rebuilt(document: Any, again: Any) -> Finding:
-    """Check that every field of a document is what it is when it is built again from its evidence."""
+    """Check that every field of a report equals its recomputation from the evidence."""
     version = document.get("v") if isinstance(document, dict) else None
     if version != VERSION:
-        says = f"The report is of version {version!r}, and this release verifies version {VERSION}."
-        return Finding("report/mismatch", Status.FAILED, says)
-    computed = COMPUTED_OF_LOGS if again["kind"] == "log-report" else COMPUTED
+        message = f"The report has version {version!r}; this release verifies version {VERSION}."
+        return Finding("report/mismatch", Status.FAILED, message)
+    computed = COMPUTED_FROM_LOGS if again["kind"] == "log-report" else COMPUTED
     different = list(list_differences(document, again, computed=computed))
     if not different:
-        who = "their writer states" if document["kind"] == "log-report" else "the owner and the ledger state"
-        says = f"Every field of the report is what its evidence amounts to; what {who} is copied."
-        return Finding("report/passed", Status.PASSED, says, _numbers_by_kind(document))
-    shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_difference(a, b)}" for path, a, b in different[:3])
+        by = "the author of the logs" if document["kind"] == "log-report" else "the owner and the ledger"
+        message = (
+            f"All report fields match the values recomputed from the evidence; values attested by {by} are copied."
+        )
+        return Finding("report/passed", Status.PASSED, message, _count_sources(document))
+    shown = "; ".join(f"{'/'.join(map(str, path)) or 'all'}: {_describe(a, b)}" for path, a, b in different[:3])
     more = f"; and {len(different) - 3} more" if len(different) > 3 else ""
     return Finding("report/mismatch", Status.FAILED, f"The report differs from its evidence: {shown}{more}.")
 
 
-def _numbers_by_kind(document: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """Count how many values of a report were recomputed, and how many were copied from whose word."""
-    kinds = classify_figures(document).values()
-    counts = Counter(kind.by if isinstance(kind, Attested) else kind.label for kind in kinds)
+def _count_sources(document: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """Count the values of a report that are recomputed, attested by each party, or unknown."""
+    counts = Counter(source.attested_by or source.source for source in classify_figures(document).values())
     return tuple((name, float(count)) for name, count in sorted(counts.items()))
 
 
-MOST_SHOWN = 1000
-ABSENT = object()  # what a document does not hold
+MAX_DIFFERENCES = 1000
+ABSENT = object()  # a value that one of two documents lacks
 
 
 def list_differences(
-    stated: Any, again: Any, at: Place = (), *, computed: Places = COMPUTED
-) -> Iterator[tuple[Place, Any, Any]]:
-    """List where two documents differ: the place, what the first says, what the second says.
+    stated: Any, again: Any, at: Path = (), *, computed: Paths = COMPUTED
+) -> Iterator[tuple[Path, Any, Any]]:
+    """List the differences of two documents: the path and both values.
 
     >>> [path for path, _, _ in list_differences({"a": [1, True]}, {"a": [1, 1]})]
     [('a', 1)]
@@ -337,35 +340,30 @@ def list_differences(
         for i in range(max(len(stated), len(again))):
             one, other = (part[i] if i < len(part) else ABSENT for part in (stated, again))
             yield from list_differences(one, other, (*at, i), computed=computed)
-    elif not _same(stated, again, computed=any(at[: len(place)] == place for place in computed)):
+    elif not _is_same(stated, again, computed=any(at[: len(path)] == path for path in computed)):
         yield at, stated, again
 
 
-def _same(stated: Any, again: Any, *, computed: bool) -> bool:
+def _is_same(stated: Any, again: Any, *, computed: bool) -> bool:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (stated, again))
     if numbers and computed:
         return math.isclose(stated, again, rel_tol=RECOMPUTE_TOLERANCE)
     return (numbers or type(stated) is type(again)) and bool(stated == again)
 
 
-def _difference(stated: Any, again: Any) -> str:
+def _describe(stated: Any, again: Any) -> str:
     if stated is ABSENT:
         return "is missing"
-    return "is nothing that a report holds" if again is ABSENT else f"{_short(stated)} instead of {_short(again)}"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return "is surplus" if again is ABSENT else f"{_format_value(stated)} instead of {_format_value(again)}"
 
 
 def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
-    """The HTML page is, byte for byte, the rendering of the report."""
+    """Check that the HTML page is the rendering of the report, byte for byte."""
     if RunArtifact.PAGE not in files or document is None:
-        return Finding("page/not-checked", Status.NOT_CHECKED, "There is no HTML page here.", missing_evidence="page")
+        return Finding("page/not-checked", Status.NOT_CHECKED, "No HTML page was given.", missing_evidence="page")
     try:
         again = render_html(document).encode()
-    except Exception as error:  # noqa: BLE001 - whatever a document that is no report does to a template
+    except Exception as error:  # noqa: BLE001 - a document that is not a report may break a template in any way
         return Finding("page/not-renderable", Status.FAILED, f"The report cannot be rendered: {error}")
     if again == files[RunArtifact.PAGE]:
         return Finding("page/passed", Status.PASSED, "The HTML page is the rendering of this report, byte for byte.")
@@ -373,14 +371,15 @@ def check_page(files: Mapping[str, bytes], document: Any) -> Finding:
 
 
 def check_model(files: Mapping[str, bytes], evidence: Evidence) -> Finding:
-    """The model's file holds the numbers that the last round released, in its own order."""
+    """Check that the model's file holds the parameters that the last round released, in order."""
     if RunArtifact.MODEL not in files:
-        return Finding("model/not-checked", Status.NOT_CHECKED, "There is no model here.", missing_evidence="model")
+        return Finding("model/not-checked", Status.NOT_CHECKED, "No model was given.", missing_evidence="model")
     try:
         found = npz.hash_arrays(npz.decode_npz(files[RunArtifact.MODEL]))
     except ValueError as error:
         return Finding("model/unreadable", Status.FAILED, f"{RunArtifact.MODEL} is not a released model: {error}.")
     if evidence.records and found == evidence.records[-1].output_hash:
-        says = f"The parameters in {RunArtifact.MODEL} are those that the last round released, to the last bit."
-        return Finding("model/passed", Status.PASSED, says)
-    return Finding("model/mismatch", Status.FAILED, f"{RunArtifact.MODEL} holds no model that the last round released.")
+        message = f"{RunArtifact.MODEL} contains the model that the last round released, bit for bit."
+        return Finding("model/passed", Status.PASSED, message)
+    message = f"{RunArtifact.MODEL} does not contain the model that the last round released."
+    return Finding("model/mismatch", Status.FAILED, message)

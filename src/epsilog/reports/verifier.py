@@ -1,4 +1,4 @@
-"""Verify what somebody was given: a run, a report, a ledger, logs, a note or a calculation, told apart by content."""
+"""Verify a run, a report, a ledger, logs, a note or a calculation, recognized by content."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from epsilog.verification import (
     read_signed,
 )
 
-LEDGER_BESIDE = "ledger.db"  # of a run's folder, where no ledger is given
-SIGNED = ("bundle", "checkpoint", "receipt")  # what is made to be signed
+DEFAULT_LEDGER = "ledger.db"  # next to a run's folder, if no ledger is given
+SIGNED_KINDS = ("bundle", "checkpoint", "receipt")  # which are made to be signed
 
 
 def verify(
@@ -43,22 +43,22 @@ def verify(
     cells: int | None = None,
     references: Mapping[str, str] | None = None,
 ) -> Verification:
-    """Verify what lies at a path, or the logs that a mapping names.
+    """Verify the file or folder at a path, or the logs that a mapping names.
 
     Args:
         path: a run folder, a report (JSON or HTML), a ledger or its URL, a bundle of one, a checkpoint, a receipt, or a
             stamped calculation.
         ledger: the ledger that a run was charged to, or a bundle of it.
-        logs: a mapping of the logs of any other run; with ``path``, the report of those.
-        require: evidence without which nothing is verified; None for what is usual of its kind.
-        trust: what an auditor kept elsewhere, and whose signatures count; whoever gives a key requires a signature.
-        signature: the file of a report's signatures; None for the one beside the report.
-        cells: given, a claim is proven again in ball arithmetic, on lattices of at most so many cells.
-        references: SHA-256 of files by the names that a stamped calculation has for them.
+        logs: a mapping of the logs of any other run; then ``path`` is the report of those logs.
+        require: evidence that must be checked to pass; None for the default of the kind.
+        trust: the head, checkpoint and keys that an auditor kept elsewhere; with a key, a signature is required.
+        signature: the file of a report's signatures; None for the one next to the report.
+        cells: the largest number of lattice cells for a proof of the claim in ball arithmetic; None for no proof.
+        references: SHA-256 of files, by the names in a stamped calculation.
 
     Raises:
-        RecordError: it is none of these, or cannot be read.
-        CheckError: an argument that its kind does not take.
+        RecordError: it is something else, or cannot be read.
+        CheckError: this kind does not take an argument.
     """
     if logs is not None:
         _refuse("reference", "logs", references)
@@ -74,7 +74,7 @@ def verify(
     if kind != "calculation":
         _refuse("reference", f"a {kind}", references)
     if not of_run and cells is not None:
-        _refuse("rigorous", f"a {kind}, which claims nothing of one schedule", "given")
+        _refuse("rigorous", f"a {kind}, which has no claim for one schedule", "given")
     if not of_run and kind != "calculation":
         _refuse("signature", f"a {kind}, which carries its own", signature)
     if kind in ("ledger", "bundle"):
@@ -83,8 +83,8 @@ def verify(
         return Verification(check_ledger_chain(where, trust), required=_list_required(kind, require, trust))
     if kind == "calculation":
         return Verification(check_calculation(codec.parse_json(read_file(where)), files=references), required=())
-    beside = where.resolve().parent / LEDGER_BESIDE
-    ledger = ledger or (beside if kind == "run" and beside.exists() else None)
+    default = where.resolve().parent / DEFAULT_LEDGER
+    ledger = ledger or (default if kind == "run" and default.exists() else None)
     reader = LedgerReader.read(parse_address(ledger) if isinstance(ledger, str) else ledger) if ledger else None
     needed = _list_required(kind, require, trust)
     if kind in ("checkpoint", "receipt"):
@@ -97,16 +97,16 @@ def verify(
 
 
 def _refuse(name: str, kind: str, value: Any) -> None:
-    """Refuse an argument that what is verified does not take."""
+    """Refuse an argument that this kind does not take."""
     if value:
         shown = ", ".join(value) if isinstance(value, Mapping) else repr(str(value))
         raise CheckError(name, f"absent for {kind}", shown)
 
 
 def _list_required(kind: str, required: Sequence[str] | None, trust: TrustAnchors) -> tuple[str, ...]:
-    """Return the evidence that must be here; whoever gives a key wants a signature."""
+    """Return the required evidence; a key requires a signature."""
     usual = REQUIRED_EVIDENCE if kind in ("run", "report", "page") else ("ledger",)
-    signed = ("signature",) if trust.keys or (required is None and kind in SIGNED) else ()
+    signed = ("signature",) if trust.keys or (required is None and kind in SIGNED_KINDS) else ()
     return tuple(dict.fromkeys((*(usual if required is None else required), *signed)))
 
 
@@ -119,7 +119,7 @@ def _verify_logs(
     signature: Path | None,
     cells: int | None,
 ) -> Verification:
-    """Verify logs, and the report of them at ``path`` if there is one."""
+    """Verify logs, and their report at ``path`` if given."""
     from epsilog.verification.logs import verify_logs
 
     needed = tuple(REQUIRED_LOGS if require is None else require)

@@ -80,7 +80,7 @@ def test_a_plan_that_contradicts_itself_claims_nothing(tmp_path, wrong):
     found = verify_logs(planned(tmp_path, in_turn, "zero-out", guarantee=wrong), required=())
     codes = {one.code: one.status for one in found.findings}
     assert codes["plan/inconsistent"] is Status.FAILED
-    assert "Nothing is claimed" in format_verified_claim(found)
+    assert "no guarantee is supported" in format_verified_claim(found)
 
 
 @pytest.mark.parametrize("simulation", [True, False])

@@ -32,7 +32,7 @@ def test_honest_logs_pass(tmp_path):
     outcome, wrong = found(tmp_path, honest())
     assert (outcome.status, wrong) == (Status.PASSED, set())
     said = format_verified_claim(outcome)
-    assert said.startswith("Logs are their writer's word")
+    assert said.startswith("The logs are attested by their author")
     assert f"({N}" not in said
     assert "(N = 400)" in said
     assert all("guarantee" in one.message for one in outcome.what_ifs if one.private)
@@ -69,7 +69,7 @@ def test_each_number_of_the_claim_matters(tmp_path, name, value, code):
 def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
     outcome, _ = found(tmp_path, in_every_round(honest()))
     said = format_verified_claim(outcome)
-    assert "only the claim without amplification remains" in said
+    assert "only the unamplified claim remains" in said
     assert bound_every_round(outcome.evidence.claim).upper > 40
     assert "(47.6, 1e-5)" in said
 
@@ -77,7 +77,7 @@ def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
 @pytest.mark.slow
 def test_anything_else_that_fails_leaves_none(tmp_path):
     outcome, _ = found(tmp_path, honest(stddev=0.8 * C * Z))
-    assert "Nothing is claimed: checks fail on noise." in format_verified_claim(outcome)
+    assert "Checks failed (noise), so no guarantee is supported." in format_verified_claim(outcome)
 
 
 @pytest.mark.slow
@@ -188,7 +188,9 @@ def test_each_example_passes_on_what_it_logs(name):
     assert verify_logs(path, required=required).status is verdict
     for more in set(LOG_EVIDENCE_KINDS) - set(required):
         assert verify_logs(path, required=[*required, more]).status is Status.NOT_CHECKED, more
-    assert "takes for true" in format_verified_claim(verify_logs(path)) or name == "generic"
+    assert (
+        "The claim assumes what these logs do not show" in format_verified_claim(verify_logs(path)) or name == "generic"
+    )
 
 
 STORED = Path(__file__).parent / "nvflare"  # what the engine for FLARE wrote, before it was removed

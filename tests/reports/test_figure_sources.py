@@ -15,17 +15,17 @@ from tests.reports.test_verification import put
 
 from epsilog.mechanisms import BinomialTrialCount
 from epsilog.reports import build_report, compare_rebuilt, render_html, render_markdown, verify_report
-from epsilog.reports.kinds import (
-    OF_LOGS,
-    OF_RUNS,
-    Attested,
-    Recomputed,
-    Unknown,
-    kind_at,
-    kind_of_finding,
-    leaves,
+from epsilog.reports.figure_sources import (
+    LOG_PARTS,
+    OWNER,
+    RECOMPUTED,
+    RUN_PARTS,
+    UNKNOWN,
+    get_figure_source,
+    get_finding_source,
+    list_descriptions,
+    list_leaf_paths,
     list_parts,
-    words_of,
 )
 from epsilog.reports.report import extract_files
 from epsilog.reports.statements import FOREMOST
@@ -86,17 +86,17 @@ def anew(report, evidence):
 
 def test_each_value_has_a_kind(finished):
     report, _ = finished
-    kinds = Counter(type(kind_at(report, place)).__name__ for place in leaves(report))
-    assert kinds.keys() == {"Recomputed", "Attested", "Unknown"}
+    kinds = Counter(get_figure_source(report, place).source for place in list_leaf_paths(report))
+    assert kinds.keys() == {"recomputed", "attested", "unknown"}
     with pytest.raises(KeyError):
-        kind_at(report | {"new": 1}, ("new",))
-    for place in leaves(report):
+        get_figure_source(report | {"new": 1}, ("new",))
+    for place in list_leaf_paths(report):
         if value_at(report, place) is None:
-            assert kind_at(report, place) == Unknown()
-    assert report["figure_sources"] == list_parts(OF_RUNS)
-    for parts in (OF_RUNS, OF_LOGS):
-        assert all(isinstance(part.kind, Attested) == bool(part.says) for part in parts)
-        assert len({part.place for part in parts}) == len(parts)
+            assert get_figure_source(report, place) == UNKNOWN
+    assert report["figure_sources"] == list_parts(RUN_PARTS)
+    for parts in (RUN_PARTS, LOG_PARTS):
+        assert all((part.source.attested_by is not None) == bool(part.description) for part in parts)
+        assert len({part.path for part in parts}) == len(parts)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_what_an_owner_may_change_is_not_called_recomputed(finished):
     free, wrong = [], set()
     named = {"evidence/records/3/term/test_score", "owner/software/numpy", "evidence/plan/epsilon/method"}
     named |= {"evidence/plan/details/data/score", "evidence/plan/name"}
-    places = [at for at in leaves(report) if any(at[: len(top)] == top for top in CARRIED)]
+    places = [at for at in list_leaf_paths(report) if any(at[: len(top)] == top for top in CARRIED)]
     for place in [at for i, at in enumerate(places) if i % amount(12, 1) == 0 or "/".join(map(str, at)) in named]:
         if len(place) > 2 and place[:2] == ("evidence", "records") and place[2] > 0 and place[2] < 3:
             continue  # the first and the last round stand for all
@@ -117,13 +117,13 @@ def test_what_an_owner_may_change_is_not_called_recomputed(finished):
             if again is None:
                 continue
             free.append(place)
-            for at in leaves(again):
+            for at in list_leaf_paths(again):
                 try:
                     before = value_at(report, at)
                 except (KeyError, IndexError, TypeError):
                     before = None
                 if value_at(again, at) == other and before != other and type(value_at(again, at)) is type(other):
-                    wrong |= {"/".join(map(str, at))} if kind_at(again, at) == Recomputed() else set()
+                    wrong |= {"/".join(map(str, at))} if get_figure_source(again, at) == RECOMPUTED else set()
     assert wrong == set()
     assert named <= {"/".join(map(str, place)) for place in free}
 
@@ -139,13 +139,13 @@ def test_a_final_score_of_seven_is_the_owners_word(finished):
     forged = put(forged, ("evidence", "plan", "epsilon", "lower"), report["claim"]["epsilon"]["upper"])
     again = anew(forged, evidence)
     assert again["result"]["test_score"] == 7.0
-    assert kind_at(again, ("result", "test_score")) == Attested("owner")
+    assert get_figure_source(again, ("result", "test_score")) == OWNER
     assert again["claim"]["epsilon"] == report["claim"]["epsilon"]
     page = render_html(again).partition('<pre id="document">')[0]
     assert not re.search(r"a method of our own|pigs fly", page)
-    assert "public test set; the owner&#39;s word" in page
+    assert "without DP 0.5; attested by the owner" in page
     assert "comes out again" not in page
-    assert "after 4 rounds; the owner's word" in render_markdown(again)
+    assert "after 4 rounds; without DP 0.5; attested by the owner" in render_markdown(again)
 
 
 def test_only_what_is_recomputed_looks_passed(finished):
@@ -155,13 +155,13 @@ def test_only_what_is_recomputed_looks_passed(finished):
     looks = re.findall(r'<th scope="row">([a-z]+)</th><td><span class="([a-z]+)">([^<]*)</span>', page)
     assert [check for check, _, _ in looks] == [one["check"] for one in report["verification"]["findings"]]
     for (check, look, told), finding in zip(looks, report["verification"]["findings"], strict=True):
-        kind = kind_of_finding(finding)
-        assert (look == "passed") == (kind == Recomputed()), check
-        if isinstance(kind, Attested):
-            assert f"the {kind.by}&#39;s word" in told
+        source = get_finding_source(report, finding)
+        assert (look == "passed") == (source == RECOMPUTED), check
+        if source.attested_by is not None:
+            assert f"attested by the {source.attested_by}" in told
     assert {check for check, look, _ in looks if look == "attested"} >= {"custody", "norms", "participation", "charge"}
     assert '<div class="claim is-attested">' in page
-    assert re.search(r'<span class="attested">passed; [^<]*custody, norms, participation by the owner', page)
+    assert re.search(r'<span class="attested">passed, [^<]*custody, norms, participation \(attested by the owner', page)
 
 
 def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
@@ -169,17 +169,17 @@ def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
     found = verify_report(codec.encode_canonical(report), None)
     for name in ("custody", "norms", "participation", "page", "model", "ledger"):
         assert re.search(rf"Not checked here: [^.]*\b{name}\b", found.claim), name
-    assert "By the owner's word alone: " in found.claim
-    assert set(FOREMOST) <= set(words_of(OF_RUNS, Attested("owner")))
+    assert "Attested by the owner alone: " in found.claim
+    assert set(FOREMOST) <= set(list_descriptions(RUN_PARTS, OWNER))
     assert f"{', '.join(FOREMOST)}; the report lists the rest." in found.claim
     (told,) = [one.message for one in found.findings if one.check == "report"]
     assert (
-        told
-        == "Every field of the report is what its evidence amounts to; what the owner and the ledger state is copied."
+        told == "All report fields match the values recomputed from the evidence; "
+        "values attested by the owner and the ledger are copied."
     )
     (counts,) = [dict(one.values) for one in found.findings if one.check == "report"]
     assert counts.keys() == {"recomputed", "owner", "ledger", "unknown"}
-    assert sum(counts.values()) == len(list(leaves(report)))
+    assert sum(counts.values()) == len(list(list_leaf_paths(report)))
 
 
 def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
@@ -194,7 +194,7 @@ def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
     assert report["claim"]["supported"] == report["claim"]["epsilon"]["upper"] == plan.guarantee.epsilon
     assert format_upper(plan.guarantee.epsilon) in report["claim"]["statement"]
     page = render_html(report).partition('<pre id="document">')[0]
-    assert f"<dt>epsilon, supported</dt><dd>{format_upper(plan.guarantee.epsilon)}</dd>" in page
+    assert f"<dt>epsilon</dt><dd>{format_upper(plan.guarantee.epsilon)}</dd>" in page
 
 
 def test_part_by_part_it_is_told_how_much_is_copied(finished):

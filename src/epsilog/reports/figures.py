@@ -1,0 +1,263 @@
+"""Figures and table rows that every rendering of a report shows: label, value and note, in a reader's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from epsilog.plan.sentences import list_group_rows, list_risk_rows, write_odds
+from epsilog.reports.figure_sources import LEDGER, OWNER, FigureSource, get_finding_source
+from epsilog.terms import COMMITMENT, Status, codec
+from epsilog.terms.formatting import format_lower, format_upper
+from epsilog.verification.audits import GAUSSIAN
+
+Rows = list[tuple[str, str]]
+Figures = list[tuple[str, str, str]]
+
+COUNT_NAMES = {"usable": "usable rows", "evaluation": "correct predictions on training rows"}
+PROVENANCE_NAMES = {"date": "date", "commit": "source commit", "engine": "engine", "generator": "noise generator"}
+
+
+def list_key_figures(report: Mapping[str, Any]) -> Figures:
+    """Return the figures that a reader looks for first."""
+    claim = report["claim"]
+    figures = [("epsilon", show_upper(get_certified_epsilon(report)), _describe_epsilon(report))]
+    if math.isfinite(float(claim["supported"])):
+        figures.append(
+            (
+                "epsilon if participation is known",
+                show_upper(claim["unamplified"]["upper"]),
+                "no amplification by sampling",
+            )
+        )
+    figures += list_tuning_figures(report) + list_noisy_counts(report)
+    if report["kind"] == "log-report":
+        return figures
+    closed_form, result = report["accounting"]["closed_form"], report["result"]
+    return [
+        *figures,
+        ("budget", report["budget"]["epsilon"], _describe_budget(report["budget"])),
+        ("closed form", format_number(closed_form["total"]), "an estimate, not a bound; never charged"),
+        *format_audit_bound(report),
+        (result["score_name"], format_number(result["test_score"]), _describe_score(report)),
+    ]
+
+
+def _describe_epsilon(report: Mapping[str, Any]) -> str:
+    claim, at = report["claim"], f"at delta {show_upper(report['claim']['guarantee']['delta'])}"
+    if is_fully_supported(report):
+        return f"certified upper bound {at}; lower bound {show_lower(claim['epsilon']['lower'])}"
+    records, verb = ("logs", "claimed") if report["kind"] == "log-report" else ("records", "planned")
+    return f"{at}, as the {records} support; {show_upper(claim['guarantee']['epsilon'])} was {verb}"
+
+
+def _describe_budget(budget: Mapping[str, Any]) -> str:
+    """Return the scope, the charge, and the budget that binds with its cap and earlier spending."""
+    note = f"cap of {budget['scope']}, {OWNER.label}"
+    if "charged" not in budget:
+        return note
+    note += f"; charged {budget['charged']['epsilon']}, {LEDGER.label}"
+    if (found := budget.get("binding")) is None:
+        return note
+    cap, held = found["caps"]["epsilon"], found["spent_or_reserved"]["epsilon"]
+    of_scope = "" if found["scope"] == budget["scope"] else f" of {found['scope']}"
+    return f"{note}; the {found['source']}'s cap{of_scope} binds: {cap}, of which {held} was spent or reserved"
+
+
+def _describe_score(report: Mapping[str, Any]) -> str:
+    baseline = (report["utility"] or {}).get("baseline_rounds") or []
+    without = f"; without DP {format_number(baseline[-1]['test_score'])}" if baseline else ""
+    return f"after {report['result']['rounds']} rounds{without}; {OWNER.label}"
+
+
+def list_noisy_counts(report: Mapping[str, Any]) -> Figures:
+    """Return the noisy counts that were released with the model."""
+    found = []
+    for one in (report.get("owner") or {}).get("counts", ()):
+        charged = ", ".join(f"{name} {each}" for amounts in one["charged"].values() for name, each in amounts.items())
+        value = f"{format_number(one['value'])} ({format_number(one['lower'])} to {format_number(one['upper'])})"
+        name = COUNT_NAMES.get(one["name"], one["name"])
+        found.append((name, value, f"noisy count, with a 95% interval; charged {charged}"))
+    return found
+
+
+def list_tuning_figures(report: Mapping[str, Any]) -> Figures:
+    """Return the costs of the tuning that chose this run; none without tuning."""
+    tuning = report.get("tuning")
+    if tuning is None:
+        return []
+    trials = f"best of {tuning['trial_distribution']}, {format_number(tuning['expected'])} trials expected"
+    note = f"charged before the first trial; {trials}; their number stays hidden"
+    figures = [
+        ("epsilon of the tuning", show_upper(tuning["best"]["upper"]), note),
+        ("epsilon of one trial", show_upper(tuning["single_run"]["upper"]), "without selection"),
+    ]
+    if tuning["all_released"] is not None:
+        every = show_upper(tuning["all_released"]["upper"])
+        figures.append((f"epsilon of {tuning['count']:,} trials", every, "if all of them were released"))
+    if chosen := report["owner"].get("selected_settings"):
+        settings = ", ".join(f"{name} = {value}" for name, value in chosen.items())
+        figures.append(("selected settings", settings, OWNER.label))
+    return figures
+
+
+def format_audit_bound(report: Mapping[str, Any]) -> Figures:
+    """Return the lower bound by an attack as a figure; none without an audit."""
+    audit = report.get("audit") or {}
+    bound = audit.get("bound")
+    if bound is None:
+        return []
+    note = f"by attack, at confidence {bound['confidence']:g}, from coins and scores {OWNER.label}"
+    if audit["planned"]["method"] == GAUSSIAN:
+        note += ", if the mechanism is Gaussian"
+    return [("epsilon, empirical lower bound", show_lower(bound["epsilon"]), f"{note}; it cannot confirm a guarantee")]
+
+
+def is_fully_supported(report: Mapping[str, Any]) -> bool:
+    """Return whether the records support all of what was planned, or the logs all of what was claimed."""
+    return bool(report["claim"]["supported"] == report["claim"]["guarantee"]["epsilon"])
+
+
+def get_certified_epsilon(report: Mapping[str, Any]) -> float:
+    """Return the supported epsilon; where the claim is fully supported, at least the recomputed bound."""
+    claim = report["claim"]
+    supported = float(claim["supported"])
+    return max(supported, float(claim["epsilon"]["upper"])) if is_fully_supported(report) else supported
+
+
+def format_report_odds(report: Mapping[str, Any]) -> str:
+    """Return by how much odds change, in a sentence; blank for an unsupported claim."""
+    reading, guarantee = report["risk_metrics"] or {}, report["claim"]["guarantee"]
+    if (moved := reading.get("log_odds_factor")) is None:
+        return ""
+    unit, relation = guarantee["privacy_unit"], guarantee["relation"]
+    return str(write_odds(float(moved), guarantee["delta"], unit, relation, simulation=report["simulation"]))
+
+
+def format_risk_rows(report: Mapping[str, Any]) -> Rows:
+    """Return label and figure of each risk metric; none for an unsupported claim."""
+    return [(str(label), figure) for label, figure in list_risk_rows(report["risk_metrics"])]
+
+
+def format_group_rows(report: Mapping[str, Any]) -> Figures:
+    """Return group sizes with the upper and lower bound of their epsilon."""
+    return list_group_rows(report["risk_metrics"])
+
+
+def list_finding_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each finding with its status and source in words, and a style: only recomputed ones look passed."""
+    found = []
+    for one in report["verification"]["findings"]:
+        source = get_finding_source(report, one)
+        attested = source.attested_by is not None
+        status = f"{one['status']} ({source.label})" if attested else one["status"]
+        style = "attested" if attested and one["status"] == Status.PASSED else one["status"].split(" ")[0]
+        found.append({**one, "status": status, "style": style})
+    return found
+
+
+def format_verdict(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the status of the whole verification, with the attested checks, and its style."""
+    verdict, checks = report["verification"]["status"], dict[FigureSource, list[str]]()
+    for one in report["verification"]["findings"]:
+        source = get_finding_source(report, one)
+        if one["status"] == Status.PASSED and source.attested_by is not None:
+            checks.setdefault(source, []).append(one["check"])
+    if verdict != Status.PASSED or not checks:
+        return {"message": verdict, "style": verdict.split(" ")[0]}
+    attested = [f"{', '.join(names)} ({source.label})" for source, names in checks.items()]
+    return {"message": f"{verdict}, including {' and '.join(attested)}", "style": "attested"}
+
+
+def list_settings(report: Mapping[str, Any]) -> Rows:
+    """Return mechanism, training and coverage, a setting a row."""
+    mechanism = report["mechanism"]
+    scheme = {name: value for name, value in mechanism["scheme"].items() if name != "type"}
+    own = {
+        "scheme": mechanism["scheme"]["type"],
+        **scheme,
+        "noise stddev on each noisy sum": mechanism["noise_stddev"],
+        "divisor of noisy sums": mechanism.get("divisor"),
+    }
+    parts = (own, mechanism.get("training", {}), report["claim"].get("coverage", {}))
+    return [row for part in parts for row in _list_rows(part)]
+
+
+def list_data_rows(report: Mapping[str, Any]) -> Rows:
+    """Return the description of the data; of logs, the rows that filters left out."""
+    return [*_list_rows(report["mechanism"].get("data", {})), *_list_filters(report)]
+
+
+def _list_rows(values: Mapping[str, Any]) -> Rows:
+    return [(format_name(name), _flatten(value)) for name, value in values.items() if value is not None]
+
+
+def _list_filters(report: Mapping[str, Any]) -> Rows:
+    return [
+        (
+            f"rows of {one['file']} that {one['section']} leaves out",
+            ("a number that is not public" if one["rows_left_out"] is None else f"{one['rows_left_out']:,}")
+            + ": all without "
+            + " and ".join(f"{column} = {value!r}" for column, value in one["where"].items()),
+        )
+        for one in report.get("observed", {}).get("filters", [])
+    ]
+
+
+def list_provenance(report: Mapping[str, Any]) -> Rows:
+    """Return when and with what a run was made, as its owner attests, if stated."""
+    stated = report["evidence"].get("provenance", {})
+    return [(PROVENANCE_NAMES[name], f"{value} ({OWNER.label})") for name, value in stated.items()]
+
+
+def list_hashes(report: Mapping[str, Any]) -> Rows:
+    """Return what binds the evidence: names with SHA-256, or with an identifier."""
+    evidence, own = report["evidence"], [("this report (canonical JSON)", codec.hash_canonical(report))]
+    if report["kind"] == "log-report":
+        keyed = [(f"{name}, under the salt of the mapping", digest) for name, digest in evidence["hmac_files"].items()]
+        loose = [
+            (name, "not bound: it is not public, and the mapping has no salt") for name in evidence["unhashed_files"]
+        ]
+        return [*evidence["files"].items(), *keyed, *loose, *own]
+    named = {COMMITMENT: f"{COMMITMENT}, HMAC-SHA-256 under the curator's key"}
+    rows = [("plan", evidence["plan_hash"])]
+    rows += [(named.get(name, name), digest) for name, digest in evidence["files"].items()]
+    if ledger := evidence["ledger"]:
+        rows += [(f"ledger head after {ledger['count']} entries", ledger["head"]), ("charge", ledger["key"])]
+    rows += [("final model", report["result"]["model_hash"]), *evidence["references"].items(), *own]
+    return [(name, value) for name, value in rows if value is not None]
+
+
+def _flatten(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{format_name(name)}: {_flatten(inner)}" for name, inner in value.items())
+    return ", ".join(map(_flatten, value)) if isinstance(value, list) else format_number(value)
+
+
+def format_number(value: Any) -> str:
+    """Format a figure at four significant digits; texts stay.
+
+    >>> format_number(0.000012345), format_number(31022), format_number(None), format_number("inf"), format_number(True)
+    ('1.234e-05', '31,022', '-', 'inf', 'yes')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    if not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def format_name(name: str) -> str:
+    """Return a field name as words."""
+    return name.replace("_", " ").replace("-", " ")
+
+
+def show_upper(value: float | str) -> str:
+    """Format an upper bound, rounded up; "inf" may be a text."""
+    return format_upper(float(value))
+
+
+def show_lower(value: float | str) -> str:
+    """Format a lower bound, rounded down; "inf" may be a text."""
+    return format_lower(float(value))
