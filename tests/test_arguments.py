@@ -16,7 +16,19 @@ import numpy as np
 import pytest
 
 import epsilog as ep
-from epsilog import accounting, ledger, mechanisms, plan, queries, schemes, study, terms, training, verification
+from epsilog import (
+    accounting,
+    certificates,
+    ledger,
+    mechanisms,
+    plan,
+    queries,
+    schemes,
+    study,
+    terms,
+    training,
+    verification,
+)
 from epsilog.accounting import montecarlo
 from epsilog.adapters import jax_privacy
 from epsilog.mechanisms import Gaussian, PureDP
@@ -26,6 +38,7 @@ PARTS = (
     "epsilog",
     "epsilog.terms",
     "epsilog.accounting",
+    "epsilog.certificates",
     "epsilog.accounting.montecarlo",
     "epsilog.plan",
     "epsilog.ledger",
@@ -199,6 +212,14 @@ CALLS = {
         "expected_examples": 8,
         "example_cap": 16,
     },
+    certificates.certificate: {
+        "release": Gaussian(2.0),
+        "delta": 0.125,
+        "epsilon": 2.0,
+        "slack": 0.25,
+        "group_size": 2,
+    },
+    certificates.write_claim: {"release": Gaussian(2.0), "epsilon": "2", "delta": "0.125", "group_size": 2},
     verification.compute_control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm_rate": 0.0625},
     verification.compute_power: {"values": 8, "share": 0.5, "false_alarm_rate": 0.0625},
     verification.compute_stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
@@ -384,10 +405,8 @@ AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers 
     "epsilog.queries": {"run_query", "run_best_of_trials", "estimate_query_cost", "reserve_answer"},
     "epsilog.training": {"Dataset", "Federation", "Task", "draw_canaries", "train_without_charge", "load_task",
                       "run_rounds", "add_canary_slots"},
-    "epsilog.verification": {"check_rigorous"},
     "epsilog.study": {"Subject", "hold_out_half", "compute_lira_scores"},
-    "epsilog.reports": {"verify", "verify_run", "verify_report", "verify_log_report", "draw_line_plot",
-                     "list_party_guarantees"},
+    "epsilog.reports": {"draw_line_plot", "list_party_guarantees"},
 }  # fmt: skip
 
 

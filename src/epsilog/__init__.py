@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from epsilog.accounting import epsilon_curve as epsilon_curve
     from epsilog.accounting import montecarlo as montecarlo
     from epsilog.accounting import profile as profile
+    from epsilog.certificates import certificate as certificate
     from epsilog.ledger import open_ledger as open_ledger
     from epsilog.ledger import read_ledger as read_ledger
     from epsilog.mechanisms import ApproximateDP as ApproximateDP
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accounting": "calibrate delta delta_curve epsilon epsilon_curve Intervals profile count_max_rounds",
+    "certificates": "certificate",
     "ledger": "open_ledger read_ledger",
     "mechanisms": "ApproximateDP Composed Gaussian Laplace PoissonSampled PureDP Repeated",
     "pipeline": "run",
@@ -66,7 +68,7 @@ _NAMES = {
     "terms.codec": "from_json to_json",
 }
 _HOME = {name: f"epsilog.{package}" for package, names in _NAMES.items() for name in names.split()}
-_PACKAGES = "accounting adapters ledger mechanisms pipeline plan queries reports schemes"
+_PACKAGES = "accounting adapters certificates ledger mechanisms pipeline plan queries reports schemes"
 _PACKAGES += " server study terms training verification"
 _PARTS = {package: f"epsilog.{package}" for package in _PACKAGES.split()}
 _PARTS["montecarlo"] = "epsilog.accounting.montecarlo"

@@ -266,7 +266,7 @@ def test_a_count_is_at_least_one():
     }
     least = {option: bound for option, bound in bounds.items() if bound is not None}
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
-    seconds = {(("verify",), "cells"): 2048, (("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
+    seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
     assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes, 0) | seconds
 
 
@@ -1069,7 +1069,6 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
         "fast": True,
         "pdf": False,
         "sign": False,
-        "rigorous": False,
         "postgres": False,
         "plot": False,
         "dask": False,
@@ -1263,7 +1262,7 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
         assert args == (("read", folder), found)
         from epsilog.reports import REQUIRED_EVIDENCE
 
-        usual = {"signed": (), "cells": None}
+        usual = {"signed": ()}
         assert named == {"required": tuple(REQUIRED_EVIDENCE), "trust": verification.NO_TRUST_ANCHORS} | usual
         prepared()
         words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head-hash", "ab")

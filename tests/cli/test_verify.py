@@ -63,19 +63,6 @@ def test_each_loss_and_its_code(run):
     assert verify(run)[0] == 4
 
 
-def test_a_claim_is_proven_again_where_that_is_asked(run):
-    pytest.importorskip("flint")
-    code, found = verify(run, "--rigorous")
-    (proof,) = [one for one in found["findings"] if one["check"] == "ball-arithmetic"]
-    assert (code, proof["code"]) == (0, "ball-arithmetic/proven")
-    assert proof["values"]["delta_upper"] <= proof["values"]["delta"]
-    assert proof["values"]["epsilon_upper"] <= proof["values"]["claimed"]
-    assert "Assumed remain" in proof["message"]
-    assert not [one for one in verify(run)[1]["findings"] if one["check"] == "ball-arithmetic"]
-    code, error = verify(run.parent / "ledger.db", "--rigorous")
-    assert (code, "rigorous must be absent for a ledger" in str(error)) == (1, True)
-
-
 def test_each_edit_and_its_code(run):
     ledger = run.parent / "ledger.db"
     report = codec.parse_json((run / "report.json").read_bytes())

@@ -48,7 +48,7 @@ def test_a_mechanism_without_hooks_claims_nothing():
     assert (bare.repeats, bare.as_matrix(), bare.parts(), bare.for_group(ADD, 2, above=True)) == (None,) * 4
     assert (bare.between(), bare.subsample(Fraction(1, 2), above=True), bare.uncut(), bare.failing()) == (None,) * 4
     assert (bare.batches(), bare.compute_sampled_count(3), bare.group) == (None,) * 3
-    for ask in (bare.sample, lambda: bare.with_noise(1.0), lambda: bare.exact_pair(ADD)):
+    for ask in (bare.sample, lambda: bare.with_noise(1.0), lambda: bare.claim(ADD)):
         with pytest.raises(UnsupportedMechanismError):
             ask()
     assert (bare.instances(alone=True), bare.allocation(ADD)) == ((), None)

@@ -32,7 +32,7 @@ for words in commands:
     except SystemExit as end:
         print(end.code)
 """
-MODULES = {"argon2-cffi": "argon2", "prometheus-client": "prometheus_client", "python-flint": "flint"}
+MODULES = {"argon2-cffi": "argon2", "prometheus-client": "prometheus_client"}
 MODULES |= {"psycopg[binary]": "psycopg"}
 QUESTION = {"population": 1000, "cohort_size": 100, "rounds": 10, "noise_multiplier": 1.0, "delta": 1e-6}
 

@@ -17,7 +17,8 @@ from tests.verification.logs.damaged import every_finding
 from tests.verification.test_hidden import lists_with
 from tests.verification.test_statistics import CENTRAL, custody
 
-from epsilog import accounting, npz, plan, reports
+from epsilog import npz, plan, reports
+from epsilog.certificates import certificate
 from epsilog.ledger import (
     Checkpoint,
     Receipt,
@@ -29,7 +30,7 @@ from epsilog.ledger import (
     read_ledger,
     write_receipt,
 )
-from epsilog.mechanisms import BinomialTrialCount, Gaussian, PureDP, ZeroConcentratedDP
+from epsilog.mechanisms import BinomialTrialCount, Gaussian, PureDP
 from epsilog.reports import verify_run
 from epsilog.reports.verification import check_model, check_page, check_report
 from epsilog.schemes import ClientLevelCorrelatedNoise, ClientLevelDistributed
@@ -42,6 +43,7 @@ from epsilog.verification import (
     LedgerReader,
     TrustAnchors,
     check_audit,
+    check_certificate_file,
     check_checkpoint,
     check_costs,
     check_head,
@@ -49,7 +51,6 @@ from epsilog.verification import (
     check_note,
     check_private,
     check_receipt,
-    check_rigorous,
     check_signatures,
     publish,
     read_run_folder,
@@ -164,14 +165,11 @@ def of_curators(run):
         yield from check_private(replace(run, **changes))
 
 
-def of_balls():
-    """One claim that balls prove, one that is too low, and one of noise that they have no profile for."""
-    pytest.importorskip("flint")
-    release, claim = Gaussian(2.0), make_plan().guarantee
-    claim = replace(claim, epsilon=accounting.epsilon(release, delta=claim.delta).upper)
-    yield check_rigorous(claim, release)
-    yield check_rigorous(replace(claim, epsilon=claim.epsilon / 2), release)
-    yield check_rigorous(claim, ZeroConcentratedDP(0.1))
+def of_certificates():
+    """One that proves its claim, and one that does not."""
+    made = certificate(Gaussian(2.0), delta=1e-5).text
+    yield check_certificate_file(made.encode())
+    yield check_certificate_file(made.replace('"delta":"1e-5"', '"delta":"1e-6"').encode())
 
 
 def of_shared_noise(run):
@@ -410,8 +408,8 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monk
         *of_curators(run),
         *of_audits(run),
         *of_counts(),
+        *of_certificates(),
         *of_shared_noise(run),
-        *of_balls(),
         *of_charges(run),
         *of_samples(run),
         *of_documents(run, folder),

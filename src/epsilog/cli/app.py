@@ -43,13 +43,13 @@ EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((EpsilogError, ValueError), BAD_INPUT),
     ((OSError,), UNUSABLE),  # a folder that cannot be written, a full disk
 )
-MODULES = ("run", "account", "montecarlo", "plan", "query", "ledger", "signing", "verify", "serve")
+MODULES = ("run", "account", "montecarlo", "plan", "query", "ledger", "signing", "verify", "certify", "serve")
 ENOUGH = {
     "account": ("account", "montecarlo"),
     "plan": ("plan",),
     "ledger": ("ledger", "signing"),
     "verify": ("verify",),
-    "--help": ("run", "query", "signing", "verify", "serve"),  # the groups below have their help
+    "--help": ("run", "query", "signing", "verify", "certify", "serve"),  # the groups below have their help
 }
 """The modules that a frequent command needs; each other one needs all."""
 

@@ -41,7 +41,6 @@ EXTRAS = {
     "fast": "numba",
     "pdf": "typst",
     "sign": "cryptography",
-    "rigorous": "flint",
     "postgres": "psycopg",
     "plot": "matplotlib",
     "dask": "distributed",

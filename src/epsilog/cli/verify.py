@@ -41,8 +41,8 @@ def verify_command(
         str | None,
         typer.Argument(
             metavar="[PATH]",
-            help="A run folder, report (JSON or HTML), ledger, bundle, checkpoint, receipt or calculation record, "
-            "recognized by content; a ledger may be a postgresql:// or https:// URL.",
+            help="A run folder, report (JSON or HTML), ledger, bundle, checkpoint, receipt, certificate or "
+            "calculation record, recognized by content; a ledger may be a postgresql:// or https:// URL.",
         ),
     ] = None,
     logs: Annotated[
@@ -77,12 +77,6 @@ def verify_command(
     playbook: Annotated[
         Path | None, typer.Option(help="A TOML file of steps by the findings that trigger them.")
     ] = None,
-    rigorous: Annotated[
-        bool, typer.Option("--rigorous", help="Also prove the claim in ball arithmetic (extra `rigorous`).")
-    ] = False,
-    cells: Annotated[
-        int, typer.Option("--max-cells", min=2048, help="With --rigorous: largest number of lattice cells.")
-    ] = 1 << 17,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown to this file.")
     ] = None,
@@ -126,7 +120,6 @@ def verify_command(
             require=require,
             trust=anchors,
             signature=signature,
-            cells=cells if rigorous else None,
             references=files,
         )
         title = Path("ledger") if isinstance(path, str) else path or logs or Path()

@@ -47,6 +47,16 @@ def times(number: float, factor: int, *, above: bool) -> float:
     return found if math.isfinite(found) else 1e300
 
 
+def decimal(number: float) -> str:
+    """The shortest decimal of a double from 0 on, as certificates write it.
+
+    >>> decimal(1e-05), decimal(4.0), decimal(1e22)
+    ('1e-5', '4', '1e22')
+    """
+    digits, _, exponent = repr(float(number)).removesuffix(".0").partition("e")
+    return f"{digits}e{int(exponent)}" if exponent else digits
+
+
 def half_square(distance: float) -> float:
     """Half the square of a distance from 0 on: what underflows is not nothing, what overflows is infinite."""
     return distance * distance / 2 + UNDERFLOW if distance > 0 else 0.0
@@ -152,17 +162,19 @@ class Release:
         """The largest privacy loss, which neighbors attain and which adds up; None if that is not known."""
         return None
 
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
-        """Return the family and exact parameters of a pair that dominates it unsampled; None if it releases nothing.
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:
+        """Return its type and parameters in a certificate (docs/accounting/certificates.md).
 
-        Families are those of ``accounting.rigorous``. By default randomized response with its largest loss.
+        By default the statement that it satisfies: mu-GDP, or pure DP. Numbers are the shortest decimals of its fields.
 
         Raises:
-            UnsupportedMechanismError: no such pair is proven.
+            UnsupportedMechanismError: no certificate covers it.
         """
+        if (mu := self.gaussian_mu(relation)) is not None and math.isfinite(mu):
+            return {"type": "gdp", "mu": decimal(mu)}
         if (loss := self.pure_loss(relation)) is None:
-            raise UnsupportedMechanismError(self, method="an exact pair")
-        return ("statement", loss) if loss > 0 else None
+            raise UnsupportedMechanismError(self, method="a certificate")
+        return {"type": "approximate", "epsilon": decimal(round_outward(loss, up=True)), "delta": "0"}
 
     @property
     def exact_share(self) -> Fraction | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import secrets
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated
 
 from epsilog import numerics
-from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, decimal, sensitivity_factor
 from epsilog.mechanisms.composition import ReleaseCounts
 from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -37,10 +37,9 @@ class DiscreteLaplace(Release):
             return None
         return sensitivity_factor(relation) * self.sensitivity / Fraction(self.noise_scale)
 
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...]:
-        """The noise scale, and the distance of the counts."""
-        shift = sensitivity_factor(relation) * self.sensitivity
-        return ("discrete-laplace", Fraction(self.noise_scale), shift) if self.noise_scale else ("all",)
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
+        """Its noise scale and sensitivity."""
+        return {"type": "discrete-laplace", "noise_scale": decimal(self.noise_scale), "sensitivity": self.sensitivity}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteLaplace | None:  # noqa: ARG002
         """Scale the sensitivity."""

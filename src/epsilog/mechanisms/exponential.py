@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
 from epsilog.mechanisms.base import MONOTONE, Release, half_square, times
@@ -34,11 +33,6 @@ class ExponentialMechanism(Release):
 
     states_absence: ClassVar[bool] = False
     assumes: ClassVar[tuple[str, ...]] = ("assumes/score-sensitivity",)
-
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
-        """The range of its losses."""
-        spread: Fraction = Fraction(self.epsilon) / (2 if self.monotone else 1)
-        return ("bounded-range", spread) if spread > 0 else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ExponentialMechanism:  # noqa: ARG002
         """Scale the sensitivity."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import secrets
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.base import SENSITIVITY, Release, decimal, sensitivity_factor
 from epsilog.mechanisms.composition import ReleaseCounts, compose_mu
 from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
 from epsilog.numerics.rounding import round_outward
@@ -53,9 +53,9 @@ class Gaussian(Release):
         stddev = Fraction(self.noise_multiplier) * Fraction(self.sensitivity)
         return rounded_gaussian(stddev, below=below) if stddev else 0
 
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...]:
-        """The distance of the sums, over the noise."""
-        return ("gaussian", sensitivity_factor(relation), self.noise_multiplier) if self.noise_multiplier else ("all",)
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
+        """Its noise multiplier."""
+        return {"type": "gaussian", "noise_multiplier": decimal(self.noise_multiplier)}
 
     def with_noise(self, noise: float) -> Release:
         """With another ``noise_multiplier``."""

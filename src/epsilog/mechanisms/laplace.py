@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
+from epsilog.mechanisms.base import SENSITIVITY, Release, decimal, sensitivity_factor
 from epsilog.mechanisms.composition import ReleaseCounts
 from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
@@ -31,9 +31,9 @@ class Laplace(Release):
         """The distance of the sums over the noise scale, which neighbors a whole sensitivity apart attain."""
         return sensitivity_factor(relation) / Fraction(self.noise_multiplier) if self.noise_multiplier > 0 else None
 
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...]:
-        """The distance of the sums, over the noise scale."""
-        return ("laplace", sensitivity_factor(relation), self.noise_multiplier) if self.noise_multiplier else ("all",)
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
+        """Its noise multiplier."""
+        return {"type": "laplace", "noise_multiplier": decimal(self.noise_multiplier)}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Laplace:  # noqa: ARG002
         """Divide the noise."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import Release
+from epsilog.mechanisms.base import Release, decimal
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
 
@@ -28,13 +27,10 @@ class RandomizedResponse(Release):
 
     attains_rdp: ClassVar[bool] = True
 
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:
-        """The chance of a uniform answer, and the number of answers."""
-        if relation is not NeighboringRelation.REPLACE_ONE:
-            raise UnsupportedMechanismError(self, method="an exact pair", reason="its neighbors replace one unit")
-        if self.flip_probability == 0:
-            return ("all",)
-        return None if self.flip_probability == 1 else ("answers", Fraction(self.flip_probability), self.categories)
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
+        """Its probability of a uniform answer, and the number of answers."""
+        flip = decimal(self.flip_probability)
+        return {"type": "randomized-response", "flip_probability": flip, "categories": self.categories}
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:
         """Three answers: against the truth, neither, and the truth."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import Release, sensitivity_factor, times
+from epsilog.mechanisms.base import Release, decimal, sensitivity_factor, times
 from epsilog.mechanisms.gaussian import MOST_NOISE
 from epsilog.mechanisms.grouped import GROUPED, group_factor
 from epsilog.mechanisms.laplace import Laplace
@@ -67,9 +67,9 @@ class ApproximateDP(Release):
         """The statement of epsilon alone, and ``delta``."""
         return PureDP(self.epsilon), self.delta
 
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """Both numbers."""
-        return ("statement", Fraction(self.epsilon), Fraction(self.delta)) if self.epsilon or self.delta else None
+        return {"type": "approximate", "epsilon": decimal(self.epsilon), "delta": decimal(self.delta)}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
         """As of ``PureDP``, with delta (1 + e^epsilon + ... + e^((units - 1) epsilon)) above."""
@@ -154,10 +154,6 @@ class GaussianDP(Release):
     def gaussian_mu(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated, under the relation that it is stated for."""
         return self.mu
-
-    def exact_pair(self, relation: NeighboringRelation) -> tuple[Any, ...] | None:  # noqa: ARG002
-        """The distance that is stated, of unit Gaussians."""
-        return ("gaussian", self.mu, 1) if self.mu > 0 else None
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> GaussianDP:  # noqa: ARG002
         """Scale the distance."""

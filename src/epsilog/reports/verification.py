@@ -32,7 +32,6 @@ from epsilog.verification import (
     check_checkpoint,
     check_checkpoint_signatures,
     check_head,
-    check_rigorous,
     check_signatures,
     parse_evidence,
     verify_evidence,
@@ -66,7 +65,6 @@ def verify_report(
     required: Collection[str] = REQUIRED_EVIDENCE,
     trust: TrustAnchors = NO_TRUST_ANCHORS,
     signed: Sequence[SignatureCheck] = (),
-    cells: int | None = None,
 ) -> Verification:
     """Verify a report alone, as JSON or as its HTML page; see ``verify_run``.
 
@@ -74,7 +72,7 @@ def verify_report(
         RecordError: it is neither, or does not carry its evidence.
     """
     files = _extract_files(content)
-    return verify_run(files, ledger, required=required, trust=trust, signed=signed, complete=False, cells=cells)
+    return verify_run(files, ledger, required=required, trust=trust, signed=signed, complete=False)
 
 
 def _extract_files(content: bytes) -> dict[str, bytes]:
@@ -163,7 +161,6 @@ def verify_run(
     trust: TrustAnchors = NO_TRUST_ANCHORS,
     signed: Sequence[SignatureCheck] = (),
     complete: bool = True,
-    cells: int | None = None,
 ) -> Verification:
     """Apply every check, then build the report again and compare each field.
 
@@ -174,7 +171,6 @@ def verify_run(
         trust: the head, checkpoint and keys that an auditor kept elsewhere.
         signed: who signed the report; see ``read_signed``.
         complete: whether all files of a run should be here; then a missing committed file fails.
-        cells: the largest number of lattice cells for a proof of the claim in ball arithmetic; None for no proof.
 
     Raises:
         RecordError: plan or records cannot be read.
@@ -199,7 +195,7 @@ def verify_run(
             check_model(files, evidence),
         )
     )
-    return _finish(found, document, cells)
+    return _finish(found, document)
 
 
 def verify_log_report(
@@ -208,7 +204,6 @@ def verify_log_report(
     *,
     trust: TrustAnchors = NO_TRUST_ANCHORS,
     signed: Sequence[SignatureCheck] = (),
-    cells: int | None = None,
 ) -> Verification:
     """Build the report of logs again, and compare it with a given one, as JSON or as its HTML page.
 
@@ -217,7 +212,6 @@ def verify_log_report(
         outcome: the verification of the logs.
         trust: the accepted keys; with a key, a signature is required.
         signed: who signed the report; see ``read_signed``.
-        cells: as in ``verify_run``.
 
     Raises:
         RecordError: it is not a report of logs.
@@ -232,21 +226,19 @@ def verify_log_report(
         *check_signatures(signed, trust.keys),
     )
     required = (*outcome.required, *(("signature",) if trust.keys else ()))
-    found = _finish(replace(outcome, findings=(*outcome.findings, *compared), required=required), document, cells)
+    found = _finish(replace(outcome, findings=(*outcome.findings, *compared), required=required), document)
     failed = {one.check for one in compared if one.status is Status.FAILED}
     assert outcome.evidence is not None
     left = format_supported_statement(outcome.evidence.claim, failed) if failed else format_verified_claim(outcome)
     return replace(found, claim=left)
 
 
-def _finish(found: Verification, document: Any, cells: int | None) -> Verification:
-    """Add the supported claim, the sources of a rebuilt report's figures, and a proof in ball arithmetic."""
+def _finish(found: Verification, document: Any) -> Verification:
+    """Add the supported claim and the sources of a rebuilt report's figures."""
     assert found.evidence is not None
-    claim = found.evidence.claim
     rebuilt = any(one.code == "report/passed" for one in found.findings)
     figures = classify_figures(document) if rebuilt else {}
-    again = () if cells is None else (check_rigorous(claim.guarantee, claim.release, cells=cells),)
-    return replace(found.with_findings(again), claim=format_verified_claim(found), figures=figures)
+    return replace(found, claim=format_verified_claim(found), figures=figures)
 
 
 def _parse_report(files: Mapping[str, bytes]) -> Any:

@@ -19,9 +19,9 @@ from epsilog.verification import (
     LedgerReader,
     TrustAnchors,
     Verification,
+    check_certificate_file,
     check_ledger_chain,
     check_note,
-    check_rigorous,
     identify_artifact,
     read_file,
     read_run_folder,
@@ -40,20 +40,18 @@ def verify(
     require: Sequence[str] | None = None,
     trust: TrustAnchors = NO_TRUST_ANCHORS,
     signature: Path | None = None,
-    cells: int | None = None,
     references: Mapping[str, str] | None = None,
 ) -> Verification:
     """Verify the file or folder at a path, or the logs that a mapping names.
 
     Args:
-        path: a run folder, a report (JSON or HTML), a ledger or its URL, a bundle of one, a checkpoint, a receipt, or a
-            stamped calculation.
+        path: a run folder, a report (JSON or HTML), a ledger or its URL, a bundle of one, a checkpoint, a receipt, a
+            certificate, or a stamped calculation.
         ledger: the ledger that a run was charged to, or a bundle of it.
         logs: a mapping of the logs of any other run; then ``path`` is the report of those logs.
         require: evidence that must be checked to pass; None for the default of the kind.
         trust: the head, checkpoint and keys that an auditor kept elsewhere; with a key, a signature is required.
         signature: the file of a report's signatures; None for the one next to the report.
-        cells: the largest number of lattice cells for a proof of the claim in ball arithmetic; None for no proof.
         references: SHA-256 of files, by the names in a stamped calculation.
 
     Raises:
@@ -63,7 +61,7 @@ def verify(
     if logs is not None:
         _refuse("reference", "logs", references)
         report = None if path is None else Path(path)
-        return _verify_logs(report, logs, require=require, trust=trust, signature=signature, cells=cells)
+        return _verify_logs(report, logs, require=require, trust=trust, signature=signature)
     if path is None:
         raise CheckError("path", "given, or logs", "neither")
     for name in require or ():
@@ -73,14 +71,14 @@ def verify(
     of_run = kind in ("run", "report", "page")
     if kind != "calculation":
         _refuse("reference", f"a {kind}", references)
-    if not of_run and cells is not None:
-        _refuse("rigorous", f"a {kind}, which has no claim for one schedule", "given")
     if not of_run and kind != "calculation":
         _refuse("signature", f"a {kind}, which carries its own", signature)
     if kind in ("ledger", "bundle"):
         _refuse("ledger", f"a {kind}", ledger)
     if isinstance(where, str) or kind in ("ledger", "bundle"):
         return Verification(check_ledger_chain(where, trust), required=_list_required(kind, require, trust))
+    if kind == "certificate":
+        return Verification((check_certificate_file(read_file(where)),), required=())
     if kind == "calculation":
         return Verification(check_calculation(codec.parse_json(read_file(where)), files=references), required=())
     default = where.resolve().parent / DEFAULT_LEDGER
@@ -92,8 +90,8 @@ def verify(
     signed = read_signed(where, trust.keys, signature=signature)
     if kind == "run":
         files = read_run_folder(where)
-        return verify_run(files, reader, required=needed, trust=trust, signed=signed, cells=cells)
-    return verify_report(read_file(where), reader, required=needed, trust=trust, signed=signed, cells=cells)
+        return verify_run(files, reader, required=needed, trust=trust, signed=signed)
+    return verify_report(read_file(where), reader, required=needed, trust=trust, signed=signed)
 
 
 def _refuse(name: str, kind: str, value: Any) -> None:
@@ -117,7 +115,6 @@ def _verify_logs(
     require: Sequence[str] | None,
     trust: TrustAnchors,
     signature: Path | None,
-    cells: int | None,
 ) -> Verification:
     """Verify logs, and their report at ``path`` if given."""
     from epsilog.verification.logs import verify_logs
@@ -129,9 +126,7 @@ def _verify_logs(
     digests = log_digests(found)
     if path is not None:
         signed = read_signed(path, trust.keys, signature=signature)
-        compared = verify_log_report(read_file(path), found, trust=trust, signed=signed, cells=cells)
+        compared = verify_log_report(read_file(path), found, trust=trust, signed=signed)
         return replace(compared, files=digests)
     assert found.evidence is not None
-    claim = found.evidence.claim
-    again = () if cells is None else (check_rigorous(claim.guarantee, claim.release, cells=cells),)
-    return replace(found.with_findings(again), claim=format_verified_claim(found), files=digests)
+    return replace(found, claim=format_verified_claim(found), files=digests)

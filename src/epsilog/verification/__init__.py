@@ -15,6 +15,7 @@ from epsilog.verification.artifacts import (
 )
 from epsilog.verification.attack import check_audit, evaluate_planned_audit
 from epsilog.verification.canaries import CanaryScores
+from epsilog.verification.certificates import check_certificate_file
 from epsilog.verification.charge_checks import LEDGER_CHECKS
 from epsilog.verification.claim import (
     bound_any_sampler,
@@ -41,7 +42,6 @@ from epsilog.verification.owner_attestation import (
 from epsilog.verification.owner_checks import check_control
 from epsilog.verification.plans import RECOMPUTE_TOLERANCE, closed_form
 from epsilog.verification.playbook import Playbook
-from epsilog.verification.rigorous import check_rigorous
 from epsilog.verification.rules import RULES, Need, Rule, check_private, publish, verify_evidence
 from epsilog.verification.run_folder import parse_evidence, parse_records, read_evidence, read_run_folder
 from epsilog.verification.signatures import (
@@ -86,6 +86,7 @@ __all__ = [
     "bound_unamplified",
     "certified_run",
     "check_audit",
+    "check_certificate_file",
     "check_checkpoint",
     "check_checkpoint_signatures",
     "check_consistency",
@@ -100,7 +101,6 @@ __all__ = [
     "check_note_signatures",
     "check_private",
     "check_receipt",
-    "check_rigorous",
     "check_signatures",
     "closed_form",
     "combine_statuses",

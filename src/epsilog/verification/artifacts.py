@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from epsilog.certificates import FORMAT
 from epsilog.ledger import (
     PRIVACY_FILTERS,
     Amounts,
@@ -46,7 +47,7 @@ CLOSE = 0.995  # a price this near to ours may rest on another version's account
 
 
 def identify_artifact(path: Path) -> str:
-    """Says what lies at a path: "run", "ledger", "bundle", "report", "page", "checkpoint", "receipt", "calculation".
+    """Return the kind of what lies at a path, as one word.
 
     Raises:
         RecordError: it is none of them, or is not there.
@@ -74,6 +75,8 @@ def identify_artifact(path: Path) -> str:
         raise RecordError(f"{path} is {NEITHER}{trouble}") from error
     if isinstance(document, dict) and document.get("kind") in ("report", "log-report"):
         return "report"
+    if isinstance(document, dict) and document.get("format") == FORMAT:
+        return "certificate"
     if isinstance(document, dict) and set(document) == {"record", "sha256"}:
         return "calculation"
     raise RecordError(f"{path} is {NEITHER}")

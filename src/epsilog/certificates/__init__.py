@@ -1,0 +1,7 @@
+"""Certificates: a claim of (epsilon, delta)-DP with a proof that a standalone program checks in a second."""
+
+from epsilog.certificates.checker import FORMAT, Verdict, check_certificate
+from epsilog.certificates.claim import write_claim
+from epsilog.certificates.maker import Certificate, NotProvenError, certificate
+
+__all__ = ["FORMAT", "Certificate", "NotProvenError", "Verdict", "certificate", "check_certificate", "write_claim"]

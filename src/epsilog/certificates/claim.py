@@ -1,0 +1,84 @@
+"""The claim of a certificate: written from a release, so that both can be compared field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epsilog.mechanisms import Release
+from epsilog.mechanisms.base import decimal
+from epsilog.mechanisms.composition import flatten
+from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
+
+METHOD = "a certificate"
+MOST_RELEASES, MOST_MECHANISMS = 1000, 16  # of one claim, and on one sample
+
+
+def write_claim(
+    release: Release,
+    *,
+    epsilon: str,
+    delta: str,
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    group_size: int = 1,
+) -> dict[str, Any]:
+    """Write what a certificate claims of a release, in the fields and order of dp-certificate/1.
+
+    Args:
+        release: what is released.
+        epsilon: what is claimed, in nats, as a decimal.
+        delta: failure probability, as a decimal.
+        relation: the data sets that count as neighbors.
+        group_size: units that one person holds.
+
+    Raises:
+        UnsupportedMechanismError: no certificate covers a part of it.
+
+    >>> from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
+    >>> sgd = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)
+    >>> write_claim(sgd, epsilon="1.83", delta="1e-5")["releases"]
+    [{'mechanisms': [{'type': 'gaussian', 'noise_multiplier': '1'}], 'poisson': '0.01', 'count': 1000}]
+    """
+    group_size = check.integer(1)(group_size=group_size)
+    relation = check.enum_member(NeighboringRelation)(relation=relation)
+    counts = _list_singles(check.instance_of(Release)(release=release))
+    group = next((part.group for part in counts if part.group), None)
+    if group:
+        if len(counts) > 1:
+            raise UnsupportedMechanismError(release, method=METHOD, reason="a group is not all of it")
+        (count,) = counts.values()
+        counts = {part: count * times for part, times in _list_singles(group[0]).items()}
+        group_size *= group[1]
+    releases = [_write_release(part, count, relation) for part, count in counts.items()]
+    if not 1 <= len(releases) <= MOST_RELEASES:
+        reason = f"a claim holds 1 to {MOST_RELEASES} different releases"
+        raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "relation": relation.value,
+        "group": group_size,
+        "releases": releases,
+    }
+
+
+def _list_singles(release: Release) -> dict[Release, int]:
+    """Count the distinct single releases; one that is only known between two others counts as the weaker of them."""
+    counts: dict[Release, int] = {}
+    for part, count in flatten(release).items():
+        found = part.between()
+        for one, times in (flatten(found[0]) if found else {part: 1}).items():
+            counts[one] = counts.get(one, 0) + count * times
+    return counts
+
+
+def _write_release(part: Release, count: int, relation: NeighboringRelation) -> dict[str, Any]:
+    """One release with its sample."""
+    share = part.exact_share
+    inside = {part: 1} if share is None else _list_singles(*part.inner)
+    if sum(inside.values()) > MOST_MECHANISMS:
+        reason = f"there are more than {MOST_MECHANISMS} mechanisms on one sample"
+        raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
+    if part.fixes_population:
+        raise UnsupportedMechanismError(part, method=METHOD, reason="no certificate covers a sample of a fixed size")
+    mechanisms = [one.claim(relation) for one, times in inside.items() for _ in range(times)]
+    return {"mechanisms": mechanisms, "poisson": decimal(1.0 if share is None else float(share)), "count": count}
