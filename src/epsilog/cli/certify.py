@@ -41,7 +41,7 @@ def certify_command(
 ) -> None:
     """Make a certificate: a proof of (epsilon, delta)-DP that anyone checks in a second without epsilog.
 
-    Example: epsilog certify docs/examples/gaussian.json --delta 1e-5 --output certificate.json
+    Example: epsilog certify docs/examples/sgd.json --delta 1e-5 --output certificate.json
     """
     from epsilog import certificates
 
@@ -63,7 +63,7 @@ def check_command(
 ) -> None:
     """Check a certificate with the standalone checker; exit code 4 if its claim is not proven.
 
-    Example: epsilog check checker/examples/dp-sgd.json
+    Example: epsilog check certificate.json
     """
     from epsilog.certificates import check_certificate
 
