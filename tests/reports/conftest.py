@@ -1,8 +1,9 @@
 """One finished run, shared by the tests that examine it and by those that damage copies of it."""
 
 import pytest
-from tests.reports.drawn import finish, make_plan
+from tests.reports.drawn import EVIL, finish, make_plan
 
+from epsilog.terms import codec
 from epsilog.verification import LedgerReader, read_run_folder
 
 
@@ -22,3 +23,17 @@ def files(finished):
 @pytest.fixture(scope="session")
 def books(finished):
     return LedgerReader.read(finished.parent / "ledger.db")
+
+
+@pytest.fixture(scope="session")
+def report(finished):
+    return codec.parse_json((finished / "report.json").read_bytes())
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory):
+    """The report of a real run whose publisher states something."""
+    folder = tmp_path_factory.mktemp("real") / "run"
+    said = {"period": "2026-Q4", "organisation": "Example Org", "retention": EVIL}
+    finish(folder, folder.parent / "ledger.db", make_plan(simulation=False, reporting=said))
+    return codec.parse_json((folder / "report.json").read_bytes())

@@ -18,6 +18,8 @@ from epsilog.terms import CustodyRecord, NeighboringRelation, RoundRecord, recor
 from epsilog.verification import CanaryScores, SimulatedUtility, read_evidence, verify_evidence
 from epsilog.verification.audits import PLANNED, AuditProtocol, PlannedAudit
 
+EVIL = 'x|y <script>alert(1)</script> [a](javascript:b)\n# head `c` *d* _e_ ${f} #eval("g") "h" \\'
+
 
 def central(z):
     return ClientLevelCentral(clients=150, sampling_probability=0.2, rounds=4, clip_norm=0.5, noise_multiplier=z)

@@ -1,7 +1,7 @@
-"""Each value of a report is somebody's: whoever verifies it has worked it out, or it is shown as another's word.
+"""Each value of a report is recomputed, attested or unknown.
 
-A hostile owner changes one value in what the report carries, and makes everything else anew with this project's own
-functions, the ledger's entries included. Whatever then passes and shows that value must not be called recomputed.
+A hostile owner changes one value in the evidence of a report and rebuilds everything else with this project's own
+functions, the ledger's entries included. If the result passes and shows that value, it must not be called recomputed.
 """
 
 import re
@@ -100,7 +100,7 @@ def test_each_value_has_a_kind(finished):
 
 
 @pytest.mark.slow
-def test_what_an_owner_may_change_is_not_called_recomputed(finished):
+def test_what_an_owner_can_change_is_not_called_recomputed(finished):
     report, evidence = finished
     assert anew(report, evidence) == report
     free, wrong = [], set()
@@ -128,8 +128,8 @@ def test_what_an_owner_may_change_is_not_called_recomputed(finished):
     assert named <= {"/".join(map(str, place)) for place in free}
 
 
-def test_a_final_score_of_seven_is_the_owners_word(finished):
-    """The figures that were said to come out again, and did not."""
+def test_a_final_score_of_seven_is_attested(finished):
+    """These figures were once called recomputed, and were not."""
     report, evidence = finished
     forged = put(report, ("evidence", "records", 3, "term", "test_score"), 7.0)
     forged = put(forged, ("evidence", "plan", "epsilon", "method"), "a method of our own")

@@ -14,7 +14,7 @@ from tests.reports.drawn import central, drawn, finish, lines, local, make_plan
 from epsilog.accounting import epsilon, federated_closed_form
 from epsilog.ledger import verify_ledger
 from epsilog.plan import RegisteredPlan
-from epsilog.reports import build_report, format_statement
+from epsilog.reports import build_report, check_schema, format_statement, load_report_schema
 from epsilog.terms import RecordError, codec
 from epsilog.verification import Claim, compute_certified_interval, read_evidence, verify_evidence
 
@@ -218,3 +218,10 @@ def test_what_a_report_says_of_rounds_and_trials_covers_outcomes_as_its_claim_do
     guarantee = plan.guarantee
     uncovered = compute_certified_interval(plan.scheme.release(), guarantee.delta, guarantee.relation).upper
     assert uncovered < last["upper"] < uncovered * (1 + 1e-9)
+
+
+def test_an_empty_or_foreign_document_is_no_report():
+    assert load_report_schema()["title"].startswith("epsilog report")
+    for document in ({}, {"kind": "report"}, []):
+        with pytest.raises(ValueError, match=r"required|not of type"):
+            check_schema(document)

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from tests.extent import amount
-from tests.reports.drawn import central, drawn, finish, lines, local, make_plan
+from tests.reports.drawn import drawn, finish, local, make_plan
 
 from epsilog.ledger import open_ledger
 from epsilog.reports import (
@@ -403,12 +403,6 @@ def test_links_pipes_and_giants_are_refused(finished, tmp_path, monkeypatch):
     (folder / "rounds.jsonl").mkdir()
     with pytest.raises(RecordError, match=r"rounds.jsonl"):
         read_run_folder(folder)
-
-
-def test_lines_are_written_as_they_are_read(files):
-    public, private = drawn(central(3.0), 1)
-    assert lines(public) == files["rounds.jsonl"]
-    assert lines(private) == files["custody.jsonl"]
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), TypeError("x"), ZeroDivisionError("x"), RecursionError("x")])

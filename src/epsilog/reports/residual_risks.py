@@ -49,10 +49,7 @@ RUN_RISKS = (
         "an audit of the clients' code",
         lambda plan: not _is_server_trusted(plan),
     ),
-    ResidualRisk(
-        "training on other data, or on more people, than planned",
-        "access to the data",
-    ),
+    ResidualRisk("training on other data, or on more people, than planned", "access to the data"),
     ResidualRisk(
         "another name for the unit in plan, charge and data, or another number of units",
         "access to the data",
@@ -79,18 +76,9 @@ RUN_RISKS = (
         "the ledger truncated or rewritten, and the reports too, before a checkpoint was kept",
         "frequent external checkpoints from the start",
     ),
-    ResidualRisk(
-        "different ledgers shown to different readers",
-        "readers who compare their checkpoints",
-    ),
-    ResidualRisk(
-        "two runs on the same people charged to two ledgers",
-        "the data owner keeping the only ledger",
-    ),
-    ResidualRisk(
-        "a release that bypasses the ledger",
-        "nothing in these files",
-    ),
+    ResidualRisk("different ledgers shown to different readers", "readers who compare their checkpoints"),
+    ResidualRisk("two runs on the same people charged to two ledgers", "the data owner keeping the only ledger"),
+    ResidualRisk("a release that bypasses the ledger", "nothing in these files"),
     ResidualRisk(
         "a seeded run called real",
         "nothing in these files: seeds can be kept",
@@ -108,14 +96,8 @@ LOG_RISKS = (
         "training in other rounds, on other data, or on more people, than the logs state",
         "access to the data, and to what ran",
     ),
-    ResidualRisk(
-        "updates not clipped, or noise other than the logged noise",
-        "an audit of the code that ran",
-    ),
-    ResidualRisk(
-        "another name for the privacy unit, or another number of units",
-        "access to the data",
-    ),
+    ResidualRisk("updates not clipped, or noise other than the logged noise", "an audit of the code that ran"),
+    ResidualRisk("another name for the privacy unit, or another number of units", "access to the data"),
     ResidualRisk(
         "the run restarted without a record in the logs, and the better result kept",
         "noise that no one can draw again",

@@ -90,10 +90,14 @@ def read_report(content: bytes) -> tuple[bytes | None, Any]:
         RecordError: it is neither JSON nor a page that contains it.
     """
     page = extract_document(content)
+    return page, _parse_json(content if page is None else page, "the report")
+
+
+def _parse_json(content: bytes, name: str) -> Any:
     try:
-        return page, codec.parse_json(page if page is not None else content)
+        return codec.parse_json(content)
     except ValueError as error:
-        raise RecordError(f"the report is not unambiguous JSON: {error}") from error
+        raise RecordError(f"{name} is not unambiguous JSON: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +199,7 @@ def verify_run(
             check_model(files, evidence),
         )
     )
-    return _finish(found, document)
+    return add_claim(found, document)
 
 
 def verify_log_report(
@@ -226,14 +230,14 @@ def verify_log_report(
         *check_signatures(signed, trust.keys),
     )
     required = (*outcome.required, *(("signature",) if trust.keys else ()))
-    found = _finish(replace(outcome, findings=(*outcome.findings, *compared), required=required), document)
+    found = add_claim(replace(outcome, findings=(*outcome.findings, *compared), required=required), document)
     failed = {one.check for one in compared if one.status is Status.FAILED}
     assert outcome.evidence is not None
     left = format_supported_statement(outcome.evidence.claim, failed) if failed else format_verified_claim(outcome)
     return replace(found, claim=left)
 
 
-def _finish(found: Verification, document: Any) -> Verification:
+def add_claim(found: Verification, document: Any) -> Verification:
     """Add the supported claim and the sources of a rebuilt report's figures."""
     assert found.evidence is not None
     rebuilt = any(one.code == "report/passed" for one in found.findings)
@@ -242,12 +246,8 @@ def _finish(found: Verification, document: Any) -> Verification:
 
 
 def _parse_report(files: Mapping[str, bytes]) -> Any:
-    if RunArtifact.REPORT not in files:
-        return None
-    try:
-        return codec.parse_json(files[RunArtifact.REPORT])
-    except ValueError as error:
-        raise RecordError(f"{RunArtifact.REPORT} is not unambiguous JSON: {error}") from error
+    content = files.get(RunArtifact.REPORT)
+    return None if content is None else _parse_json(content, RunArtifact.REPORT)
 
 
 def _read_reported_excerpt(document: Any) -> LedgerExcerpt | None:

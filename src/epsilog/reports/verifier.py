@@ -10,8 +10,7 @@ from typing import Any
 from epsilog.ledger import parse_address
 from epsilog.reports.calculations import check_calculation
 from epsilog.reports.report import log_digests
-from epsilog.reports.statements import format_verified_claim
-from epsilog.reports.verification import REQUIRED_EVIDENCE, verify_log_report, verify_report, verify_run
+from epsilog.reports.verification import REQUIRED_EVIDENCE, add_claim, verify_log_report, verify_report, verify_run
 from epsilog.terms import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, CheckError, check, codec
 from epsilog.verification import (
     NO_TRUST_ANCHORS,
@@ -123,10 +122,9 @@ def _verify_logs(
     for name in needed:
         check.one_of(LOG_EVIDENCE_KINDS)(require=name)
     found = verify_logs(mapping, required=needed)
-    digests = log_digests(found)
-    if path is not None:
+    if path is None:
+        outcome = add_claim(found, None)
+    else:
         signed = read_signed(path, trust.keys, signature=signature)
-        compared = verify_log_report(read_file(path), found, trust=trust, signed=signed)
-        return replace(compared, files=digests)
-    assert found.evidence is not None
-    return replace(found, claim=format_verified_claim(found), files=digests)
+        outcome = verify_log_report(read_file(path), found, trust=trust, signed=signed)
+    return replace(outcome, files=log_digests(found))

@@ -1,0 +1,41 @@
+"""Sentences name everything that gives a claim its meaning, and never more than the records support."""
+
+from dataclasses import replace
+
+import pytest
+from tests.reports.drawn import make_plan
+
+from epsilog.reports import format_statement, list_party_guarantees
+from epsilog.reports.statements import format_supported_statement
+from epsilog.schemes import ClientLevelCentral, Scheme
+from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
+from epsilog.verification import Claim
+
+GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
+
+
+def test_the_statement_rounds_up_and_names_everything():
+    said = format_statement(GUARANTEE)
+    for part in ("3.999", "1e-5", "Adding or removing one school", "2,000"):
+        assert part in said
+    nothing = Guarantee(1e9, 1e-5, NeighboringRelation.ZERO_OUT, "school", 2000)
+    assert "more than 1e300" in format_statement(nothing)
+
+
+def test_a_failed_check_withdraws_the_claim():
+    plan = make_plan()
+    claim = Claim.from_plan(plan)
+    weak = format_statement(replace(plan.guarantee, epsilon=plan.unamplified.upper), simulation=True)
+    assert format_supported_statement(claim, ()) == format_statement(plan.guarantee, simulation=True)
+    for failed in ({"participation"}, {"population"}, {"participation", "population"}):
+        said = format_supported_statement(claim, failed)
+        assert "only the unamplified claim" in said
+        assert said.endswith(weak)
+    assert format_supported_statement(claim, {"noise", "participation"}).endswith("no guarantee is supported.")
+
+
+def test_the_server_of_a_central_scheme_gets_no_guarantee():
+    rows = list_party_guarantees(ClientLevelCentral(10, 0.5, 2, 1.0, 1.0), unit="x", epsilon=1.0, unamplified=2.0)
+    assert {r["party"]: r["protection"] for r in rows}["Server"].startswith("no guarantee")
+    with pytest.raises(UnsupportedMechanismError):
+        list_party_guarantees(Scheme(), unit="x", epsilon=1.0, unamplified=2.0)
