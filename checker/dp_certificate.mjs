@@ -4,77 +4,75 @@
 //
 // The twin of dp_certificate.py, function by function, for browsers too; see the comments there. It needs no library and
 // computes with integers: x stands for x / 2^B. Both give the same verdict and the same integer.
-//
 // SPDX-License-Identifier: 0BSD (copy, change and share it, with or without this notice; there is no warranty)
 
-const GUARD = 64n, D = 1n << 30n;
+const GUARD = 64n, D = 1n << 30n, NONE = [0n, 0n], MOST = 2 ** 52;
 const MAX_BYTES = 1 << 16, MAX_BITS = 1024, MAX_CELLS = 20000, MAX_TERMS = 20000, MAX_WORK = 1n << 29n;
-const LN_2 = 54916777467707473351141471128n;
-const PI_BELOW = [314159265358979323846264338327950288419716939937510n, 10n ** 50n];
-const DENSITY = BigInt(  // 1 / sqrt(2 pi) * 2^1024, rounded down
-  "0x" +
-  "662114cf50d942343f2cf1402eae38bfd3829f30512706d8c0471b4802639d2e9df8ac55447d3db723f5d3abb374e88deb14277970be1513" +
-  "278e993445f08cff98282e1fd947ce4b4ecdbd6e65c23395cacb544de69eea32c276937b1bc567691c1cec4882c77aacefe1f6708329ab3f" +
-  "c8d2ab2435ee45c9150c426bbb49487e",
-);
+const DENSITY = BigInt("0x662114cf50d942343f2cf1402eae38bfd3829f30512706d8c0471b4802639d2e9df8ac55447d3db723f5d3ab" +
+  "b374e88deb14277970be1513278e993445f08cff98282e1fd947ce4b4ecdbd6e65c23395cacb544de69eea32c276937b1bc567691c1cec4882c7" +
+  "7aacefe1f6708329ab3fc8d2ab2435ee45c9150c426bbb49487e");
 const MECHANISMS = {
-  gaussian: ["noise_multiplier"], laplace: ["noise_multiplier"], "randomized-response": ["flip_probability", "categories"],
+  gaussian: ["noise_multiplier"], laplace: ["noise_multiplier"], gdp: ["mu"], "bounded-range": ["range"],
+  "randomized-response": ["flip_probability", "categories"], approximate: ["epsilon", "delta"], zcdp: ["rho"],
   "discrete-gaussian": ["noise_scale", "sensitivity"], "discrete-laplace": ["noise_scale", "sensitivity"],
-  gdp: ["mu"], approximate: ["epsilon", "delta"],
 };
-const GROUPS = ["laplace", "discrete-gaussian", "discrete-laplace", "gdp"];
+const STATEMENTS = ["gdp", "zcdp", "approximate", "bounded-range"];
 let B, ONE, work;
 
 class Refused extends Error {}
-const need = (fact, reason) => {
+const need = (fact, reason, value = fact) => {
   if (!fact) throw new Refused(reason);
-  return fact;
+  return value;
 };
-const spend = (amount) => {
-  work += amount;
-  need(work <= MAX_WORK, "the check would take too long");
-};
-const squared = () => (B + 400n) ** 2n;
+const spend = (amount) => need((work += amount) <= MAX_WORK, "the check would take too long");
 
-// --- Numbers and functions. An interval is a pair [lower, upper]; a fraction is [numerator, denominator], below 0 never ----
+// --- Numbers and functions. An interval is a pair [lower, upper]; a fraction is [numerator, denominator], never below 0 -
 
 const max = (a, b) => (a > b ? a : b), min = (a, b) => (a < b ? a : b), abs = (x) => (x < 0n ? -x : x);
-const size = (x) => BigInt(x === 0n ? 0 : abs(x).toString(16).length * 4 - Math.clz32(parseInt(abs(x).toString(16)[0], 16)) + 28);
 const floor = (a, b) => (a % b !== 0n && a < 0n !== b < 0n ? a / b - 1n : a / b);
 const ceil = (a, b) => -floor(-a, b);
 const mul = (a, b) => -((-a * b) >> B);
-const interval = (f) => [floor(f[0] << B, f[1]), ceil(f[0] << B, f[1])];
+const interval = ([n, d]) => [floor(n << B, d), ceil(n << B, d)];
+const inverse = ([n, d]) => [d, n];
 const expBetween = (low, high) => [exp(low)[0], exp(high)[1]];
 const sum = (values) => values.reduce((a, b) => a + b, 0n);
-const dot = (weights, values) => [
-  sum(weights.map((w, i) => w[0] * values[i][0])) >> B,
-  sum(weights.map((w, i) => mul(w[1], values[i][1]))),
-];
+const range = (n) => Array.from({ length: Number(n) }, (_, i) => BigInt(i));
+const ascending = (a, b) => (a < b ? -1 : Number(a > b));
+const pairwise = (list) => list.slice(1).map((x, i) => [list[i], x]);
+function size(x) {  // bits
+  const digits = abs(x).toString(16);
+  return x === 0n ? 0n : BigInt(4 * digits.length + 28 - Math.clz32(parseInt(digits[0], 16)));
+}
+function isqrt(n) {
+  for (let x = 1n << (size(n) / 2n + 1n); ; ) {
+    const y = (x + n / x) >> 1n;
+    if (y >= x) return x;
+    x = y;
+  }
+}
 function ratio(p, q) {
   need(q[0] > 0n, "there are too few bits");
   return [floor(p[0] << B, q[1]), ceil(p[1] << B, q[0])];
 }
+const dot = (weights, values) =>
+  [sum(weights.map((w, i) => w[0] * values[i][0])) >> B, sum(weights.map((w, i) => mul(w[1], values[i][1])))];
 
 function exp(x) {
   if (x < 0n) return ratio([ONE, ONE], exp(-x));
-  const k = max(0n, size(x) - B + 8n), unit = B + GUARD;
-  need(k <= 21n, "an exponent is too large");
-  spend((1n << k) >> 5n);
+  const k = max(0n, size(x) - B + 12n), unit = B + GUARD;
+  need(k <= 25n, "an exponent is too large");
+  spend(((B + 400n) ** 2n >> 7n) + ((1n << k) >> 9n));
   const y = x << (GUARD - k);
-  let n = 0n, term = 1n << unit, low = term;
-  while (term) {
-    n += 1n;
-    term = ((term * y) >> unit) / n;
-    low += term;
-  }
-  let high = low + 2n * n + 2n;
+  let low = 1n << unit;
+  for (let n = unit / 12n + 1n; n > 0n; n--) low = (1n << unit) + ((low * y) >> unit) / n;
+  let high = low + 4n;
   for (let i = 0n; i < k; i++) [low, high] = [(low * low) >> unit, -((-high * high) >> unit)];
   return [low >> GUARD, -(-high >> GUARD)];
 }
 
 function log(x) {
   need(x > 0n, "the logarithm of 0 is needed");
-  let y = (((size(x) - B) * LN_2) << B) >> 96n, change = ONE, step = 1n << 8n;
+  let y = floor(((size(x) - B) * 693147n) << B, 1000000n), change = ONE, step = 1n << 8n;
   while (abs(change) >> (B - B / 3n)) {
     const e = exp(y)[0];
     change = floor((2n * (x - e)) << B, x + e);
@@ -84,17 +82,9 @@ function log(x) {
   return y;
 }
 
-function isqrt(n) {
-  let x = 1n << (size(n) / 2n + 1n);
-  for (;;) {
-    const y = (x + n / x) >> 1n;
-    if (y >= x) return x;
-    x = y;
-  }
-}
-
 function phi(x) {
   const t = abs(x), density = DENSITY >> (1024n - B), low2 = (t * t) >> B, high2 = mul(t, t);
+  spend((B + 400n) ** 2n >> 5n);
   if (low2 >> B > 2n * B) return x > 0n ? [ONE - 1n, ONE] : [0n, 1n];
   let n = 1n, low = t, high = t, sumLow = t, sumHigh = t;
   while (high > 1n || 2n * high2 > (n + 2n) << B) {
@@ -108,180 +98,176 @@ function phi(x) {
 }
 
 function turn(angle, bits) {
-  const k = max(0n, size(angle) - bits + 8n), unit = B + GUARD;
-  need(k <= 40n, "an angle is too large");
-  const y = (angle << unit) >> (bits + k), sums = [1n << unit, 0n];
-  let term = 1n << unit;
-  for (let n = 1; term !== 0n && term !== -1n; n++) {
-    term = floor((term * y) >> unit, BigInt(n));
-    sums[n % 2] += n % 4 < 2 ? term : -term;
-  }
-  let [re, im] = sums;
+  const k = max(0n, size(angle) - bits + 12n), unit = B + GUARD;
+  need(k <= 44n, "an angle is too large");
+  const y = (angle << unit) >> (bits + k);
+  let [re, im] = [1n << unit, 0n];
+  for (let n = unit / 12n + 1n; n > 0n; n--)
+    [re, im] = [(1n << unit) - floor((im * y) >> unit, n), floor((re * y) >> unit, n)];
   for (let i = 0n; i < k; i++) [re, im] = [(re * re - im * im) >> unit, (2n * re * im) >> unit];
   return [re >> GUARD, im >> GUARD];
 }
 
-// --- Mechanisms: cells [p, q, low, high] ----------------------------------------------------------------------------------
+// --- Points [x, y] of privacy profiles ----------------------------------------------------------------------------------
 
-const NONE = [0n, 0n];
-
-function normals(means, pWeights, qWeights, edges, lowest) {
-  spend((BigInt(means.length * edges.length) * squared()) >> 4n);
-  const ratioAt = (x) => {
+function normals(means, pWeights, qWeights, edges, least) {
+  const points = edges.map((x) => {
     const exponents = means.map((mean) => (mean * (2n * x - mean)) >> (B + 1n));
-    const heights = exponents.map((y) => expBetween(y, y + 1n));
-    return ratio(dot(pWeights, heights), dot(qWeights, heights));
-  };
-  const ends = [means.map(() => NONE), ...edges.map((x) => means.map((mean) => phi(x - mean))), means.map(() => [ONE, ONE])];
-  const ratios = [lowest, ...edges.map(ratioAt), null];
-  return ratios.slice(1).map((high, i) => {
-    const masses = means.map((_, j) => [max(0n, ends[i + 1][j][0] - ends[i][j][1]), ends[i + 1][j][1] - ends[i][j][0]]);
-    return [dot(pWeights, masses), dot(qWeights, masses), ratios[i], high];
+    const heights = exponents.map((y) => expBetween(y, y + 1n)), above = means.map((mean) => phi(mean - x));
+    const at = ratio(dot(pWeights, heights), dot(qWeights, heights));
+    return [at[1], dot(pWeights, above)[1] - ((at[0] * dot(qWeights, above)[0]) >> B)];
   });
-}
-
-function binomial(n, k) {
-  let found = 1n;
-  for (let i = 0n; i < k; i++) found = (found * (n - i)) / (i + 1n);
-  return found;
+  return [[least[1], ONE - least[0]], ...points];
 }
 
 function gaussian(mu, q, group, replaced, grid) {
-  const edges = edgesOf(grid), rest = [q[1] - q[0], q[1]], whole = [ONE, ONE];
-  if (q[0] === q[1]) return normals([0n, mu], [NONE, whole], [whole, NONE], edges, NONE);
-  if (replaced) {
-    const [r, s] = [interval(rest), interval(q)];
-    return normals([0n, mu, -mu], [r, s, NONE], [r, NONE, s], edges, NONE);
-  }
-  spend(BigInt(group) ** 3n << 8n);
-  const counts = Array.from({ length: group + 1 }, (_, j) => BigInt(j)), all = BigInt(group);
-  const weights = counts.map((j) => interval([binomial(all, j) * q[0] ** j * rest[0] ** (all - j), q[1] ** all]));
-  return normals(counts.map((j) => j * mu), weights, counts.map((j) => (j ? NONE : whole)), edges, weights[0]);
+  const edges = edgesOf(grid), rest = interval([q[1] - q[0], q[1]]), share = interval(q), none = NONE;
+  if (replaced) return normals([0n, mu, -mu], [rest, share, none], [rest, none, share], edges, none);
+  spend((BigInt(group) ** 3n * (B + 400n)) >> 3n);
+  const all = BigInt(group), drop = B * (all - 1n), counts = range(group + 1);
+  let choices = 1n;
+  const weights = counts.map((j) => {
+    if (j) choices = (choices * (all - j + 1n)) / j;
+    const [low, high] = [0, 1].map((i) => choices * share[i] ** j * rest[i] ** (all - j));
+    return [low >> drop, -(-high >> drop)];
+  });
+  return normals(counts.map((j) => j * mu), weights, counts.map((j) => (j ? none : [ONE, ONE])), edges, weights[0]);
 }
 
-const gaussianOf = (square, q = [1n, 1n], group = 1, replaced = false) => {
-  const mu = isqrt(interval(square)[1] << B) + 1n;
-  return (grid) => gaussian(mu, q, group, replaced, grid);
+const gaussianOf = (square, ...sample) => {
+  const mu = isqrt(square << B) + 1n;
+  return (grid) => gaussian(mu, ...sample, grid);
 };
 
-function laplace(a, count) {
-  spend((BigInt(count) * squared()) >> 4n);
-  const ends = Array.from({ length: count + 1 }, (_, i) => (BigInt(i) * a) / BigInt(count));
-  const marks = ends.map((x) => [exp(x - a), exp(-x), exp(2n * x - a)]), whole = [ONE, ONE];
-  const cells = [[whole, exp(-a), exp(a)], [exp(-a), whole, exp(-a)]].map(([p, q, at]) => [p, q, at, at]);
-  marks.slice(1).forEach((j, n) => {
-    const i = marks[n];
-    cells.push([[j[0][0] - i[0][1], j[0][1] - i[0][0]], [i[1][0] - j[1][1], i[1][1] - j[1][0]], i[2], j[2]]);
-  });
-  const half = (x) => [max(0n, x[0]) >> 1n, ceil(x[1], 2n)];
-  return cells.map(([p, q, low, high]) => [half(p), half(q), low, high]);
-}
-
-const atoms = (pairs) =>
-  pairs.map(([p, q]) => {
-    const at = p[1] && q[1] ? ratio(p, q) : NONE;
-    return [p, q, at, q[1] ? at : null];
-  });
-
 function integerNoise(exponent, shift, reach) {
-  spend((BigInt(reach) * squared()) >> 4n);
-  const exponents = Array.from({ length: reach + 2 }, (_, k) => exponent(BigInt(k)));
-  const weights = exponents.slice(0, -1).map(interval).map(([low, high]) => expBetween(-high, -low));
-  const [last, next] = exponents.slice(-2), fall = [next[0] * last[1] - last[0] * next[1], next[1] * last[1]];
-  const falls = exp(-interval(fall)[0])[1];
+  need(shift < reach, "a grid is malformed");
+  const weights = range(reach + 1).map(exponent).map(interval).map(([low, high]) => expBetween(-high, -low));
+  const last = exponent(BigInt(reach)), next = exponent(BigInt(reach + 1));  // over the same denominator
+  const falls = exp(-interval([next[0] - last[0], last[1]])[0])[1];
   need(falls < ONE, "there are too few bits");
-  const tail = ceil(weights[reach][1] * falls, ONE - falls);
-  const [low, high] = [0, 1].map((i) => 2n * sum(weights.map((w) => w[i])) - weights[0][i] + 2n * BigInt(i) * tail);
-  const chances = weights.map((w) => ratio(w, [low, high]));
-  const alone = [0n, sum(chances.slice(reach - shift + 1).map((c) => c[1])) + 2n * ceil(tail << B, low)];
-  const both = Array.from({ length: 2 * reach - shift + 1 }, (_, i) => i + shift - reach);
-  const pairs = both.map((k) => [chances[Math.abs(k - shift)], chances[Math.abs(k)]]);
-  return atoms([...pairs, [alone, NONE], [NONE, alone]]);
+  const total = 2n * sum(weights.map((w) => w[0])) - weights[0][0], chances = weights.map((w) => ceil(w[1] << B, total));
+  const tail = ceil(ceil(weights[reach][1] * falls, ONE - falls) << B, total);
+  const pairs = range(2 * reach - shift + 1).map((i) => Number(i) + shift - reach).map((k) => [Math.abs(k - shift), Math.abs(k)]);
+  const rays = pairs.map(([j, k]) => [chances[k], ratio(weights[j], weights[k])[1]]);
+  return pointsOf(rays, sum(chances.slice(reach - shift + 1)) + 2n * tail);
 }
 
-// --- From cells to the distribution of the privacy loss -------------------------------------------------------------------
+function concentrated(rho, loss) {
+  const order = max(ONE, floor((loss + isqrt(loss * loss + (rho << (B + 3n)))) << B, 4n * rho)) + ONE / 2n;
+  const logs = mul(order - ONE, log(order - ONE)) + mul(order, log(ceil(ONE << B, order)));
+  return [exp(loss)[1], exp(mul(order - ONE, mul(order, rho) - loss) + logs)[1]];
+}
 
-function split(cells) {
-  const rays = [];
-  let infinite = 0n;
-  for (const [p, q, low, high] of cells) {
-    const above = max(0n, p[1] - ((low[0] * q[0]) >> B));
-    if (high === null || (low[0] === high[0] && low[1] === high[1])) {
-      rays.push([q[1], low]);
-      infinite += high === null ? above : 0n;
-    } else {
-      const gap = need(max(0n, high[0] - low[1]), "two edges are too close");
-      rays.push([ceil(above << B, gap), high]);
-      rays.push([min(q[1], ceil(max(0n, mul(high[1], q[1]) - p[0]) << B, gap)), low]);
+function profile(mechanism, distance, grid) {
+  const [kind, first, ...more] = Object.values(mechanism), far = BigInt(distance);
+  if (["laplace", "bounded-range", "discrete-gaussian", "discrete-laplace"].includes(kind)) {
+    const cells = whole(listed(grid, 1, 1)[0], 1, MAX_CELLS), [n, d] = positive(first);
+    if (more.length) {
+      const exponent = kind === "discrete-gaussian" ? (k) => [k * k * d * d, 2n * n * n] : (k) => [k * d, n];
+      return integerNoise(exponent, distance * whole(more[0], 1, MAX_CELLS), cells);
     }
+    const most = interval(kind === "laplace" ? [far * d, n] : [far * n, d])[1], count = BigInt(cells);
+    const losses = range(cells + 1).map((i) => floor((2n * i - count) * most, count));
+    const points = losses.map((loss) => [exp(loss)[1], ONE - exp((loss - most) >> 1n)[0]]);
+    return kind === "laplace" ? points : points.map(([x, y]) => [x, ceil(y * y, ONE - exp(-most)[1])]);
   }
-  return [rays, infinite];
-}
-
-function together(a, b) {
-  spend((BigInt(a[0].length * b[0].length) * (B + 400n)) >> 2n);
-  const rays = a[0].flatMap(([m, r]) => b[0].map(([n, s]) => [mul(m, n), [(r[0] * s[0]) >> B, mul(r[1], s[1])]]));
-  return [rays, a[1] + b[1]];
-}
-
-function sample([rays, infinite], q) {
-  const shares = [interval([q[1] - q[0], q[1]]), interval(q)];
-  return [rays.map(([mass, at]) => [mass, dot(shares, [[ONE, ONE], at])]), mul(shares[1][1], infinite)];
-}
-
-function losses([rays, infinite], way) {
-  spend((BigInt(rays.length) * squared()) >> 4n);
-  if (way === "add") {
-    need(rays.every(([, at]) => at[0] > 0n), "there are too few bits");
-    return [rays.filter(([mass]) => mass).map(([mass, at]) => [mass, log(ceil(ONE << B, at[0]))]), 0n];
+  need(kind === "zcdp" || !grid.length, "a grid is malformed");
+  let points;
+  if (kind === "zcdp") points = edgesOf(grid).map((loss) => concentrated(first, loss));
+  else if (kind === "approximate") {
+    const [n, d] = number(first), grown = sum(range(distance).map((j) => exp(interval([j * n, d])[1])[1]));
+    points = [[exp(interval([far * n, d])[1])[1], mul(grown, interval(number(more[0]))[1])]];
+  } else {
+    const [n, d] = positive(first), k = BigInt(whole(more[0], 2, MOST));
+    need(n <= d, "a probability must be at most 1");
+    points = [[ONE, interval([d - n, d])[1]], [interval([n + k * (d - n), n])[1], 0n]];
   }
-  return [rays.filter(([mass, at]) => mass && at[1]).map(([mass, at]) => [mul(mass, at[1]), log(at[1])]), infinite];
+  return [...points, ...mirror(points)];
 }
 
-// --- Composition ----------------------------------------------------------------------------------------------------------
+// --- From a profile to the distribution of the privacy loss. A ray [mass, x] is mass of Q where P / Q is x --------------
 
-const times = (a, b) => [
-  (a[0] * b[0] - a[1] * b[1]) >> B, (a[0] * b[1] + a[1] * b[0]) >> B, a[2] + b[2] + ((a[2] * b[2]) >> B) + 3n,
-];
+const mirror = (points) => points.map(([x, y]) => [ceil(ONE << B, x), ONE - floor((ONE - y) << B, x)]);
+const isBent = (a, b, c) => (a[1] - b[1]) * (c[0] - b[0]) > (b[1] - c[1]) * (b[0] - a[0]);
+
+function raysOf(points) {
+  const hull = [[0n, ONE]];
+  for (const [x, y] of [...points].sort((a, b) => ascending(a[0], b[0]) || ascending(a[1], b[1])))
+    if (y < hull.at(-1)[1]) {
+      while (hull.length > 1 && !isBent(...hull.slice(-2), [x, y])) hull.pop();
+      hull.push([x, y]);
+    }
+  const [end, lost] = hull.at(-1), falls = pairwise([...hull, [end + 1n, lost]]).map(([[x, y], [u, v]]) => [y - v, u - x]);
+  const masses = pairwise(falls).map(([[f, e], [g, h]]) => ceil((f * h - g * e) << B, e * h));
+  return [masses.map((mass, i) => [mass, hull[i + 1][0]]), lost];
+}
+
+function pointsOf(rays, lost) {
+  let mass = 0n, moment = 0n;
+  return rays.sort((a, b) => ascending(b[1], a[1])).map(([m, x]) => {
+    const y = lost + ceil(moment - mass * x, ONE);
+    [mass, moment] = [mass + m, moment + m * x];
+    return [x, y];
+  });
+}
+
+function together(first, second) {
+  const [a, lost] = raysOf(first), [b, more] = raysOf(second);
+  spend(4n * BigInt(a.length * b.length) * (B + 400n));
+  return pointsOf(a.flatMap(([m, x]) => b.map(([n, y]) => [mul(m, n), mul(x, y)])), lost + more);
+}
+
+function distribution(parts, [n, d], way, grids) {
+  let points = parts.map((part) => part(listed(grids.shift(), 0, MAX_CELLS))).reduce(together);
+  if (n < d) {
+    points = [[0n, ONE], ...points].map(([x, y]) => [ceil((d - n) * ONE + n * x, d), ceil(n * y, d)]);
+    if (!way) points = points.filter(([x]) => x >= ONE);
+    if (!way) points.push(...mirror(points));
+  }
+  const [rays, lost] = raysOf(way === "add" ? mirror(points) : points);
+  return [rays.map(([mass, x]) => [mul(mass, x), log(x)]), lost];
+}
+
+// --- Composition --------------------------------------------------------------------------------------------------------
+
+function times(a, b) {
+  const off = a[2] + b[2] + ((a[2] * b[2]) >> B) + 3n;
+  need(off < ONE, "rounding outweighs the sum");
+  return [(a[0] * b[0] - a[1] * b[1]) >> B, (a[0] * b[1] + a[1] * b[0]) >> B, off];
+}
 
 function power(x, count) {
-  let out = [ONE, 0n, 0n];
-  while (count) {
-    if (count & 1n) out = times(out, x);
-    count >>= 1n;
-    if (count) x = times(x, x);
-  }
-  return out;
+  if (count === 1n) return x;
+  const half = power(x, count >> 1n);
+  return count & 1n ? times(times(half, half), x) : times(half, half);
 }
 
-function compose(laws, epsilon, delta, [t, s, v, terms]) {
+function compose(laws, epsilon, delta, hints) {
+  whole(hints[3], 1, MAX_TERMS);
+  const [t, s, v, terms] = hints.map(BigInt), rest = t * (t + D), parts = [];
   spend((terms * sum(laws.map(([, count]) => 8n * size(count))) * (B + 400n)) >> 2n);
-  const rest = t * (t + D), parts = [];
   let height = 0n;
   for (const [law, count] of laws) {
-    const weights = law.map(([mass, loss]) => mul(mass, exp(-((-t * loss) >> 30n))[1])), total = sum(weights);
+    const points = law.map(([mass, loss]) => [mul(mass, exp(-((-t * loss) >> 30n))[1]), 0n]);
+    const total = sum(points.map(([weight]) => weight));
     spend((terms * BigInt(law.length) * (max(B, size(total)) + 400n)) >> 2n);
     height += count * log(total);
-    parts.push([weights.map((w) => [w, 0n]), law.map(([, loss]) => turn(s * loss, B + 30n)), total, count]);
+    parts.push([points, law.map(([, loss]) => turn(s * loss, B + 30n)), total, count]);
   }
   height += ceil((v * rest) << B, 2n * D ** 3n) - interval([epsilon[0] * t, epsilon[1] * D])[0];
-  height += log(interval([delta[1], delta[0]])[1]);
-  const at = [s * (epsilon[0] * 2n * D * D - epsilon[1] * v * (2n * t + D)), epsilon[1] * 2n * D ** 3n];
-  const spin = turn(floor(at[0] << B, at[1]), B);
+  height += log(interval(inverse(delta))[1]);
+  const at = s * (epsilon[0] * 2n * D * D - epsilon[1] * v * (2n * t + D));
+  const spin = turn(interval([at, epsilon[1] * 2n * D ** 3n])[0], B);
   let phase = [ONE, 0n], line = ONE, bell;
   for (let m = 1n; m <= terms; m++) {
     let here = [ONE, 0n, 0n];
-    for (const part of parts) {
-      const [points, turns, total, count] = part;
-      for (let i = 0; i < points.length; i++) {
-        const [a, b] = points[i], [c, d] = turns[i];
+    for (const [points, turns, total, count] of parts) {
+      points.forEach(([a, b], i) => {
+        const [c, d] = turns[i];
         points[i] = [(a * c - b * d) >> B, (a * d + b * c) >> B];
-      }
+      });
       const off = (m * (2n * total + (BigInt(4 * points.length) << B))) / total + 4n;
-      const mean = [0, 1].map((i) => floor(sum(points.map((x) => x[i])) << B, total));
-      need(off < ONE, "rounding outweighs the sum");
-      here = times(here, power([...mean, off], count));
-      need(here[2] < ONE, "rounding outweighs the sum");
+      here = times(here, power([...[0, 1].map((i) => floor(sum(points.map((x) => x[i])) << B, total)), off], count));
     }
     phase = times([...phase, 0n], [spin[0], -spin[1], 0n]).slice(0, 2);
     const [re, im, off] = times(here, [...phase, 8n * m]), w = m * s;
@@ -292,22 +278,20 @@ function compose(laws, epsilon, delta, [t, s, v, terms]) {
   }
   const tail = mul(bell[1], ceil((2n * rest) << B, terms * s * D));
   const bound = mul(mul(exp(height)[1], ceil((D * D) << B, rest)), mul(ceil(s << B, D), line) + tail);
-  return ceil(bound * PI_BELOW[1], 2n * PI_BELOW[0]);
+  return ceil(bound * (DENSITY + 1n) ** 2n, 1n << 2048n);
 }
 
 function boundDelta(laws, epsilon, delta, hints) {
   const low = interval(epsilon)[0];
-  if (sum(laws.map(([law, count]) => count * law.reduce((a, [, x]) => (a === null ? x : max(a, x)), null))) <= low) return 0n;
+  if (sum(laws.map(([law, count]) => count * (law.map(([, x]) => x).reduce(max, law[0]?.[1] ?? 0n)))) <= low) return 0n;
   if (sum(laws.map(([, count]) => count)) === 1n) {
     const e = exp(low)[0] << B;
-    const found = sum(laws[0][0].map(([mass, loss]) => mul(mass, max(0n, ONE - e / exp(loss)[1]))));
-    return ceil(found * delta[1], delta[0]);
+    return ceil(sum(laws[0][0].map(([mass, loss]) => mul(mass, max(0n, ONE - e / exp(loss)[1])))) * delta[1], delta[0]);
   }
-  need(hints.length, "the proof has no line");
-  return compose(laws, epsilon, delta, hints.map(BigInt));
+  return compose(laws, epsilon, delta, need(hints.length && hints, "the proof has no line"));
 }
 
-// --- The document ---------------------------------------------------------------------------------------------------------
+// --- The document -------------------------------------------------------------------------------------------------------
 
 function number(text) {
   const m = typeof text === "string" && /^([0-9]{1,40})(?:\.([0-9]{1,60}))?(?:e(-?[0-9]{1,3}))?$/.exec(text);
@@ -316,92 +300,62 @@ function number(text) {
   return e >= 0n ? [top * 10n ** e, 1n] : [top, 10n ** -e];
 }
 const positive = (text) => (need(number(text)[0], "a number must be above 0"), number(text));
-const whole = (value, least, most) => {
-  need(Number.isSafeInteger(value) && least <= value && value <= most, "an integer is missing or out of bounds");
-  return value;
-};
-const listed = (value, least, most) => {
-  need(Array.isArray(value) && least <= value.length && value.length <= most, "a list is missing, too short or too long");
-  return value;
-};
+const whole = (x, least, most) =>
+  need(Number.isSafeInteger(x) && least <= x && x <= most, "an integer is missing or out of bounds", x);
+const listed = (x, least, most) =>
+  need(Array.isArray(x) && least <= x.length && x.length <= most, "a list is missing, too short or too long", x);
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-const fields = (value, ...names) => {
+function fields(value, ...names) {
   const same = isObject(value) && Object.keys(value).join() === names.join();
-  need(same, `an object must have the keys ${names.join(", ")}, in order`);
-  return Object.values(value);
-};
+  return Object.values(need(same, `an object must have the keys ${names.join(", ")}, in order`, value));
+}
 
 function edgesOf(grid) {
   need(grid.length > 3 && grid.length % 2 === 0, "a grid is malformed");
-  const [bits, start, ...runs] = grid.map((x) => whole(x, -(2 ** 52), 2 ** 52));
-  const counts = runs.filter((_, i) => i % 2).reduce((a, b) => a + b, 0);
-  need(bits >= 0 && bits <= 40 && runs.every((x) => x > 0) && counts < MAX_CELLS, "a grid is malformed");
+  const [bits, start, ...runs] = grid.map((x) => whole(x, -MOST, MOST)), counts = runs.filter((_, i) => i % 2);
+  const most = counts.reduce((a, b) => a + b, 0);
+  need(bits >= 0 && bits <= 40 && Math.min(...runs) > 0 && most < MAX_CELLS, "a grid is malformed");
   const found = [BigInt(start)];
-  for (let i = 0; i < runs.length; i += 2)
-    for (let j = 0; j < runs[i + 1]; j++) found.push(found[found.length - 1] + BigInt(runs[i]));
+  counts.forEach((n, i) => range(n).forEach(() => found.push(found.at(-1) + BigInt(runs[2 * i]))));
   return found.map((x) => x << (B - BigInt(bits)));
 }
 
-function cellsOf(mechanism, distance, grid) {
-  const [kind, ...values] = Object.values(mechanism), over = (n, [a, b]) => [n * b, a];
-  const one = ["laplace", "discrete-gaussian", "discrete-laplace"].includes(kind);
-  need(grid.length === Number(one), "a grid is malformed");
-  if (kind === "laplace") return laplace(interval(over(BigInt(distance), positive(values[0])))[1], whole(grid[0], 1, MAX_CELLS));
-  if (kind.startsWith("discrete")) {
-    const [a, b] = positive(values[0]), shift = distance * whole(values[1], 1, MAX_CELLS), reach = whole(grid[0], 1, MAX_CELLS);
-    need(shift < reach, "a grid is malformed");
-    const square = (k) => [k * k * b * b, 2n * a * a];
-    return integerNoise(kind === "discrete-gaussian" ? square : (k) => [k * b, a], shift, reach);
-  }
-  if (kind === "approximate") {
-    const odds = expBetween(...interval(number(values[0]))), [top, under] = number(values[1]);
-    need(top < under, "delta must be below 1");
-    const q = dot([ratio([ONE, ONE], [ONE + odds[0], ONE + odds[1]])], [interval([under - top, under])]);
-    const p = dot([q], [odds]), lost = interval([top, under]);
-    return atoms([[p, q], [q, p], [lost, NONE], [NONE, lost]]);
-  }
-  const [a, b] = positive(values[0]), k = BigInt(whole(values[1], 2, 2 ** 52));
-  need(a <= b, "flip_probability must be at most 1");
-  const middle = k > 2n ? [[a * (k - 2n), b * k]] : [];
-  const chances = [[b * k - a * k + a, b * k], ...middle, [a, b * k]].map(interval);
-  return atoms(chances.map((p, i) => [p, chances[chances.length - 1 - i]]));
-}
-
 function readReleases(releases, relation, group) {
-  const found = [], replaced = relation === "replace-one", add = (a, b) => [a[0] * b[1] + b[0] * a[1], a[1] * b[1]];
-  let joint = [0n, 1n];
+  const found = [], one = [1n, 1n], replaced = relation === "replace-one";
+  let joint = 0n, rho = 0n;
   for (const release of listed(releases, 1, 1000)) {
-    const [mechanisms, poisson, times_] = fields(release, "mechanisms", "poisson", "count"), q = positive(poisson), others = [];
-    let square = [0n, 1n];
-    need(q[0] <= q[1], "a sampling probability must be at most 1");
-    const sampled = q[0] < q[1], distance = sampled ? 1 : group * (1 + replaced);
-    need(!sampled || group === 1 || !replaced, "not covered: such a group");
+    const [mechanisms, poisson, times_] = fields(release, "mechanisms", "poisson", "count"), others = [];
+    const fixed = typeof poisson === "string" && /^([0-9]{1,15}) of ([0-9]{1,15})$/.exec(poisson);
+    const q = fixed ? [positive(fixed[1])[0], positive(fixed[2])[0]] : positive(poisson), count = BigInt(whole(times_, 1, 1e9));
+    need(q[0] <= q[1], "a probability must be at most 1");
+    need(replaced || !fixed, "not covered: a sample of a fixed size under this relation");
+    const sampled = q[0] < q[1], distance = !sampled || fixed ? group * (1 + replaced) : 1;
+    let square = 0n;
     for (const mechanism of listed(mechanisms, 1, 16)) {
-      const kind = isObject(mechanism) ? mechanism.type : null;
-      need(typeof kind === "string" && Object.hasOwn(MECHANISMS, kind), "not covered: such a mechanism");
-      fields(mechanism, "type", ...MECHANISMS[kind]);
-      if (kind === "gaussian") {
-        const [a, b] = positive(mechanism.noise_multiplier);
-        square = add(square, [(BigInt(distance) * b) ** 2n, a ** 2n]);
-        continue;
-      }
-      const statement = kind === "gdp" || kind === "approximate";
-      need(!sampled || (group === 1 && !replaced && !(statement && relation === "zero-out")), "not covered: such a sample");
-      need(group === 1 || GROUPS.includes(kind), "not covered: such a group");
-      need(replaced || kind !== "randomized-response", "not covered: randomized response under this relation");
-      if (kind === "gdp") {
-        const [a, b] = positive(mechanism.mu);
-        square = add(square, [(BigInt(group) * a) ** 2n, b ** 2n]);
-      } else others.push((grid) => cellsOf(mechanism, distance, grid));
+      const known = isObject(mechanism) && typeof mechanism.type === "string" && Object.hasOwn(MECHANISMS, mechanism.type);
+      need(known, "not covered: such a mechanism");
+      const [kind, first] = fields(mechanism, "type", ...MECHANISMS[mechanism.type]), stated = STATEMENTS.includes(kind);
+      const vague = kind === "zcdp" || (relation === "zero-out" && stated), normal = kind === "gaussian";
+      const fit = group === 1 && !vague && (fixed || !replaced);
+      need(!sampled || fit || (normal && (group === 1 || !replaced)), "not covered: such a sample");
+      need(kind !== "randomized-response" || (replaced && group === 1), "not covered: such randomized response");
+      if (normal || kind === "gdp") {
+        const [n, d] = normal ? inverse(positive(first)) : positive(first), far = BigInt(normal ? distance : group);
+        square += interval([(far * n) ** 2n, d * d])[1];
+      } else if (kind === "zcdp") {
+        const [n, d] = positive(first);
+        rho += interval([count * BigInt(group) ** 2n * n, d])[1];
+      } else others.push((grid) => profile(mechanism, stated ? group : distance, grid));
     }
-    const count = BigInt(whole(times_, 1, 10 ** 9));
     if (!sampled) {
-      joint = add(joint, [count * square[0], square[1]]);
-      found.push(...others.map((other) => [[other], [1n, 1n], false, count]));
-    } else if (others.length) found.push([[...(square[0] ? [gaussianOf(square)] : []), ...others], q, true, count]);
-    else found.push([[gaussianOf(square, q, group, replaced)], [1n, 1n], !replaced, count]);
+      joint += count * square;
+      found.push(...others.map((other) => [[other], one, false, count]));
+    } else if (others.length || fixed) {
+      found.push([[...(square ? [gaussianOf(square, one, 1, false)] : []), ...others], q, !fixed, count]);
+    } else found.push([[gaussianOf(square, q, group, replaced)], one, !replaced, count]);
   }
-  return [...(joint[0] ? [[[gaussianOf(joint)], [1n, 1n], false, 1n]] : []), ...found];
+  if (rho) found.unshift([[(grid) => profile({ type: "zcdp", rho }, 1, grid)], one, false, 1n]);
+  return joint ? [[[gaussianOf(joint, one, 1, false)], one, false, 1n], ...found] : found;
 }
 
 export function check(certificate) {
@@ -414,41 +368,26 @@ export function check(certificate) {
   ONE = 1n << B;
   const epsilon = number(epsilonText), delta = positive(deltaText);
   need(delta[0] < delta[1], "delta must be below 1");
-  const releases = readReleases(stated, relation, whole(group, 1, 1000));
-  const ways = releases.some(([, , bent]) => bent) ? ["remove", "add"] : [null];
-  let worst = 0n;
-  listed(lines, ways.length, ways.length).forEach((line, i) => {
-    const [grids, ...hints] = listed(line, 1, 5), size_ = releases.reduce((n, [parts]) => n + parts.length, 0);
-    need([0, 4].includes(hints.length) && hints.every((x) => whole(x, 1, 2 ** 52)), "a line is malformed");
-    whole(hints[3] ?? 1, 1, MAX_TERMS);
-    const left = [...listed(grids, size_, size_)], laws = [];
-    let infinite = 0n;
-    for (const [parts, q, bent, count] of releases) {
-      let found = null;
-      for (const cells of parts) {
-        const made = split(cells(listed(left.shift(), 0, MAX_CELLS)));
-        found = found ? together(found, made) : made;
-      }
-      const [law, lost] = losses(q[0] < q[1] ? sample(found, q) : found, bent ? ways[i] : null);
-      laws.push([law, count]);
-      infinite += count * lost;
-    }
-    worst = max(worst, boundDelta(laws, epsilon, delta, hints) + ceil(infinite * delta[1], delta[0]));
-  });
-  return worst;
+  const releases = readReleases(stated, relation, whole(group, 1, 1000)), parts = releases.flatMap((release) => release[0]);
+  const ways = releases.some((release) => release[2]) ? ["remove", "add"] : [null];
+  return listed(lines, ways.length, ways.length).reduce((worst, line, i) => {
+    const [grids, ...hints] = listed(line, 1, 5);
+    need([0, 4].includes(hints.length) && hints.every((x) => whole(x, 1, MOST)), "a line is malformed");
+    const left = [...listed(grids, parts.length, parts.length)];
+    const made = releases.map(([own, q, bent, count]) => [distribution(own, q, bent ? ways[i] : null, left), count]);
+    const infinite = sum(made.map(([[, lost], count]) => count * lost)), laws = made.map(([[law], count]) => [law, count]);
+    return max(worst, boundDelta(laws, epsilon, delta, hints) + mul(infinite, interval(inverse(delta))[1]));
+  }, 0n);
 }
 
 export function judge(bytes) {
   try {
     need(bytes.length <= MAX_BYTES, `the file is larger than ${MAX_BYTES} bytes`);
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\n$/, "");
-    need(/^[ -~]*$/.test(text), "the text is not canonical: no blanks, no key twice");
-    const certificate = JSON.parse(text);
-    need(JSON.stringify(certificate) === text, "the text is not canonical: no blanks, no key twice");
-    const bound = check(certificate), { epsilon, delta } = certificate.claim;
-    const parts = `${ceil(1000000n * bound, ONE)} millionths of the claimed ${delta}`;
-    const said = `at epsilon ${epsilon} delta is at most ${parts} (${bound.toString(16)})`;
-    return [bound <= ONE, `${bound <= ONE ? "PROVEN:" : "REFUSED:"} ${said}`];
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\n$/, ""), certificate = JSON.parse(text);
+    need(/^[ -~]*$/.test(text) && JSON.stringify(certificate) === text, "the text has blanks, a key twice or other forms");
+    const bound = check(certificate), { epsilon, delta } = certificate.claim, proven = bound <= ONE;
+    const said = `delta is at most ${ceil(1000000n * bound, ONE)} millionths of the claimed ${delta} (${bound.toString(16)})`;
+    return [proven, `${proven ? "PROVEN" : "REFUSED"}: at epsilon ${epsilon} ${said}`];
   } catch (problem) {
     return [false, `REFUSED: ${problem instanceof Refused ? problem.message : "it cannot be read"}`];
   }

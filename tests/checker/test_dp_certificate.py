@@ -19,12 +19,15 @@ from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    ExponentialMechanism,
+    FixedSizeSampled,
     Gaussian,
     GaussianDP,
     Laplace,
     PoissonSampled,
     RandomizedResponse,
     Repeated,
+    ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
@@ -136,9 +139,9 @@ def test_turns_and_powers_are_within_their_errors(bits, angle, more, count):
     assert bool(error * dp.ONE <= power[2])
 
 
-def test_pi_is_rounded_down():
-    flint.ctx.prec = 400
-    assert bool(flint.arb(dp.PI_BELOW[0]) / dp.PI_BELOW[1] < flint.arb.pi())
+def test_what_the_sum_is_divided_by_is_rounded_down():
+    flint.ctx.prec = 2500
+    assert bool(1 / (2 * flint.arb.pi()) < (arb(dp.DENSITY + 1, 1024)) ** 2)
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------
@@ -381,11 +384,13 @@ def draw_certificate(numbers):
                 "categories": numbers.randint(2, 5),
                 "sensitivity": numbers.randint(1, 3),
                 "mu": f"{numbers.uniform(0.2, 2):.3f}",
+                "rho": f"{numbers.uniform(0.01, 1):.3f}",
+                "range": f"{numbers.uniform(0.1, 2):.2f}",
                 "epsilon": f"{numbers.uniform(0, 2):.2f}",
                 "delta": numbers.choice(["0", "1e-6", "0.01"]),
             }
             mechanisms.append({"type": kind} | {name: values[name] for name in dp.MECHANISMS[kind]})
-        poisson = numbers.choice(["1", "1", "0.5", "0.01"])
+        poisson = numbers.choice(["1", "1", "0.5", "0.01", "0.5", "3 of 8"])
         releases.append({"mechanisms": mechanisms, "poisson": poisson, "count": numbers.choice([1, 1, 2, 30])})
     stated = {
         "epsilon": f"{numbers.uniform(0, 8):.2f}",
@@ -407,7 +412,8 @@ def draw_certificate(numbers):
 
 def list_grids(stated, bits):
     """A grid for each part of a claim, in the checker's order."""
-    grids = {"laplace": [12], "discrete-gaussian": [40], "discrete-laplace": [60]}
+    grids = {"laplace": [12], "discrete-gaussian": [40], "discrete-laplace": [60], "bounded-range": [9]}
+    grids["zcdp"] = [6, 1, 25, 40]
     set_bits(bits)
     try:
         found = dp.read_releases(stated["releases"], stated["relation"], stated["group"])
@@ -423,6 +429,8 @@ def to_release(stated):
         "gaussian": lambda noise_multiplier: Gaussian(float(noise_multiplier)),
         "laplace": lambda noise_multiplier: Laplace(float(noise_multiplier)),
         "gdp": lambda mu: GaussianDP(float(mu)),
+        "zcdp": lambda rho: ZeroConcentratedDP(float(rho)),
+        "bounded-range": lambda **stated: ExponentialMechanism(float(stated["range"])),
         "approximate": lambda epsilon, delta: ApproximateDP(float(epsilon), float(delta)),
         "randomized-response": lambda flip_probability, categories: RandomizedResponse(
             float(flip_probability), categories
@@ -434,8 +442,12 @@ def to_release(stated):
     for release in stated["releases"]:
         made = [kinds[one["type"]](**{k: v for k, v in one.items() if k != "type"}) for one in release["mechanisms"]]
         one = made[0] if len(made) == 1 else Composed(made)
-        sampled = one if release["poisson"] == "1" else PoissonSampled(one, float(release["poisson"]))
-        parts.append(Repeated(sampled, release["count"]))
+        q, _, size = release["poisson"].partition(" of ")
+        if size:
+            one = FixedSizeSampled(one, int(q), int(size))
+        elif q != "1":
+            one = PoissonSampled(one, float(q))
+        parts.append(Repeated(one, release["count"]))
     return parts[0] if len(parts) == 1 else Composed(parts)
 
 
@@ -466,7 +478,8 @@ def test_a_distance_that_is_not_doubled_is_noticed(monkeypatch):
     made = claim(stated, epsilon="0.5", relation="replace-one", lines=[[[[200]]]])
     known = delta(Laplace(1.0), epsilon=0.5, relation=NeighboringRelation.REPLACE_ONE)
     assert known.lower <= dp.check(made) / dp.ONE * 1e-3 <= known.upper * 1.01
-    monkeypatch.setattr(dp, "cells_of", lambda _mechanism, _distance, grid: dp.laplace(dp.ONE, *grid))
+    whole = dp.profile
+    monkeypatch.setattr(dp, "profile", lambda mechanism, _distance, grid: whole(mechanism, 1, grid))
     assert dp.check(made) / dp.ONE * 1e-3 < known.lower
 
 
