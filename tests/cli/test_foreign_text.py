@@ -256,7 +256,7 @@ def test_a_playbook_and_what_a_publisher_adds(run, tmp_path, epsilog):
     epsilog("verify", run, "--playbook", rules, "-o", out, written=[out])
     rules.write_text(f'[steps]\nledger = "{told}"\nnoise = ["{told}"]\n')
     epsilog("verify", run / "report.json", "--playbook", rules, "-o", out, written=[out])
-    for text in (f'organisation = "{told}"\n', f'"{told}" = "x"\n', f'region = "{told}'):
+    for text in (f'organization = "{told}"\n', f'"{told}" = "x"\n', f'region = "{told}'):
         about.write_text(text)
         epsilog("report", run, "-f", "summary", "--publication-fields", about, "-o", out, written=[out])
 

@@ -34,6 +34,6 @@ def report(finished):
 def real(tmp_path_factory):
     """The report of a real run whose publisher states something."""
     folder = tmp_path_factory.mktemp("real") / "run"
-    said = {"period": "2026-Q4", "organisation": "Example Org", "retention": EVIL}
+    said = {"period": "2026-Q4", "organization": "Example Org", "retention": EVIL}
     finish(folder, folder.parent / "ledger.db", make_plan(simulation=False, reporting=said))
     return codec.parse_json((folder / "report.json").read_bytes())

@@ -287,13 +287,13 @@ name = {json.dumps(EVIL)}
 purpose = "Predict scores"
 [reporting]
 period = "2026-Q4"
-organisation = "Example Org"
+organization = "Example Org"
 publication_date = 2026-12-01
 """
     )
     report = report_of(tmp_path, mapping=mapping)
     assert report["identity"] == {"name": EVIL, "purpose": "Predict scores", "period": "2026-Q4"}
-    assert report["publication"]["stated"] == {"organisation": "Example Org", "publication_date": "2026-12-01"}
+    assert report["publication"]["stated"] == {"organization": "Example Org", "publication_date": "2026-12-01"}
     for text in texts(report)[:2]:
         assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|\$\{", text)
     assert "<script>" not in render_html(report)

@@ -18,10 +18,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def test_blanks_are_listed_with_what_they_would_complete(real):
     told = real["publication"]
-    assert told["stated"]["organisation"] == "Example Org"
+    assert told["stated"]["organization"] == "Example Org"
     blank = {item["field"]: item["required_by"] for item in told["blank"]}
     assert blank == {
-        name: f.required_by for name, f in PUBLICATION_FIELDS.items() if name not in ("organisation", "retention")
+        name: f.required_by for name, f in PUBLICATION_FIELDS.items() if name not in ("organization", "retention")
     }
     assert compute_registry_tier({}) == 0
     every = dict.fromkeys(PUBLICATION_FIELDS, "x")
@@ -65,7 +65,7 @@ def test_a_file_is_read_or_refused_by_name(tmp_path):
 
 def test_blanks_are_filled_and_nothing_is_contradicted(real):
     assert merge_publication_fields(real, {"region": "Europe"})["region"] == "Europe"
-    assert merge_publication_fields(real, {"organisation": "Example Org"})["organisation"] == "Example Org"
+    assert merge_publication_fields(real, {"organization": "Example Org"})["organization"] == "Example Org"
     with pytest.raises(CheckError):
         merge_publication_fields(real, {"region": ""})
 

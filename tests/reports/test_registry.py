@@ -16,7 +16,7 @@ from epsilog.terms import CheckError, NeighboringRelation, RecordError, codec
 from epsilog.terms.messages import sentence
 
 ABOUT = {
-    "organisation": "Example Org",
+    "organization": "Example Org",
     "description": "A model of scores.",
     "region": "Netherlands",
     "publication_date": "2026-12-01",
@@ -43,12 +43,12 @@ def test_a_record_is_valid_and_says_what_the_report_says(real):
         assert told in notes
     assert record["tier"] == 1
     every = {name: (field.choices or ("2026-12-01",))[0] for name, field in PUBLICATION_FIELDS.items()}
-    del every["organisation"], every["retention"]
+    del every["organization"], every["retention"]
     assert build_registry_record(real, every)["tier"] == 3
 
 
 PLACES = {
-    "organisation": ("basic", "data_curators", 0),
+    "organization": ("basic", "data_curators", 0),
     "description": ("basic", "description"),
     "region": ("basic", "data_product_region"),
     "sector": ("basic", "data_product_sector"),
@@ -69,7 +69,7 @@ def test_every_field_and_fact_has_its_place_in_a_record(real):
         name: (field.choices or ("2026-12-01" if name.endswith("date") else f"the {name}",))[0]
         for name, field in PUBLICATION_FIELDS.items()
     }
-    said |= {name: real["publication"]["stated"][name] for name in ("organisation", "retention")}
+    said |= {name: real["publication"]["stated"][name] for name in ("organization", "retention")}
     inner = build_registry_record(real, said)["deployment"]
     for name, place in PLACES.items():
         found = inner
@@ -106,7 +106,7 @@ def test_only_deployments_get_a_record(report, real):
     with pytest.raises(RecordError, match="no guarantee"):
         build_registry_record(failed, ABOUT)
     with pytest.raises(CheckError, match="as the report binds it"):
-        build_registry_record(real, ABOUT | {"organisation": "Somebody Else"})
+        build_registry_record(real, ABOUT | {"organization": "Somebody Else"})
 
 
 def test_the_registrys_schema_refuses_what_it_does_not_know(real):

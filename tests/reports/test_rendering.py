@@ -78,8 +78,8 @@ def test_a_pdf_is_set_from_the_report_and_reads_no_markup(real):
     content = render_pdf(spoilt, {"region": "Europe"})
     assert content.startswith(b"%PDF")
     assert len(content) > 20_000
-    with pytest.raises(CheckError, match="organisation"):
-        render_pdf(spoilt, {"organisation": "Another Org"})
+    with pytest.raises(CheckError, match="organization"):
+        render_pdf(spoilt, {"organization": "Another Org"})
 
 
 def everybody(scheme):

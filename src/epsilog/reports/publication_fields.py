@@ -35,7 +35,7 @@ class PublicationField:
 
 
 PUBLICATION_FIELDS: dict[str, PublicationField] = {
-    "organisation": PublicationField("the publisher of the model", TIERS[0]),
+    "organization": PublicationField("the publisher of the model", TIERS[0]),
     "description": PublicationField("what is published, in one or two sentences", TIERS[0]),
     "region": PublicationField("the region of the data, or the applicable jurisdiction", TIERS[0]),
     "sector": PublicationField(

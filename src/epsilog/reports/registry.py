@@ -19,7 +19,7 @@ from epsilog.terms.legible import legible
 from epsilog.terms.messages import KINDS, sentence
 
 REQUIRED_FIELDS = (
-    "organisation",
+    "organization",
     "description",
     "region",
     "publication_date",
@@ -112,7 +112,7 @@ def _select_fields(stated: Mapping[str, str], *names: str) -> dict[str, str]:
 def _build_basic(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": report["identity"]["name"],
-        "data_curators": [stated["organisation"]],
+        "data_curators": [stated["organization"]],
         "description": stated["description"],
         "intended_use": report["identity"]["purpose"],
         "data_product_type": "Machine learning model",

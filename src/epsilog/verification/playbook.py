@@ -1,4 +1,4 @@
-"""Which step of an organisation's playbook a finding triggers: a TOML file of theirs, bound by its hash."""
+"""Which step of an organization's playbook a finding triggers: a TOML file of theirs, bound by its hash."""
 
 from __future__ import annotations
 
