@@ -688,7 +688,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--part", action="append", choices=PARTS, help="only these parts of the sample")
     parser.add_argument("--only", default="", help="only breakages whose name holds this")
     parser.add_argument("--again", action="store_true", help="those again that were not caught")
-    parser.add_argument("--out", type=Path, required=True, help="a folder for what was learnt and found")
+    parser.add_argument("--out", type=Path, required=True, help="a folder for what was learned and found")
     parser.add_argument("--budget", type=float, default=25.0, help="seconds of tests for each breakage")
     parser.add_argument("--cap", type=float, default=60.0, help="processor seconds after which a run is ended")
     parser.add_argument("--time", type=float, default=float("inf"), help="seconds after which no breakage is begun")

@@ -263,7 +263,7 @@ def compare(pair: Pair, work: Path, *, leak: Leak = contextlib.nullcontext) -> t
         How many published things were compared, the names of those that differ, and how many private ones differ.
 
     Raises:
-        RuntimeError: a run that did not end well, of which nothing can be learnt.
+        RuntimeError: a run that did not end well, of which nothing can be learned.
     """
     (one, hidden), (other, hidden_too) = (_run(pair, second, work / f"{second}", leak) for second in (0, 1))
     names = sorted(one.keys() | other.keys())

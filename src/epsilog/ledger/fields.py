@@ -174,7 +174,9 @@ ReleaseField = Annotated[Release, Arg("the release, as tagged JSON", kind=RELEAS
 Relation = Annotated[
     NeighboringRelation | None, Arg("the neighboring relation", kind=RELATION, none_means="that of the nearest budget")
 ]
-PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="that of the nearest budget")]
+PrivacyUnit = Annotated[
+    str | None, Arg("what two neighboring data sets differ in", none_means="that of the nearest budget")
+]
 Delta = Annotated[
     Number | None,
     Arg("delta that approximate budgets are charged", kind=DELTA, none_means="the release states it, or needs none"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class BallsInBins(Release):
     """Each unit is put into one of ``bins`` rounds at random and takes part in that round of every epoch."""
 
-    release: Annotated[Release, Field("what is computed in each round")]
+    release: Annotated[Release, Field("release of each round")]
     bins: Annotated[int, Field("rounds in an epoch", "b", ge=1)]
     epochs: Annotated[int, Field("number of epochs, all with the same assignment", "E", ge=1)] = 1
 

@@ -33,7 +33,7 @@ COUNT_SENSITIVITY = Field("largest change of the count by one privacy unit, a wh
 
 MONOTONE = Field("whether no neighbor changes two scores in opposite directions; the loss is then at most epsilon / 2")
 
-ON_SAMPLE = Field("what is computed on the sample")
+ON_SAMPLE = Field("release on the sample")
 
 
 def sensitivity_factor(relation: NeighboringRelation) -> int:

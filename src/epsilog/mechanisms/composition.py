@@ -68,7 +68,7 @@ class Composed(Release):
 class Repeated(Release):
     """The same release, several times on the same data, with fresh noise and fresh sampling each time."""
 
-    release: Annotated[Release, Field("what is repeated")]
+    release: Annotated[Release, Field("release of each repetition")]
     count: Annotated[int, Field("number of repetitions", ge=1)]
 
     @property

@@ -91,11 +91,11 @@ class BufferedToeplitzStrategy:
 
     decays: Annotated[
         tuple[float, ...],
-        Field("share of each buffer that stays from one round to the next, in [0, 1)", "d", ge=0, lt=1),
+        Field("decay factor of each buffer per round, in [0, 1)", "d", ge=0, lt=1),
     ]
     weights: Annotated[
         tuple[float, ...],
-        Field("share of each buffer that a round takes back, at least 0; one for each decay", "w", ge=0),
+        Field("weight of each buffer in the noise that a round cancels, at least 0", "w", ge=0),
     ]
 
     def __post_init__(self) -> None:
@@ -177,7 +177,7 @@ class BoundedParticipation(_Participation):
     """
 
     max_participations: Annotated[int, Field("largest number of rounds that one unit takes part in", "k", ge=1)]
-    min_separation: Annotated[int, Field("smallest distance of two of them; 1 is no condition", "b", ge=1)] = 1
+    min_separation: Annotated[int, Field("minimum distance between two of them; 1 means no condition", "b", ge=1)] = 1
 
 
 @term("balls-in-bins-participation")
@@ -196,7 +196,7 @@ class MinSepParticipation(_Participation):
     """b-min-sep: a unit joins with a fixed chance unless it took part in the last b - 1 rounds (b = 1: Poisson)."""
 
     min_separation: Annotated[int, Field("smallest distance between two participations", "b", ge=1)]
-    probability: Annotated[float, Field("probability to join when allowed, in (0, 1]", "p", gt=0, le=1)]
+    probability: Annotated[float, Field("probability of joining when allowed, in (0, 1]", "p", gt=0, le=1)]
     warm_start: Annotated[
         bool, Field("whether the process starts in its stationary state instead of with every unit available")
     ] = False
@@ -219,7 +219,7 @@ class CyclicPoissonParticipation(_Participation):
 
     cycle_length: Annotated[int, CYCLE_LENGTH]
     probability: Annotated[
-        float, Field("probability to join in one's own slot, in (0, 1]; 1 is balls-in-bins", "p", gt=0, le=1)
+        float, Field("probability of joining in the unit's slot, in (0, 1]; 1 is balls-in-bins", "p", gt=0, le=1)
     ]
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
@@ -256,7 +256,7 @@ class MatrixMechanism(Release):
     strategy: Annotated[Strategy, Field("the matrix C", "C")]
     participation: Annotated[
         Participation,
-        Field("who takes part when; where it is drawn, independently for each unit, hidden, no batch truncated"),
+        Field("participation; if random: hidden, independent per unit, no batch truncated"),
     ]
     rounds: Annotated[int, Field("training rounds", "T", ge=1)]
     noise_stddev: Annotated[

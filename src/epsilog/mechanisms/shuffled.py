@@ -16,9 +16,7 @@ from epsilog.terms.fields import Field, term
 class Shuffled(Release):
     """``population`` units each make a local release, and a shuffler hides who sent what."""
 
-    release: Annotated[
-        Release, Field("what each unit sends, of what it alone holds; described for neighbors that replace that")
-    ]
+    release: Annotated[Release, Field("local randomizer of each unit, under replace-one")]
     population: Annotated[int, Field("number of units; public", "N", ge=1)]
 
     is_sample: ClassVar[bool] = True

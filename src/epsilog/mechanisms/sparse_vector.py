@@ -33,7 +33,7 @@ class SparseVector(Release):
         Field("noise scale of each query divided by the queries' sensitivity; 0 gives no privacy", ge=0, rounding=DOWN),
     ]
     positives: Annotated[
-        int, Field("number of queries that reach the threshold before it ends; those that do not are free", "c", ge=1)
+        int, Field("number of queries above the threshold before it stops; queries below are free", "c", ge=1)
     ] = 1
     monotone: Annotated[bool, Field("whether no neighbor changes two queries in opposite directions")] = False
 

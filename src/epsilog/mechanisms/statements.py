@@ -15,7 +15,7 @@ from epsilog.numerics.rounding import MU, round_down, round_outward, round_up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
 
-STATED_EPSILON = Field("privacy loss that is stated", "ε", unit="in nats", ge=0, rounding=UP)
+STATED_EPSILON = Field("stated epsilon", "ε", unit="in nats", ge=0, rounding=UP)
 
 
 @term("pure")
@@ -99,7 +99,7 @@ class ZeroConcentratedDP(Release):
         Bun & Steinke 2016 (arXiv:1605.02065).
     """
 
-    rho: Annotated[float, Field("concentrated privacy loss that is stated", "ρ", unit="in nats", ge=0, rounding=UP)]
+    rho: Annotated[float, Field("stated rho", "ρ", unit="in nats", ge=0, rounding=UP)]
 
     has_pairs: ClassVar[bool] = False
     states_absence: ClassVar[bool] = False
@@ -143,7 +143,7 @@ class GaussianDP(Release):
     """
 
     mu: Annotated[
-        float, Field("distance of the two unit Gaussians that are as hard to tell apart", "μ", ge=0, rounding=UP)
+        float, Field("distance between the means of the two dominating unit Gaussians", "μ", ge=0, rounding=UP)
     ]
 
     states_absence: ClassVar[bool] = False

@@ -22,9 +22,7 @@ class TruncatedPoissonSampled(Release):
     """
 
     release: Annotated[Release, ON_SAMPLE]
-    sampling_probability: Annotated[
-        float, Field("probability that a unit takes part before anything is cut, in [0, 1]", "q", ge=0, le=1)
-    ]
+    sampling_probability: Annotated[float, Field("sampling probability before truncation, in [0, 1]", "q", ge=0, le=1)]
     population: Annotated[int, Field("largest number of units; public", "N", ge=1)]
     max_batch_size: Annotated[int, Field("largest number of units in a sample", ge=1)]
 

@@ -228,9 +228,7 @@ class BestOfTrials(Release):
     with its score: if scores use private data, it includes their cost.
     """
 
-    release: Annotated[
-        Release, Field("one trial; where hyperparameters are drawn anew for each, the one that costs most")
-    ]
+    release: Annotated[Release, Field("release of one trial; with random hyperparameters, the costliest")]
     trials: Annotated[TrialDistribution, Field("distribution of the number of trials")]
 
     assumes: ClassVar[tuple[str, ...]] = (

@@ -39,13 +39,16 @@ KINDS = {
 class Part:
     """One kind of release in a mix."""
 
-    mechanism: Annotated[str, Field("what it is", choices=KINDS)]
+    mechanism: Annotated[str, Field("mechanism", choices=KINDS)]
     parameter: Annotated[float, Field("noise multiplier, flip probability, epsilon, rho or mu")]
     second: Annotated[
-        float | None, Field("delta of a stated (epsilon, delta), or categories", default=None, none_means="0, or 2")
+        float | None,
+        Field(
+            "delta of a stated (epsilon, delta) guarantee, or number of categories", default=None, none_means="0, or 2"
+        ),
     ] = None
-    sampling_probability: Annotated[float, Field("chance to be in it", gt=0, le=1)] = 1.0
-    count: Annotated[int, Field("how many of them", ge=1)] = 1
+    sampling_probability: Annotated[float, Field("sampling probability per unit", gt=0, le=1)] = 1.0
+    count: Annotated[int, Field("number of repetitions", ge=1)] = 1
 
     def __post_init__(self) -> None:
         check.check_fields(self)

@@ -309,7 +309,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverRequest", 
     delta: Annotated[float, Field("total failure probability", "δ", gt=0, lt=1, rounding=DOWN, example=1e-6)]
     queries: Annotated[
         int | None,
-        Field("a further number of queries to compare at", "Q", ge=1, none_means="none"),
+        Field("additional number of queries in the comparison", "Q", ge=1, none_means="none"),
     ] = None
 
     def answer(self) -> Annotated[dict[str, Any], plan.QueryNoiseComparison]:
@@ -321,11 +321,11 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverRequest", 
 class SensitivityQuestion(Question, path="/sensitivity", schema="SensitivityRequest"):
     """Bound the sensitivity of a count, sum or mean."""
 
-    query: Annotated[str, Field("what is asked of the data", choices={name: name for name in QUERIES})]
-    contributions: Annotated[int, Field("the most rows that one unit may have", ge=1)] = 1
-    low: Annotated[float, Field("values are clipped to at least this")] = 0.0
-    high: Annotated[float, Field("values are clipped to at most this")] = 1.0
-    size: Annotated[int | None, Field("the declared, public divisor of a mean", ge=1, none_means="no mean")] = None
+    query: Annotated[str, Field("query type", choices={name: name for name in QUERIES})]
+    contributions: Annotated[int, Field("maximum number of rows per unit", ge=1)] = 1
+    low: Annotated[float, Field("lower clipping bound")] = 0.0
+    high: Annotated[float, Field("upper clipping bound")] = 1.0
+    size: Annotated[int | None, Field("declared, public divisor of the mean", ge=1, none_means="no mean")] = None
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
 
     def answer(self) -> Annotated[dict[str, Any], plan.QuerySensitivity]:
@@ -342,9 +342,7 @@ class CompositionQuestion(
     parts: Annotated[tuple[Part, ...], Field("the releases", min_length=1, max_length=20)]
     delta: Annotated[float, Field("failure probability, in [0, 1)", "δ", ge=0, lt=1, rounding=DOWN)] = 1e-6
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
-    fpr: Annotated[
-        float, Field("false-positive rate at which to read the trade-off curve", ge=0, le=1, rounding=fields.UP)
-    ] = 0.01
+    fpr: Annotated[float, Field("FPR at which the trade-off curve is evaluated", ge=0, le=1, rounding=fields.UP)] = 0.01
 
     def releases(self, *, sampled: bool = True) -> list[Release]:
         """Return the parts; not ``sampled``: with known draws."""
@@ -426,7 +424,7 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareRequest"
         float, Field("failure probability of the reported epsilons, in (0, 1)", "δ", gt=0, lt=1, rounding=DOWN)
     ] = 1e-6
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
-    fpr: Annotated[float, Field("false-positive rate of the reported attacks, in (0, 1)", gt=0, lt=1)] = 0.01
+    fpr: Annotated[float, Field("FPR of the reported attacks, in (0, 1)", gt=0, lt=1)] = 0.01
 
     def answer(self) -> Annotated[dict[str, Any], responses.ComparisonResponse]:
         """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""

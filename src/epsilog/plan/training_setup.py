@@ -37,27 +37,25 @@ _SUMMED = 4  # roundings of noise times a root over a count: three
 class TrainingLoop:
     """What a loop of DP-SGD does, as its configuration and its code say."""
 
-    examples: Annotated[int, Field("examples in the training set, a public number", "n", ge=1)]
-    batch_size: Annotated[float, Field("examples in a batch of one worker, on average", "B", gt=0)]
+    examples: Annotated[int, Field("number of examples in the training set; public", "n", ge=1)]
+    batch_size: Annotated[float, Field("expected number of examples in a worker's batch", "B", gt=0)]
     updates: Annotated[int, Field("noisy steps of the optimizer", "T", ge=1)]
     noise_multiplier: Annotated[
         float,
         Field(
-            "standard deviation of one drawing of noise on a sum of gradients, over the clip norm",
+            "standard deviation of each noise sample on a gradient sum, divided by the clip norm",
             ge=0,
             rounding=check.DOWN,
         ),
     ]
-    sampler: Annotated[str, Field("how batches are drawn", choices=SAMPLERS)] = "poisson"
-    workers: Annotated[int, Field("processes that draw batches", "W", ge=1)] = 1
-    own_shards: Annotated[bool, Field("whether each worker draws from a separate part")] = True
+    sampler: Annotated[str, Field("batch sampler", choices=SAMPLERS)] = "poisson"
+    workers: Annotated[int, Field("number of processes that sample batches", "W", ge=1)] = 1
+    own_shards: Annotated[bool, Field("whether each worker samples from its own shard")] = True
     padded_shards: Annotated[
         bool | None,
-        Field("whether rows are repeated until parts are equal", none_means="where epochs are dealt out"),
+        Field("whether rows are repeated until shards have equal size", none_means="where epochs are dealt out"),
     ] = None
-    accumulation: Annotated[
-        int, Field("batches of a worker, each drawn by itself, that one update sums", "k", ge=1)
-    ] = 1
+    accumulation: Annotated[int, Field("separately sampled batches of a worker in one update", "k", ge=1)] = 1
     noise_changes: Annotated[
         tuple[int, ...] | None,
         Field("updates after which the noise multiplier changes", ge=1, none_means="it stays"),
@@ -68,15 +66,15 @@ class TrainingLoop:
     ] = None
     noise_added: Annotated[str, Field("where noise is added", choices=NOISES)] = "update"
     clipped: Annotated[str, Field("what is clipped to the norm", choices=CLIPS)] = "example"
-    divisor: Annotated[str, Field("what sums are divided by", choices=DIVISORS)] = "public"
+    divisor: Annotated[str, Field("divisor of the sums", choices=DIVISORS)] = "public"
     max_batch_size: Annotated[
         int | None,
-        Field("examples to which a Poisson sample of a worker is cut", ge=1, none_means="none is cut"),
+        Field("size to which a worker's Poisson sample is truncated", ge=1, none_means="no truncation"),
     ] = None
     accountant_sampling_probability: Annotated[
         float | None,
         Field("sampling probability in the loop's own accountant", gt=0, le=1,
-             none_means="all that an update takes, over all examples"),
+             none_means="examples of an update, divided by all examples"),
     ] = None  # fmt: skip
     accountant_updates: Annotated[
         int | None,
@@ -87,7 +85,7 @@ class TrainingLoop:
         Field("noise multiplier in the loop's own accountant", ge=0,
              none_means="that of each update"),
     ] = None  # fmt: skip
-    parameters: Annotated[int | None, Field("numbers that are trained", "d", ge=1, none_means="not looked at")] = None
+    parameters: Annotated[int | None, Field("number of trained parameters", "d", ge=1, none_means="not checked")] = None
 
     def __post_init__(self) -> None:
         check.check_fields(self)

@@ -28,7 +28,7 @@ class ClientLevelAdaptiveClip(SampledScheme):
     first.
     """
 
-    clip_norm: Annotated[float, Field("the L2 norm to which updates are clipped in the first round", "C", gt=0)]
+    clip_norm: Annotated[float, Field("L2 clip norm of the updates in the first round", "C", gt=0)]
     target_quantile: Annotated[float, Field("target fraction of updates that need no clipping", "γ", gt=0, lt=1)]
     clip_learning_rate: Annotated[float, Field("learning rate of the logarithm of the clip norm", "η", gt=0)]
     quantile_noise: Annotated[

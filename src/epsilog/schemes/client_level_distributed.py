@@ -39,16 +39,18 @@ class ClientLevelDistributed(Scheme):
     cohort_size: Annotated[int, parameters.CAPPED_COHORT]
     survivors: Annotated[
         int,
-        Field("replies, beyond those of colluders, without which a round is aborted", ge=1, le_field="cohort_size"),
+        Field("minimum number of replies per round without colluders; fewer abort it", ge=1, le_field="cohort_size"),
     ]
     rounds: Annotated[int, parameters.ROUNDS]
     max_participations: Annotated[int, parameters.MAX_PARTICIPATIONS]
     clip_norm: Annotated[float, parameters.CLIENT_CLIP]
-    grid: Annotated[float, Field("width of the grid that updates are rounded to, over the clip norm", gt=0, le=1)]
-    modulus_bits: Annotated[int, Field("bits of each number that is summed; sums wrap around beyond", ge=2, le=62)]
+    grid: Annotated[float, Field("grid width to which updates are rounded, divided by the clip norm", gt=0, le=1)]
+    modulus_bits: Annotated[int, Field("bits per summed number; sums wrap around", ge=2, le=62)]
     noise_multiplier: Annotated[
         float,
-        Field("noise standard deviation on the sum that has just enough replies, over the clip norm", "σ", ge=0),
+        Field(
+            "noise standard deviation of a sum with the minimum number of replies, divided by the clip norm", "σ", ge=0
+        ),
     ]
 
     kind: ClassVar[str] = "client-level-distributed"

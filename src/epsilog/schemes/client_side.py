@@ -60,7 +60,7 @@ class ClientLevelClientSide(ClientSide):
 
     clip_norm: Annotated[float, parameters.CLIENT_CLIP]
     noise_multiplier: Annotated[
-        float, Field("noise standard deviation on each client's update, over the clip norm", "σ", ge=0)
+        float, Field("noise standard deviation of each client's update, divided by the clip norm", "σ", ge=0)
     ]
 
     kind: ClassVar[str] = "client-level-client-side"
@@ -93,10 +93,10 @@ class ExampleLevelClientSide(ClientSide):
     """
 
     batch_probability: Annotated[float, Field("probability that an example joins a batch", "p", gt=0, le=1)]
-    epochs: Annotated[int, Field("local epochs each time a client takes part", "E", ge=1)]
-    clip_norm: Annotated[float, Field("the L2 norm to which each example's gradient is clipped", "C", gt=0)]
+    epochs: Annotated[int, Field("local epochs per participation", "E", ge=1)]
+    clip_norm: Annotated[float, Field("L2 clip norm of each example's gradient", "C", gt=0)]
     noise_multiplier: Annotated[
-        float, Field("noise standard deviation on each step's sum of gradients, over the clip norm", "σ", ge=0)
+        float, Field("noise standard deviation of each step's gradient sum, divided by the clip norm", "σ", ge=0)
     ]
 
     kind: ClassVar[str] = "example-level-client-side"

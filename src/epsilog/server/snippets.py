@@ -106,7 +106,7 @@ def _write_config(ask: FederatedInterpretation, found: plan.FederatedPlan) -> tu
     ):
         return (
             None,
-            "What is learnt, chosen, given several times a round or asked of others takes a scheme that says more.",
+            "What is learned, chosen, given several times a round or asked of others takes a scheme that says more.",
         )
     try:
         text = export_config(found, cap=ask.cap, rounds_per_release=ask.rounds_per_release)

@@ -34,7 +34,7 @@ class Guarantee:
     delta: Annotated[float, Field("failure probability, in [0, 1)", ge=0, lt=1, rounding=UP)]
     relation: Annotated[NeighboringRelation, Field("the neighboring relation")]
     privacy_unit: Annotated[str, Field('what one neighbor differs in: "example", "school", "patient", "device-day"')]
-    population: Annotated[int, Field("how many such units there are; declared, and public", ge=1)]
+    population: Annotated[int, Field("number of units; declared, public", ge=1)]
 
     def __post_init__(self) -> None:
         check.check_fields(self)

@@ -30,8 +30,8 @@ class DeltaChoice:
     """The chosen delta, its rationale, and notices for the reader."""
 
     delta: Annotated[float, Field("the value used", gt=0, lt=1, rounding=DOWN)]
-    rationale: Annotated[str, Field("where it comes from, in words")]
-    findings: Annotated[tuple[Finding, ...], Field("what is wrong with it; empty if nothing is")] = ()
+    rationale: Annotated[str, Field("reason for the value")]
+    findings: Annotated[tuple[Finding, ...], Field("problems with the value; empty if none")] = ()
 
     def __post_init__(self) -> None:
         check.check_fields(self)

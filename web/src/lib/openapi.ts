@@ -64,7 +64,7 @@ export type ChargeAtOnceRequest = {
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** what one neighbor differs in; null: that of the nearest budget */
+  /** what two neighboring data sets differ in; null: that of the nearest budget */
   privacy_unit: string | null;
   /** the data are simulated; only budgets of simulations accept the charge */
   simulation: boolean;
@@ -104,9 +104,9 @@ export type CompareRequest = {
   second: Part;
   /** failure probability of the reported epsilons, in (0, 1) */
   delta: number;
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** false-positive rate of the reported attacks, in (0, 1) */
+  /** FPR of the reported attacks, in (0, 1) */
   fpr: number;
 };
 
@@ -133,9 +133,9 @@ export type CompositionInterpretationRequest = {
   parts: Part[];
   /** failure probability, in [0, 1) */
   delta: number;
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** false-positive rate at which to read the trade-off curve */
+  /** FPR at which the trade-off curve is evaluated */
   fpr: number;
   /** the policy's cap on epsilon */
   cap: number | null;
@@ -160,9 +160,9 @@ export type CompositionRequest = {
   parts: Part[];
   /** failure probability, in [0, 1) */
   delta: number;
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** false-positive rate at which to read the trade-off curve */
+  /** FPR at which the trade-off curve is evaluated */
   fpr: number;
 };
 
@@ -185,7 +185,7 @@ export type CreateBudgetRequest = {
   caps: Record<string, unknown>;
   /** neighboring relation of its charges */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in; null: not stated */
+  /** what two neighboring data sets differ in; null: not stated */
   privacy_unit: string | null;
   /** accepts charges of simulations only */
   simulation: boolean;
@@ -197,11 +197,11 @@ export type CreateBudgetRequest = {
 
 /** Find where Gaussian noise becomes less than Laplace. */
 export type CrossoverRequest = {
-  /** the whole budget, in nats */
+  /** total epsilon of the budget, in nats */
   epsilon: number;
   /** total failure probability */
   delta: number;
-  /** a further number of queries to compare at */
+  /** additional number of queries in the comparison */
   queries: number | null;
 };
 
@@ -275,67 +275,67 @@ export type ExpireRequest = {
 
 /** A schedule with a goal: its own noise and rounds are what the inverse questions vary. */
 export type FederatedGoal = {
-  /** privacy units in all; declared, public */
+  /** number of privacy units; declared, public */
   population: number;
-  /** units expected in a round */
+  /** expected number of units per round */
   cohort_size: number;
   /** training rounds */
   rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
+  /** noise standard deviation of the sum, divided by the clip norm */
   noise_multiplier: number;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  /** L2 clip norm of one unit's contribution; does not affect epsilon */
   clip_norm: number;
   /** failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** what the code really does to pick a cohort */
+  /** sampling method that the code uses for each cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in */
+  /** what two neighboring data sets differ in */
   privacy_unit: string;
-  /** runs released in one period on the same population */
+  /** runs on the same population that are released per period */
   releases_per_period: number;
-  /** the goal, in nats */
+  /** target epsilon, in nats */
   epsilon: number;
 };
 
 /** Interpret epsilon of a schedule, against a cap. */
 export type FederatedInterpretationRequest = {
-  /** privacy units in all; declared, public */
+  /** number of privacy units; declared, public */
   population: number;
-  /** units expected in a round */
+  /** expected number of units per round */
   cohort_size: number;
   /** training rounds */
   rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
+  /** noise standard deviation of the sum, divided by the clip norm */
   noise_multiplier: number;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  /** L2 clip norm of one unit's contribution; does not affect epsilon */
   clip_norm: number;
   /** failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** what the code really does to pick a cohort */
+  /** sampling method that the code uses for each cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in */
+  /** what two neighboring data sets differ in */
   privacy_unit: string;
-  /** runs released in one period on the same population */
+  /** runs on the same population that are released per period */
   releases_per_period: number;
-  /** one unit gives at most one update a round */
+  /** each unit gives at most one update per round */
   without_replacement: boolean;
-  /** rounds between two models that leave the server */
+  /** rounds between two released models */
   rounds_per_release: number;
-  /** the clip norm is learnt from the same data */
+  /** the clip norm is learned from the same data */
   adaptive_clip: boolean;
-  /** what becomes of late or missing replies */
+  /** how late or missing replies are handled */
   late_replies: "count-as-zero" | "close-early" | "replace";
-  /** the most units that one person holds; adds the cost for that person */
+  /** maximum number of units per person; adds the cost for that person */
   group_size: number;
-  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
+  /** distribution of the number of runs, if only the best is released; adds the cost of tuning */
   trials: string | null;
   /** the policy's cap on epsilon */
   cap: number | null;
@@ -346,77 +346,77 @@ export type FederatedRecordRequest = {
   /** why this delta, in words */
   delta_reason: string | null;
   references: FileReferenceModel[];
-  /** privacy units in all; declared, public */
+  /** number of privacy units; declared, public */
   population: number;
-  /** units expected in a round */
+  /** expected number of units per round */
   cohort_size: number;
   /** training rounds */
   rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
+  /** noise standard deviation of the sum, divided by the clip norm */
   noise_multiplier: number;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  /** L2 clip norm of one unit's contribution; does not affect epsilon */
   clip_norm: number;
   /** failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** what the code really does to pick a cohort */
+  /** sampling method that the code uses for each cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in */
+  /** what two neighboring data sets differ in */
   privacy_unit: string;
-  /** runs released in one period on the same population */
+  /** runs on the same population that are released per period */
   releases_per_period: number;
-  /** one unit gives at most one update a round */
+  /** each unit gives at most one update per round */
   without_replacement: boolean;
-  /** rounds between two models that leave the server */
+  /** rounds between two released models */
   rounds_per_release: number;
-  /** the clip norm is learnt from the same data */
+  /** the clip norm is learned from the same data */
   adaptive_clip: boolean;
-  /** what becomes of late or missing replies */
+  /** how late or missing replies are handled */
   late_replies: "count-as-zero" | "close-early" | "replace";
-  /** the most units that one person holds; adds the cost for that person */
+  /** maximum number of units per person; adds the cost for that person */
   group_size: number;
-  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
+  /** distribution of the number of runs, if only the best is released; adds the cost of tuning */
   trials: string | null;
 };
 
 /** A schedule with the boundary of the claim. */
 export type FederatedRequest = {
-  /** privacy units in all; declared, public */
+  /** number of privacy units; declared, public */
   population: number;
-  /** units expected in a round */
+  /** expected number of units per round */
   cohort_size: number;
   /** training rounds */
   rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
+  /** noise standard deviation of the sum, divided by the clip norm */
   noise_multiplier: number;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  /** L2 clip norm of one unit's contribution; does not affect epsilon */
   clip_norm: number;
   /** failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** what the code really does to pick a cohort */
+  /** sampling method that the code uses for each cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in */
+  /** what two neighboring data sets differ in */
   privacy_unit: string;
-  /** runs released in one period on the same population */
+  /** runs on the same population that are released per period */
   releases_per_period: number;
-  /** one unit gives at most one update a round */
+  /** each unit gives at most one update per round */
   without_replacement: boolean;
-  /** rounds between two models that leave the server */
+  /** rounds between two released models */
   rounds_per_release: number;
-  /** the clip norm is learnt from the same data */
+  /** the clip norm is learned from the same data */
   adaptive_clip: boolean;
-  /** what becomes of late or missing replies */
+  /** how late or missing replies are handled */
   late_replies: "count-as-zero" | "close-early" | "replace";
-  /** the most units that one person holds; adds the cost for that person */
+  /** maximum number of units per person; adds the cost for that person */
   group_size: number;
-  /** the distribution of the number of runs if only the best is released; adds the cost of tuning */
+  /** distribution of the number of runs, if only the best is released; adds the cost of tuning */
   trials: string | null;
 };
 
@@ -450,27 +450,27 @@ export type FederatedResponse = {
 
 /** The public facts of a federated run. */
 export type FederatedSchedule = {
-  /** privacy units in all; declared, public */
+  /** number of privacy units; declared, public */
   population: number;
-  /** units expected in a round */
+  /** expected number of units per round */
   cohort_size: number;
   /** training rounds */
   rounds: number;
-  /** noise standard deviation on the sum, over the clip norm */
+  /** noise standard deviation of the sum, divided by the clip norm */
   noise_multiplier: number;
-  /** the most one unit can move the sum, in L2 norm; costs nothing */
+  /** L2 clip norm of one unit's contribution; does not affect epsilon */
   clip_norm: number;
   /** failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** what the code really does to pick a cohort */
+  /** sampling method that the code uses for each cohort */
   sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what one neighbor differs in */
+  /** what two neighboring data sets differ in */
   privacy_unit: string;
-  /** runs released in one period on the same population */
+  /** runs on the same population that are released per period */
   releases_per_period: number;
 };
 
@@ -599,7 +599,7 @@ export type OverrideCostRequest = {
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** what one neighbor differs in; null: that of the nearest budget */
+  /** what two neighboring data sets differ in; null: that of the nearest budget */
   privacy_unit: string | null;
   /** the data are simulated; only budgets of simulations accept the charge */
   simulation: boolean;
@@ -615,15 +615,15 @@ export type OverrideCostRequest = {
 
 /** One kind of release in a mix. */
 export type Part = {
-  /** what it is */
+  /** mechanism */
   mechanism: "gaussian" | "laplace" | "randomized-response" | "pure" | "approximate" | "zcdp" | "gdp";
   /** noise multiplier, flip probability, epsilon, rho or mu */
   parameter: number;
-  /** delta of a stated (epsilon, delta), or categories */
+  /** delta of a stated (epsilon, delta) guarantee, or number of categories */
   second: number | null;
-  /** chance to be in it */
+  /** sampling probability per unit */
   sampling_probability: number;
-  /** how many of them */
+  /** number of repetitions */
   count: number;
 };
 
@@ -676,25 +676,25 @@ export type ProfileResponse = {
 
 /** Interpret epsilon of all queries, against a cap. */
 export type QueriesInterpretationRequest = {
-  /** the whole budget, in nats */
+  /** total epsilon of the budget, in nats */
   epsilon: number;
-  /** queries planned */
+  /** number of planned queries */
   queries: number;
-  /** the most one unit can move an answer */
+  /** sensitivity: maximum change of an answer by one unit */
   sensitivity: number;
   /** the noise */
   mechanism: "laplace" | "gaussian";
   /** total failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** queries answered already */
+  /** number of queries already answered */
   queries_used: number;
-  /** relative shares, one for each query */
+  /** relative share of each query */
   weights: number[] | null;
-  /** privacy units, for the delta policy */
+  /** number of privacy units, for the delta policy */
   population: number | null;
-  /** a typical true answer, to compare errors with */
+  /** typical true answer, for relative errors */
   magnitude: number | null;
   /** the policy's cap on epsilon */
   cap: number | null;
@@ -705,49 +705,49 @@ export type QueriesRecordRequest = {
   /** why this delta, in words */
   delta_reason: string | null;
   references: FileReferenceModel[];
-  /** the whole budget, in nats */
+  /** total epsilon of the budget, in nats */
   epsilon: number;
-  /** queries planned */
+  /** number of planned queries */
   queries: number;
-  /** the most one unit can move an answer */
+  /** sensitivity: maximum change of an answer by one unit */
   sensitivity: number;
   /** the noise */
   mechanism: "laplace" | "gaussian";
   /** total failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** queries answered already */
+  /** number of queries already answered */
   queries_used: number;
-  /** relative shares, one for each query */
+  /** relative share of each query */
   weights: number[] | null;
-  /** privacy units, for the delta policy */
+  /** number of privacy units, for the delta policy */
   population: number | null;
-  /** a typical true answer, to compare errors with */
+  /** typical true answer, for relative errors */
   magnitude: number | null;
 };
 
 /** A budget over several queries. */
 export type QueriesRequest = {
-  /** the whole budget, in nats */
+  /** total epsilon of the budget, in nats */
   epsilon: number;
-  /** queries planned */
+  /** number of planned queries */
   queries: number;
-  /** the most one unit can move an answer */
+  /** sensitivity: maximum change of an answer by one unit */
   sensitivity: number;
   /** the noise */
   mechanism: "laplace" | "gaussian";
   /** total failure probability */
   delta: number | null;
-  /** the largest delta that the policy accepts */
+  /** maximum delta of the policy */
   delta_cap: number | null;
-  /** queries answered already */
+  /** number of queries already answered */
   queries_used: number;
-  /** relative shares, one for each query */
+  /** relative share of each query */
   weights: number[] | null;
-  /** privacy units, for the delta policy */
+  /** number of privacy units, for the delta policy */
   population: number | null;
-  /** a typical true answer, to compare errors with */
+  /** typical true answer, for relative errors */
   magnitude: number | null;
 };
 
@@ -862,7 +862,7 @@ export type ReserveRequest = {
   release: Record<string, unknown>;
   /** the neighboring relation; null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** what one neighbor differs in; null: that of the nearest budget */
+  /** what two neighboring data sets differ in; null: that of the nearest budget */
   privacy_unit: string | null;
   /** the data are simulated; only budgets of simulations accept the charge */
   simulation: boolean;
@@ -919,17 +919,17 @@ export type RoundsResponse = {
 
 /** Bound the sensitivity of a count, sum or mean. */
 export type SensitivityRequest = {
-  /** what is asked of the data */
+  /** query type */
   query: "count" | "sum" | "mean";
-  /** the most rows that one unit may have */
+  /** maximum number of rows per unit */
   contributions: number;
-  /** values are clipped to at least this */
+  /** lower clipping bound */
   low: number;
-  /** values are clipped to at most this */
+  /** upper clipping bound */
   high: number;
-  /** the declared, public divisor of a mean */
+  /** declared, public divisor of the mean */
   size: number | null;
-  /** which data sets are neighbors */
+  /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
 };
 
@@ -1012,57 +1012,57 @@ export type VerifyRequest = {
 
 export const PARAMETERS = {
   FederatedRequest: {
-    population: { name: "population", kind: "integer", help: "privacy units in all; declared, public", initial: "50000", min: 1, symbol: "N" },
-    cohort_size: { name: "cohort_size", kind: "integer", help: "units expected in a round", initial: "500", min: 1, symbol: "m", maxField: "population" },
+    population: { name: "population", kind: "integer", help: "number of privacy units; declared, public", initial: "50000", min: 1, symbol: "N" },
+    cohort_size: { name: "cohort_size", kind: "integer", help: "expected number of units per round", initial: "500", min: 1, symbol: "m", maxField: "population" },
     rounds: { name: "rounds", kind: "integer", help: "training rounds", initial: "200", min: 1, symbol: "T" },
-    noise_multiplier: { name: "noise_multiplier", kind: "real", help: "noise standard deviation on the sum, over the clip norm", initial: "1.2", min: 0, symbol: "σ" },
-    clip_norm: { name: "clip_norm", kind: "real", help: "the most one unit can move the sum, in L2 norm; costs nothing", initial: "1", exclusiveMin: 0, symbol: "C" },
+    noise_multiplier: { name: "noise_multiplier", kind: "real", help: "noise standard deviation of the sum, divided by the clip norm", initial: "1.2", min: 0, symbol: "σ" },
+    clip_norm: { name: "clip_norm", kind: "real", help: "L2 clip norm of one unit's contribution; does not affect epsilon", initial: "1", exclusiveMin: 0, symbol: "C" },
     delta: { name: "delta", kind: "real", help: "failure probability", initial: "", optional: true, exclusiveMin: 0, exclusiveMax: 1, symbol: "δ", noneMeans: "min(1/N, the cap)" },
-    delta_cap: { name: "delta_cap", kind: "real", help: "the largest delta that the policy accepts", initial: "1e-6", optional: true, exclusiveMin: 0, exclusiveMax: 1, noneMeans: "no cap" },
-    sampling: { name: "sampling", kind: "choice", help: "what the code really does to pick a cohort", initial: "poisson", choices: [["poisson", "Poisson: a coin for every unit"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls in bins: one round an epoch"]] },
-    relation: { name: "relation", kind: "choice", help: "which data sets are neighbors", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
-    privacy_unit: { name: "privacy_unit", kind: "text", help: "what one neighbor differs in", initial: "client", max: 80 },
-    releases_per_period: { name: "releases_per_period", kind: "integer", help: "runs released in one period on the same population", initial: "1", min: 1 },
-    without_replacement: { name: "without_replacement", kind: "flag", help: "one unit gives at most one update a round", initial: "yes" },
-    rounds_per_release: { name: "rounds_per_release", kind: "integer", help: "rounds between two models that leave the server", initial: "1", min: 1 },
-    adaptive_clip: { name: "adaptive_clip", kind: "flag", help: "the clip norm is learnt from the same data", initial: "no" },
-    late_replies: { name: "late_replies", kind: "choice", help: "what becomes of late or missing replies", initial: "count-as-zero", choices: [["count-as-zero", "left out: each counts as a zero update"], ["close-early", "the round closes once enough have replied"], ["replace", "others are invited in their place"]] },
-    group_size: { name: "group_size", kind: "integer", help: "the most units that one person holds; adds the cost for that person", initial: "1", min: 1, max: 64, symbol: "k" },
-    trials: { name: "trials", kind: "text", help: "the distribution of the number of runs if only the best is released; adds the cost of tuning", initial: "", optional: true, noneMeans: "one run; else such as binomial:8,0.5 or geometric:0.1", max: 80 },
+    delta_cap: { name: "delta_cap", kind: "real", help: "maximum delta of the policy", initial: "1e-6", optional: true, exclusiveMin: 0, exclusiveMax: 1, noneMeans: "no cap" },
+    sampling: { name: "sampling", kind: "choice", help: "sampling method that the code uses for each cohort", initial: "poisson", choices: [["poisson", "Poisson: each unit joins independently"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls-in-bins: each unit joins one random round per epoch"]] },
+    relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    privacy_unit: { name: "privacy_unit", kind: "text", help: "what two neighboring data sets differ in", initial: "client", max: 80 },
+    releases_per_period: { name: "releases_per_period", kind: "integer", help: "runs on the same population that are released per period", initial: "1", min: 1 },
+    without_replacement: { name: "without_replacement", kind: "flag", help: "each unit gives at most one update per round", initial: "yes" },
+    rounds_per_release: { name: "rounds_per_release", kind: "integer", help: "rounds between two released models", initial: "1", min: 1 },
+    adaptive_clip: { name: "adaptive_clip", kind: "flag", help: "the clip norm is learned from the same data", initial: "no" },
+    late_replies: { name: "late_replies", kind: "choice", help: "how late or missing replies are handled", initial: "count-as-zero", choices: [["count-as-zero", "left out: each counts as a zero update"], ["close-early", "the round closes once enough clients have replied"], ["replace", "other clients replace them"]] },
+    group_size: { name: "group_size", kind: "integer", help: "maximum number of units per person; adds the cost for that person", initial: "1", min: 1, max: 64, symbol: "k" },
+    trials: { name: "trials", kind: "text", help: "distribution of the number of runs, if only the best is released; adds the cost of tuning", initial: "", optional: true, noneMeans: "one run; examples: binomial:8,0.5, geometric:0.1", max: 80 },
   },
   FederatedGoal: {
-    population: { name: "population", kind: "integer", help: "privacy units in all; declared, public", initial: "50000", min: 1, symbol: "N" },
-    cohort_size: { name: "cohort_size", kind: "integer", help: "units expected in a round", initial: "500", min: 1, symbol: "m", maxField: "population" },
+    population: { name: "population", kind: "integer", help: "number of privacy units; declared, public", initial: "50000", min: 1, symbol: "N" },
+    cohort_size: { name: "cohort_size", kind: "integer", help: "expected number of units per round", initial: "500", min: 1, symbol: "m", maxField: "population" },
     rounds: { name: "rounds", kind: "integer", help: "training rounds", initial: "200", min: 1, symbol: "T" },
-    noise_multiplier: { name: "noise_multiplier", kind: "real", help: "noise standard deviation on the sum, over the clip norm", initial: "1.2", min: 0, symbol: "σ" },
-    clip_norm: { name: "clip_norm", kind: "real", help: "the most one unit can move the sum, in L2 norm; costs nothing", initial: "1", exclusiveMin: 0, symbol: "C" },
+    noise_multiplier: { name: "noise_multiplier", kind: "real", help: "noise standard deviation of the sum, divided by the clip norm", initial: "1.2", min: 0, symbol: "σ" },
+    clip_norm: { name: "clip_norm", kind: "real", help: "L2 clip norm of one unit's contribution; does not affect epsilon", initial: "1", exclusiveMin: 0, symbol: "C" },
     delta: { name: "delta", kind: "real", help: "failure probability", initial: "", optional: true, exclusiveMin: 0, exclusiveMax: 1, symbol: "δ", noneMeans: "min(1/N, the cap)" },
-    delta_cap: { name: "delta_cap", kind: "real", help: "the largest delta that the policy accepts", initial: "1e-6", optional: true, exclusiveMin: 0, exclusiveMax: 1, noneMeans: "no cap" },
-    sampling: { name: "sampling", kind: "choice", help: "what the code really does to pick a cohort", initial: "poisson", choices: [["poisson", "Poisson: a coin for every unit"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls in bins: one round an epoch"]] },
-    relation: { name: "relation", kind: "choice", help: "which data sets are neighbors", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
-    privacy_unit: { name: "privacy_unit", kind: "text", help: "what one neighbor differs in", initial: "client", max: 80 },
-    releases_per_period: { name: "releases_per_period", kind: "integer", help: "runs released in one period on the same population", initial: "1", min: 1 },
-    epsilon: { name: "epsilon", kind: "real", help: "the goal, in nats", initial: "2", exclusiveMin: 0, symbol: "ε" },
+    delta_cap: { name: "delta_cap", kind: "real", help: "maximum delta of the policy", initial: "1e-6", optional: true, exclusiveMin: 0, exclusiveMax: 1, noneMeans: "no cap" },
+    sampling: { name: "sampling", kind: "choice", help: "sampling method that the code uses for each cohort", initial: "poisson", choices: [["poisson", "Poisson: each unit joins independently"], ["fixed-size", "fixed size, without replacement"], ["balls-in-bins", "balls-in-bins: each unit joins one random round per epoch"]] },
+    relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    privacy_unit: { name: "privacy_unit", kind: "text", help: "what two neighboring data sets differ in", initial: "client", max: 80 },
+    releases_per_period: { name: "releases_per_period", kind: "integer", help: "runs on the same population that are released per period", initial: "1", min: 1 },
+    epsilon: { name: "epsilon", kind: "real", help: "target epsilon, in nats", initial: "2", exclusiveMin: 0, symbol: "ε" },
   },
   QueriesRequest: {
-    epsilon: { name: "epsilon", kind: "real", help: "the whole budget, in nats", initial: "1", exclusiveMin: 0, symbol: "ε" },
-    queries: { name: "queries", kind: "integer", help: "queries planned", initial: "100", min: 1, symbol: "Q" },
-    sensitivity: { name: "sensitivity", kind: "real", help: "the most one unit can move an answer", initial: "1", exclusiveMin: 0, symbol: "Δ" },
+    epsilon: { name: "epsilon", kind: "real", help: "total epsilon of the budget, in nats", initial: "1", exclusiveMin: 0, symbol: "ε" },
+    queries: { name: "queries", kind: "integer", help: "number of planned queries", initial: "100", min: 1, symbol: "Q" },
+    sensitivity: { name: "sensitivity", kind: "real", help: "sensitivity: maximum change of an answer by one unit", initial: "1", exclusiveMin: 0, symbol: "Δ" },
     mechanism: { name: "mechanism", kind: "choice", help: "the noise", initial: "laplace", choices: [["laplace", "Laplace"], ["gaussian", "Gaussian"]] },
     delta: { name: "delta", kind: "real", help: "total failure probability", initial: "", optional: true, exclusiveMin: 0, exclusiveMax: 1, symbol: "δ", noneMeans: "none, or from N" },
-    delta_cap: { name: "delta_cap", kind: "real", help: "the largest delta that the policy accepts", initial: "1e-6", optional: true, exclusiveMin: 0, exclusiveMax: 1, noneMeans: "no cap" },
-    queries_used: { name: "queries_used", kind: "integer", help: "queries answered already", initial: "0", min: 0 },
-    weights: { name: "weights", kind: "list", help: "relative shares, one for each query", initial: "", optional: true, exclusiveMin: 0, noneMeans: "even" },
-    population: { name: "population", kind: "integer", help: "privacy units, for the delta policy", initial: "", optional: true, min: 1, symbol: "N", noneMeans: "unknown" },
-    magnitude: { name: "magnitude", kind: "real", help: "a typical true answer, to compare errors with", initial: "", optional: true, noneMeans: "unknown" },
+    delta_cap: { name: "delta_cap", kind: "real", help: "maximum delta of the policy", initial: "1e-6", optional: true, exclusiveMin: 0, exclusiveMax: 1, noneMeans: "no cap" },
+    queries_used: { name: "queries_used", kind: "integer", help: "number of queries already answered", initial: "0", min: 0 },
+    weights: { name: "weights", kind: "list", help: "relative share of each query", initial: "", optional: true, exclusiveMin: 0, noneMeans: "even" },
+    population: { name: "population", kind: "integer", help: "number of privacy units, for the delta policy", initial: "", optional: true, min: 1, symbol: "N", noneMeans: "unknown" },
+    magnitude: { name: "magnitude", kind: "real", help: "typical true answer, for relative errors", initial: "", optional: true, noneMeans: "unknown" },
   },
   SensitivityRequest: {
-    query: { name: "query", kind: "choice", help: "what is asked of the data", initial: "", choices: [["count", "count"], ["sum", "sum"], ["mean", "mean"]] },
-    contributions: { name: "contributions", kind: "integer", help: "the most rows that one unit may have", initial: "1", min: 1 },
-    low: { name: "low", kind: "real", help: "values are clipped to at least this", initial: "0" },
-    high: { name: "high", kind: "real", help: "values are clipped to at most this", initial: "1" },
-    size: { name: "size", kind: "integer", help: "the declared, public divisor of a mean", initial: "", optional: true, min: 1, noneMeans: "no mean" },
-    relation: { name: "relation", kind: "choice", help: "which data sets are neighbors", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    query: { name: "query", kind: "choice", help: "query type", initial: "", choices: [["count", "count"], ["sum", "sum"], ["mean", "mean"]] },
+    contributions: { name: "contributions", kind: "integer", help: "maximum number of rows per unit", initial: "1", min: 1 },
+    low: { name: "low", kind: "real", help: "lower clipping bound", initial: "0" },
+    high: { name: "high", kind: "real", help: "upper clipping bound", initial: "1" },
+    size: { name: "size", kind: "integer", help: "declared, public divisor of the mean", initial: "", optional: true, min: 1, noneMeans: "no mean" },
+    relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
   },
   CertificateRequest: {
     participation: { name: "participation", kind: "choice", help: "", initial: "balls-in-bins", choices: [["balls-in-bins", "balls-in-bins"], ["b-min-sep", "b-min-sep"], ["cyclic-poisson", "cyclic-poisson"]] },

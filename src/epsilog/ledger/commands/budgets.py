@@ -20,7 +20,7 @@ from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, 
 
 _CAPS = Kind(lambda name, value: dict(Amounts.from_cap(check.instance_of(Mapping)(**{name: value}))))
 _StoredCaps = Annotated[Mapping[str, str], Arg("amounts by quantity", kind=_CAPS)]
-_PrivacyUnit = Annotated[str | None, Arg("what one neighbor differs in", none_means="not stated")]
+_PrivacyUnit = Annotated[str | None, Arg("what two neighboring data sets differ in", none_means="not stated")]
 _Simulations = Annotated[bool, Arg("accepts charges of simulations only")]
 _BUDGET_BODY = {
     "kind": BudgetKind,

@@ -127,7 +127,7 @@ class CustomData:
                 stated = (
                     self.schema.goal if field == "target" else self.schema.features[field.removeprefix("features.")]
                 )
-                given = f"{self.schema.learnt[field]!r} with none in {rows:,} held-out rows"
+                given = f"{self.schema.learned_columns[field]!r} with none in {rows:,} held-out rows"
                 raise CheckError(field, f"a column with {stated.values_are}", given)
 
     def _require_classes(self, field: str, bound: str, test: TestSet, *notes: str) -> None:
@@ -150,9 +150,9 @@ class CustomData:
     def _test_file(self, path: Path) -> TestSet:
         """Return the public test file, whose values an error may state."""
         try:
-            learnt = self.schema.learnt
-            table = read_table(path, learnt.values(), decimal=self.decimal)
-            found = TestSet(*encode_rows(table, self.schema, np.arange(require_columns(table, learnt))))
+            learned = self.schema.learned_columns
+            table = read_table(path, learned.values(), decimal=self.decimal)
+            found = TestSet(*encode_rows(table, self.schema, np.arange(require_columns(table, learned))))
         except CheckError as error:
             raise CheckError(
                 "test", f"a file like the data file: {error.field} {error.requirement}", error.value

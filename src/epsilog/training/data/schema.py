@@ -210,10 +210,10 @@ class DataSchema:
     def columns(self) -> dict[str, str]:
         """All columns to read, by field of the schema."""
         people = {"client": self.client} | ({} if self.id is None else {"id": self.id})
-        return people | self.learnt
+        return people | self.learned_columns
 
     @property
-    def learnt(self) -> dict[str, str]:
+    def learned_columns(self) -> dict[str, str]:
         """The columns of features and target, by field of the schema."""
         return {"target": self.target} | {f"features.{name}": name for name in self.features}
 
