@@ -1,4 +1,4 @@
-"""One finished run, shared by the tests that examine it and by those that damage copies of it."""
+"""Finished runs, shared by the tests that verify them and by those that alter copies."""
 
 import pytest
 from tests.reports.drawn import EVIL, finish, make_plan
@@ -9,7 +9,7 @@ from epsilog.verification import LedgerReader, read_run_folder
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """The folder of a finished run; its ledger lies beside it."""
+    """The folder of a finished run; its ledger is in the parent folder."""
     folder = tmp_path_factory.mktemp("drawn") / "run"
     finish(folder, folder.parent / "ledger.db", make_plan())
     return folder
@@ -21,7 +21,7 @@ def files(finished):
 
 
 @pytest.fixture(scope="session")
-def books(finished):
+def reader(finished):
     return LedgerReader.read(finished.parent / "ledger.db")
 
 
@@ -32,7 +32,7 @@ def report(finished):
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory):
-    """The report of a real run whose publisher states something."""
+    """The report of a real run with publication fields."""
     folder = tmp_path_factory.mktemp("real") / "run"
     said = {"period": "2026-Q4", "organization": "Example Org", "retention": EVIL}
     finish(folder, folder.parent / "ledger.db", make_plan(simulation=False, reporting=said))

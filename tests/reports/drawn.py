@@ -1,4 +1,4 @@
-"""Finished runs whose rounds were drawn and not trained: everything that a third party gets, in a second."""
+"""Finished runs with drawn instead of trained rounds: all that a third party gets, in a second."""
 
 import hashlib
 from decimal import Decimal
@@ -115,13 +115,13 @@ def audit_of(canaries, *, guesses=()):
 
 
 def scored(canaries, leak, *, seed=1):
-    """Cosines of which those of canaries that were in lie so many standard deviations higher."""
+    """Cosines that are ``leak`` standard deviations higher for included canaries."""
     drawn_ = np.random.default_rng(seed).normal(size=canaries.count) + leak * canaries.included
     return CanaryScores(canaries.secret, tuple((drawn_ / 100).tolist()))
 
 
 def train(folder: Path, ledger: Path, plan, *, seed=1, records=None, begun=(), scores=None, make_budget=True):
-    """Charges a plan, writes records and commits, as ``run`` does; ``begun`` rounds are begun once more."""
+    """Charges a plan, writes records and commits, as ``run`` does; ``begun`` rounds start twice."""
     public, private = records or drawn(plan.scheme, seed)
     with open_ledger(ledger) as books:
         if make_budget and plan.budget["scope"] not in {one.scope for one in books.budgets()}:

@@ -1,4 +1,4 @@
-"""Stamped calculations: what was changed is noticed, answers come out again, files are told by their hash alone."""
+"""Stamped calculations: changes are detected, answers are recomputed, and files are named by hash alone."""
 
 import copy
 import hashlib
@@ -36,7 +36,7 @@ def outcome(document, **given):
     return {found.code: found.status for found in reports.check_calculation(document, **given)}
 
 
-def test_a_record_that_says_nothing_has_nothing_to_say_it_in():
+def test_a_record_without_remarks_has_no_owner_field():
     found = stamped(delta_reason=" ")
     assert set(found["record"]) == {"v", "kind", "software", "question", "answer"}
     assert found["sha256"] == codec.hash_canonical(found["record"])
@@ -45,7 +45,7 @@ def test_a_record_that_says_nothing_has_nothing_to_say_it_in():
     assert not reports.is_calculation(found["record"])
 
 
-def test_what_its_owner_says_is_carried_and_no_number_is_read_from_it():
+def test_owner_remarks_are_kept_and_change_no_number():
     found = stamped(delta_reason=REASON, references=[DATA, MODEL])
     assert found["record"]["owner"] == {
         "delta_reason": REASON,
@@ -90,14 +90,12 @@ def test_any_change_fails(place):
     for step in path:
         where = where[step]
     where[last] = {str: str(where[last]) + "0", int: 7, float: 7.5, type(None): 7}[type(where[last])]
-    if place in {("v",), ("kind",)}:  # another format or kind is none of ours
+    if place in {("v",), ("kind",)}:  # other formats and kinds are refused
         with pytest.raises(CheckError):
             outcome(changed)
         return
     assert outcome(changed)["record/changed"] is Status.FAILED
-    changed["sha256"] = codec.hash_canonical(
-        changed["record"]
-    )  # whoever stamps anew may say anything but another answer
+    changed["sha256"] = codec.hash_canonical(changed["record"])  # a new stamp may change anything but the answer
     found = outcome(changed)
     assert "record/changed" not in found
     assert (Status.FAILED in found.values()) == (place[0] in {"question", "answer"} or place[-1] in {"what", "sha256"})
@@ -113,12 +111,12 @@ def test_any_change_fails(place):
         ({"references": [{"what": "data", "name": "/home/me/x", "sha256": "0" * 64}]}, "record/owner-fields-invalid"),
     ],
 )
-def test_a_record_that_says_what_it_may_not_fails(owner, code):
+def test_invalid_owner_fields_fail(owner, code):
     record = stamped()["record"] | {"owner": owner}
     assert outcome({"record": record, "sha256": codec.hash_canonical(record)})[code] is Status.FAILED
 
 
-def test_a_question_that_cannot_be_asked_again_fails():
+def test_a_question_that_cannot_be_parsed_fails():
     record = stamped()["record"] | {"question": {}}
     assert (
         outcome({"record": record, "sha256": codec.hash_canonical(record)})["calculation/not-reproducible"]
@@ -127,7 +125,7 @@ def test_a_question_that_cannot_be_asked_again_fails():
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"record": {}, "sha256": ""}, {"record": 3, "sha256": ""}])
-def test_what_is_no_record_is_refused(document):
+def test_other_documents_are_refused(document):
     with pytest.raises(CheckError, match="record must be a stamped calculation"):
         outcome(document)
 
@@ -151,7 +149,7 @@ def test_a_reference_has_a_name_and_a_hash(fields, wrong):
         FileReference(**{"what": "data", "name": "visits", "sha256": "0" * 64} | fields)
 
 
-def test_there_are_bounds_on_what_is_said():
+def test_owner_remarks_are_bounded():
     for said, wrong in [
         ({"delta_reason": "x" * 1001}, "delta_reason must be text of at most 1000"),
         ({"delta_reason": "as\x1b[2J agreed"}, "delta_reason must be text"),
@@ -164,7 +162,7 @@ def test_there_are_bounds_on_what_is_said():
         reports.stamp_calculation(QUESTIONS["/sensitivity"].parse({"query": "count"}))
 
 
-def test_a_record_is_worked_out_again_in_a_base_install():
+def test_a_record_is_recomputed_in_a_base_install():
     """Without a web framework, its models, a command line or its rendering."""
     code = """
 import json, sys

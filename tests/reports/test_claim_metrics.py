@@ -68,7 +68,7 @@ def test_readings_are_the_accountants(report):
 
 
 def test_a_fitted_mu_is_within_its_stated_error(report):
-    """Checked at rates of the accountant's own: the best test stays below the Gaussian's but for what is left out."""
+    """At some rates, the best test stays below the Gaussian's within the stated slack."""
     plan, fit = make_plan(), report["risk_metrics"]["fit"]
     gaussian, curve = profile(GaussianDP(fit["mu"])), profile(plan.scheme.release())
     assert 0 < fit["slack"] <= SLACK

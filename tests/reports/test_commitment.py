@@ -1,4 +1,4 @@
-"""What is published of the curator's records hides them, binds them, and can be opened by whoever holds the key."""
+"""The published commitment to custody records hides them, binds them, and can be opened with the key."""
 
 import contextlib
 import hashlib
@@ -41,13 +41,13 @@ def published(folder):
 
 
 def candidates(private):
-    """What somebody would write who knows all of the records but in which round an unusable row was."""
+    """The guesses of an attacker who knows all records except the round of an unusable row."""
     for place in range(len(private)):
         for count in range(3):
             yield place, [replace(one, unusable_rows=count if i == place else 0) for i, one in enumerate(private)]
 
 
-def test_no_published_digest_tells_a_guess_of_the_curators_records_from_another(run):
+def test_no_published_digest_confirms_a_guess_of_custody_records(run):
     folder, private = run
     digests = set(re.findall(rb"[0-9a-f]{64}", published(folder)))
     guesses = {hashlib.sha256(lines(guess)).hexdigest().encode(): place for place, guess in candidates(private)}
@@ -55,7 +55,7 @@ def test_no_published_digest_tells_a_guess_of_the_curators_records_from_another(
     found = hashlib.sha256((folder / "owner.json").read_bytes()).hexdigest().encode()
     assert found in digests  # the same search finds a file whose plain hash is published
     planted = digests | {hashlib.sha256((folder / "custody.jsonl").read_bytes()).hexdigest().encode()}
-    assert {guesses[one] for one in planted & set(guesses)} == {1}  # the old commit told the round
+    assert {guesses[one] for one in planted & set(guesses)} == {1}  # the old commit revealed the round
 
 
 def verdicts(folder, files):
@@ -63,7 +63,7 @@ def verdicts(folder, files):
     return {one.code: one.status for one in found.findings}, found.status
 
 
-def test_the_key_lies_beside_the_records_for_the_curator_alone_and_is_published_nowhere(run):
+def test_the_commitment_key_is_stored_for_the_curator_alone(run):
     folder, _ = run
     key = folder / "custody.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -88,7 +88,7 @@ def test_whoever_holds_the_key_checks_the_records_and_nobody_else_needs_it(run):
     assert (without["custody/missing"], verdict) == ("failed", "failed")
 
 
-def test_records_without_their_key_are_bound_by_nothing_and_fail(run):
+def test_custody_records_without_their_key_fail(run):
     folder, _ = run
     files = {name: content for name, content in read_run_folder(folder).items() if name != "custody.key"}
     found, verdict = verdicts(folder, files)
@@ -98,7 +98,7 @@ def test_records_without_their_key_are_bound_by_nothing_and_fail(run):
 @pytest.mark.parametrize(
     "content", [b"", b"ab" * 32, b"AB" * 32 + b"\n", b"ab" * 31 + b"\n", b"ab" * 32 + b"\n\n", b"\xff"]
 )
-def test_a_key_that_is_none_is_refused_and_not_shown(run, content):
+def test_an_invalid_key_is_refused_and_not_quoted(run, content):
     folder, _ = run
     with pytest.raises(
         RecordError, match=r"custody\.key cannot be read: key must be 64 hex digits and a newline"
@@ -107,7 +107,7 @@ def test_a_key_that_is_none_is_refused_and_not_shown(run, content):
     assert "abab" not in str(told.value)
 
 
-def test_each_run_draws_a_key_of_its_own_and_a_killed_one_keeps_it(tmp_path, monkeypatch):
+def test_each_run_draws_one_key_and_keeps_it_after_a_crash(tmp_path, monkeypatch):
     keys = set()
     for name in ("one", "two"):
         folder = tmp_path / name / "run"
@@ -152,7 +152,7 @@ def test_only_what_may_leave_is_committed():
 @pytest.mark.parametrize(
     "private", [CustodyRecord(1, (3, 5), 0.25, 0.5), CommitmentKey(b"k" * 32)], ids=lambda one: type(one).__name__
 )
-def test_what_is_private_has_no_text_no_json_and_no_hash(private):
+def test_private_values_have_no_text_json_or_hash(private):
     for leak in (
         str,
         hash,

@@ -64,7 +64,7 @@ def others(value):
 
 
 def anew(report, evidence):
-    """All that follows from what a report carries, made again; None where nobody could have."""
+    """The report rebuilt from the evidence that it carries; None if none can be built."""
     try:
         found = parse_evidence(extract_files(report), None)
         charged = dict(evidence.ledger.request) | {"plan_hash": found.plan.hash}
@@ -164,7 +164,7 @@ def test_only_what_is_recomputed_looks_passed(finished):
     assert re.search(r'<span class="attested">passed, [^<]*custody, norms, participation \(attested by the owner', page)
 
 
-def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
+def test_the_supported_claim_lists_unchecked_evidence(finished):
     report, _ = finished
     found = verify_report(codec.encode_canonical(report), None)
     for name in ("custody", "norms", "participation", "page", "model", "ledger"):
@@ -182,8 +182,8 @@ def test_the_banner_of_a_third_party_says_what_was_not_checked(finished):
     assert sum(counts.values()) == len(list(list_leaf_paths(report)))
 
 
-def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
-    """It may rest on a tighter accountant, and is a warning; what stands is what can be proved here."""
+def test_a_slightly_low_claim_is_replaced_by_the_bound(tmp_path):
+    """Such a claim may rest on a tighter accountant, so it is a warning; the proven bound remains."""
     plan = make_plan(trials=BinomialTrialCount(10, 0.5))
     low = plan.guarantee.epsilon * 0.997
     stated = replace(plan.epsilon, upper=low, lower=min(plan.epsilon.lower, low))
@@ -197,7 +197,7 @@ def test_of_a_claim_that_is_slightly_low_the_bound_is_shown(tmp_path):
     assert f"<dt>epsilon</dt><dd>{format_upper(plan.guarantee.epsilon)}</dd>" in page
 
 
-def test_part_by_part_it_is_told_how_much_is_copied(finished):
+def test_each_compared_part_counts_its_copied_values(finished):
     report, _ = finished
     parts = {part.part: part for part in compare_rebuilt(codec.encode_canonical(report))}
     assert {name for name, part in parts.items() if part.copied == 0} >= {

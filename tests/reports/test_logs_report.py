@@ -1,4 +1,4 @@
-"""A report of logs is a function of them, tells nothing of any client, and promises what they leave standing."""
+"""A report of logs is a function of them, reveals no client, and claims what the logs support."""
 
 import hashlib
 import hmac
@@ -94,7 +94,7 @@ def test_a_report_of_logs_is_a_report(report, found):
 
 
 @pytest.mark.parametrize("page", [True, False])
-def test_whoever_has_the_logs_builds_it_again(report, found, page):
+def test_the_logs_rebuild_their_report(report, found, page):
     content = render_html(report).encode() if page else spelt(report)
     outcome = verify_log_report(content, found)
     ends = {one.code: one.status for one in outcome.findings}
@@ -105,7 +105,7 @@ def test_whoever_has_the_logs_builds_it_again(report, found, page):
 
 
 @pytest.mark.slow
-def test_nothing_that_is_changed_in_it_passes(report, found, monkeypatch):
+def test_every_changed_place_of_a_log_report_fails(report, found, monkeypatch):
     again = build_report(found)
     monkeypatch.setattr(verification, "build_report", lambda _: again)  # it is one report all along
     for place, other in mutants(report):
@@ -119,7 +119,7 @@ def test_nothing_that_is_changed_in_it_passes(report, found, monkeypatch):
     assert "Checks failed (page)" in verify_log_report(page.encode(), found).claim
 
 
-def test_what_is_no_report_of_logs_is_refused(report, found):
+def test_other_documents_are_refused(report, found):
     for content in (b"{}", b'{"kind": "report"}', b"[]", b"no", b'{"kind": "log-report", "kind": "log-report"}'):
         with pytest.raises(RecordError):
             verify_log_report(content, found)
@@ -127,7 +127,7 @@ def test_what_is_no_report_of_logs_is_refused(report, found):
         verify_report(spelt(report), None)
 
 
-def test_a_client_more_or_less_changes_nothing_that_is_told(report, tmp_path):
+def test_one_client_more_or_less_changes_no_report_of_private_logs(report, tmp_path):
     """The logs are not public, and both runs are sound: what differs is a function of the data that no noise hides."""
     run = honest()
     run.norms = [norms[ids != 7] for ids, norms in zip(run.took_part, run.norms, strict=True)]
@@ -158,7 +158,7 @@ columns = { round = "round", value = { column = "value", unit = "absolute", on =
 
 @pytest.mark.slow
 @pytest.mark.parametrize("logs", ["with rounds", "without padding", "by lists", "by lists and padding"])
-def test_lists_that_are_not_public_do_not_tell_in_which_rounds_somebody_was(tmp_path, logs):
+def test_private_lists_do_not_reveal_rounds_of_a_client(tmp_path, logs):
     """Neither where they name rounds that no other log has, nor where they alone say how many rounds there were."""
     mapping = MAPPING if logs == "with rounds" else ONLY_CLIENTS if "by" in logs else MAPPING.replace(PADDED, "")
     if "and padding" in logs:
@@ -170,7 +170,7 @@ def test_lists_that_are_not_public_do_not_tell_in_which_rounds_somebody_was(tmp_
 
 
 @pytest.mark.slow
-def test_logs_that_are_not_public_do_not_tell_norms_by_what_was_clipped_to(tmp_path):
+def test_private_logs_do_not_reveal_norms_through_clip_norms(tmp_path):
     """Clip norms that follow the largest update are functions of the data; so are rounds that have no row."""
     told = []
     for largest in (0.41, 0.43):
@@ -184,7 +184,7 @@ def test_logs_that_are_not_public_do_not_tell_norms_by_what_was_clipped_to(tmp_p
     assert "rounds/out-of-order" in {one["code"] for one in told[0]["verification"]["findings"]}
 
 
-def test_a_check_on_people_says_how_it_ended_and_no_figure(report, found):
+def test_checks_on_people_state_their_outcome_without_figures(report, found):
     told = {one["check"]: one for one in report["verification"]["findings"]}
     for check in ("log", "population", "delta", "norms", "custody", "participation"):
         assert told[check]["message"] == "Checked on logs that are no part of this report: passed."
@@ -193,7 +193,7 @@ def test_a_check_on_people_says_how_it_ended_and_no_figure(report, found):
     assert {one.name for one in publish(found).what_ifs} == {"participation lists known"}
 
 
-def test_public_logs_tell_cohorts_and_still_no_client(tmp_path):
+def test_public_logs_show_cohort_sizes_and_no_client(tmp_path):
     report = report_of(tmp_path, head="public = true\n")
     check_schema(report)
     assert report["observed"]["cohorts"] == [len(ids) for ids in honest().took_part]
@@ -254,7 +254,7 @@ def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):
         assert "The guarantee." not in text
 
 
-def test_without_lists_the_claim_without_amplification_is_what_stands(tmp_path):
+def test_without_lists_the_unamplified_claim_remains(tmp_path):
     found = verify_logs(save(honest(), tmp_path, mapping=ONLY_SIZES))
     report = build_report(found)
     assert report["claim"]["supported"] == bound_every_round(found.evidence.claim).upper > 40
@@ -264,7 +264,7 @@ def test_without_lists_the_claim_without_amplification_is_what_stands(tmp_path):
     assert report["verification"]["status"] == "not checked"
 
 
-def test_steps_of_the_playbook_stand_in_it_with_its_hash(tmp_path):
+def test_a_report_contains_triggered_playbook_steps(tmp_path):
     (tmp_path / "steps.toml").write_text('[steps]\n"divisor/realized-cohort-size" = "train again"\nrounds = "ask"\n')
     report = report_of(tmp_path, realised(honest()), head='playbook = "steps.toml"\n')
     digest = hashlib.sha256((tmp_path / "steps.toml").read_bytes()).hexdigest()
@@ -278,7 +278,7 @@ def test_steps_of_the_playbook_stand_in_it_with_its_hash(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_publisher_says_what_logs_cannot(tmp_path):
+def test_a_mapping_states_the_publication_fields(tmp_path):
     mapping = (
         MAPPING
         + f"""
@@ -329,7 +329,7 @@ def test_a_simulations_logs_speak_in_the_conditional(tmp_path):
     assert not any(line.startswith(SEEDED_RISK.description[:10].capitalize()) for line in report["residual_risks"])
 
 
-def test_a_report_of_logs_is_signed_as_any_report(report, found):
+def test_a_report_of_logs_can_be_signed(report, found):
     content, keys = spelt(report), (VerifierKey("example.org/privacy", bytes(32)),)
     for signed, verdict in (
         ((SignatureCheck("report"),), "not checked"),
@@ -342,7 +342,7 @@ def test_a_report_of_logs_is_signed_as_any_report(report, found):
 
 
 @pytest.mark.parametrize("public", [True, False])
-def test_a_report_shows_which_rows_were_not_looked_at(tmp_path, public):
+def test_a_report_lists_the_filters_of_its_logs(tmp_path, public):
     """A filter of the mapping hides that one client took part in every round; the report names it."""
     head = f"public = {str(public).lower()}\n"
     report = build_report(verify_logs(save(honest(), tmp_path, head=head, **HIDDEN)))

@@ -63,7 +63,7 @@ def test_a_file_is_read_or_refused_by_name(tmp_path):
         read_publication_file(tmp_path / "nowhere")
 
 
-def test_blanks_are_filled_and_nothing_is_contradicted(real):
+def test_blank_fields_are_filled_and_stated_ones_kept(real):
     assert merge_publication_fields(real, {"region": "Europe"})["region"] == "Europe"
     assert merge_publication_fields(real, {"organization": "Example Org"})["organization"] == "Example Org"
     with pytest.raises(CheckError):

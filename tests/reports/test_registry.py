@@ -27,7 +27,7 @@ def whole(z):
     return ClientLevelClientSide(150, 4, 3, 2, 1.0, z)
 
 
-def test_a_record_is_valid_and_says_what_the_report_says(real):
+def test_a_record_is_valid_and_agrees_with_its_report(real):
     record = build_registry_record(real, ABOUT)
     inner, claim = record["deployment"], real["claim"]
     assert inner["privacy_loss"]["privacy_parameters"] == {

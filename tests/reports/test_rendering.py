@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.reports.drawn import EVIL, drawn, finish, make_plan
 
+from epsilog.plan.sentences import list_group_rows
 from epsilog.reports import (
     check_schema,
     render_html,
@@ -14,7 +15,7 @@ from epsilog.reports import (
     render_pdf,
     render_verdict,
 )
-from epsilog.reports.figures import format_group_rows, format_risk_rows
+from epsilog.reports.figures import format_risk_rows
 from epsilog.terms import CheckError, Finding, Status, codec
 from epsilog.terms.formatting import format_upper
 from epsilog.verification import Playbook, read_evidence, verify_evidence
@@ -27,11 +28,11 @@ def test_missing_bounds_of_groups_are_named(report):
     points[2] |= {"epsilon": None, "lower": None}
     spoilt["risk_metrics"]["fit"] = None
     check_schema(spoilt)
-    _, two, eight, _ = format_group_rows(spoilt)
+    _, two, eight, _ = list_group_rows(spoilt["risk_metrics"])
     assert two == ("2", "no finite bound", "no finite bound")
     assert eight == ("8", "not computed; assume no protection", "-")
     for text in (render_html(spoilt), render_markdown(spoilt)):
-        assert all(upper in text and lower in text for _, upper, lower in format_group_rows(spoilt))
+        assert all(upper in text and lower in text for _, upper, lower in list_group_rows(spoilt["risk_metrics"]))
     assert "has no proven protection" in render_markdown(spoilt, kind="summary")
     points[1] |= {"epsilon": 0.1}
     points[1] |= {"lower": -1.0}

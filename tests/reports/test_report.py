@@ -1,4 +1,4 @@
-"""What a report says, field by field, against what the run was: worked out here from plan, records, files and books."""
+"""Each field of a report agrees with plan, records, files and ledger of its run."""
 
 import hashlib
 import hmac
@@ -23,7 +23,7 @@ module = importlib.import_module("epsilog.reports.report")
 
 @pytest.fixture(scope="module", params=["central", "local"])
 def run(request, tmp_path_factory):
-    """Plan, report and folder of a finished run; the ledger lies beside the folder."""
+    """Plan, report and folder of a finished run; the ledger is in the parent folder."""
     plan = make_plan({"central": central, "local": local}[request.param])
     folder = tmp_path_factory.mktemp("said") / "run"
     finish(folder, folder.parent / "ledger.db", plan)
@@ -54,7 +54,7 @@ def test_the_mechanism_is_the_plans(run):
 
 
 @pytest.mark.slow_beyond(1)
-def test_the_accounts_are_worked_out_for_every_round_and_for_the_whole(run):
+def test_accounting_covers_each_round_and_the_run(run):
     plan, report, _ = run
     accounts, scheme = report["accounting"], plan.scheme
     said = {number: (at["lower"], at["upper"]) for at in accounts["curve"] for number in [at["round"]]}
@@ -96,9 +96,9 @@ def test_rounds_and_result_are_the_records(run):
     }
 
 
-def test_the_evidence_is_the_files_and_the_books(run):
+def test_the_evidence_binds_files_and_ledger(run):
     plan, report, folder = run
-    evidence, books = report["evidence"], verify_ledger(folder.parent / "ledger.db")
+    evidence, ledger = report["evidence"], verify_ledger(folder.parent / "ledger.db")
     assert evidence["plan_hash"] == plan.hash
     digests = {
         name: hashlib.sha256((folder / name).read_bytes()) for name in ("plan.json", "rounds.jsonl", "owner.json")
@@ -106,7 +106,7 @@ def test_the_evidence_is_the_files_and_the_books(run):
     secret = bytes.fromhex((folder / "custody.key").read_text())
     digests["custody.commitment"] = hmac.new(secret, (folder / "custody.jsonl").read_bytes(), "sha256")
     assert evidence["files"] == {name: digest.hexdigest() for name, digest in digests.items()}
-    assert evidence["ledger"]["head"] == books.head
+    assert evidence["ledger"]["head"] == ledger.head
     caps = {"epsilon": "30", "delta": "0.001"}
     assert report["budget"] == plan.budget | {
         "charged": {"epsilon": report["budget"]["charged"]["epsilon"], "delta": "0.00001"},
@@ -119,7 +119,7 @@ def test_the_evidence_is_the_files_and_the_books(run):
             "spent_or_reserved": {"epsilon": "0", "delta": "0"},
         },
     }
-    spent = books.balances["acme/2026"].committed
+    spent = ledger.balances["acme/2026"].committed
     assert report["budget"]["charged"] == dict(spent)
     assert evidence["references"] == {"playbook": "a" * 64}
     assert (evidence["plan"], len(evidence["records"])) == (plan.to_json(), plan.scheme.rounds)
@@ -152,14 +152,14 @@ def test_what_a_plan_leaves_out_is_left_blank(tmp_path):
     assert report["rounds"] == report["accounting"]["curve"] == []
     nothing = {"rounds": 0, "diverged": False, "score_name": "score"}
     assert report["result"] == nothing | dict.fromkeys(("test_loss", "test_score", "model_hash"))
-    with pytest.raises(RecordError, match=r"owner\.json is not here"):
+    with pytest.raises(RecordError, match=r"a report contains owner\.json, which is missing"):
         build_report(replace(outcome, evidence=replace(evidence, owner=None)))
     quiet = replace(evidence, owner=replace(evidence.owner, utility=None))
     assert build_report(replace(outcome, evidence=quiet))["utility"] is None
 
 
 @pytest.mark.slow
-def test_a_run_that_diverged_says_so(tmp_path):
+def test_a_diverged_run_is_marked(tmp_path):
     plan = make_plan()
     public, private = drawn(plan.scheme, 1)
     public[-1] = replace(public[-1], test_loss=None, test_score=None, diverged=True)
@@ -211,7 +211,7 @@ def test_a_curve_has_about_forty_points_with_both_ends(monkeypatch, rounds):
     assert all(point["upper"] == "inf" for point in module.sample_epsilon_curve(long, rounds))
 
 
-def test_what_a_report_says_of_rounds_and_trials_covers_outcomes_as_its_claim_does():
+def test_curves_cover_published_outcomes_as_the_claim_does():
     plan = make_plan()
     last = module.sample_epsilon_curve(plan, plan.scheme.rounds)[-1]
     assert last["upper"] == plan.guarantee.epsilon

@@ -14,7 +14,7 @@ from epsilog.verification import Claim
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
 
 
-def test_the_statement_rounds_up_and_names_everything():
+def test_the_statement_rounds_up_and_is_complete():
     said = format_statement(GUARANTEE)
     for part in ("3.999", "1e-5", "Adding or removing one school", "2,000"):
         assert part in said

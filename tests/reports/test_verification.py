@@ -1,4 +1,4 @@
-"""Nothing in a report is believed: whatever is changed in it, or in its evidence, verification does not pass."""
+"""Any change in a report or its evidence makes verification fail."""
 
 import copy
 import json
@@ -78,7 +78,7 @@ def mutants(document):
 
 
 def put(document, place, *value):
-    """A copy with another value at a place, or without one; it shares with the document what lies elsewhere."""
+    """A copy with another value at a place, or without one; it shares all other values with the document."""
     again, (step, *rest) = document.copy(), place
     if rest:
         again[step] = put(document[step], rest, *value)
@@ -93,45 +93,45 @@ def spelt(document):
     return codec.encode_canonical(document) + b"\n"
 
 
-def failed(files, books, **options):
-    """The checks that fail; unreadable evidence is told by its error."""
+def failed(files, reader, **options):
+    """The failed checks; for unreadable evidence its error."""
     try:
-        found = verify_run(files, books, **options)
+        found = verify_run(files, reader, **options)
     except RecordError as error:
         return {str(error)}
     assert (found.status == "failed") == any(f.status == "failed" for f in found.findings)
     return {f.check for f in found.findings if f.status == "failed"}
 
 
-def report_failed(content, books):
+def report_failed(content, reader):
     try:
-        found = verify_report(content, books, required=PUBLIC)
+        found = verify_report(content, reader, required=PUBLIC)
     except RecordError as error:
         return {str(error)}
     return {f.check for f in found.findings if f.status == "failed"}
 
 
 @pytest.mark.slow
-def test_an_untouched_run_passes_in_every_form(files, books):
-    whole = verify_run(files, books, required=("report", "ledger", "custody", "page"))
+def test_an_untouched_run_passes_in_every_form(files, reader):
+    whole = verify_run(files, reader, required=("report", "ledger", "custody", "page"))
     assert whole.status == "passed"
     assert "Adding or removing one school makes any set of results" in whole.claim
     for form in ("report.json", "report.html"):
-        alone = verify_report(files[form], books)
+        alone = verify_report(files[form], reader)
         assert alone.status == "not checked"
         assert "Without custody.jsonl" in alone.claim
-        assert verify_report(files[form], books, required=PUBLIC).status == "passed"
+        assert verify_report(files[form], reader, required=PUBLIC).status == "passed"
         unbound = verify_report(files[form], None)
         assert unbound.status == "not checked"
         assert unbound.claim.startswith("No ledger was given, so nothing binds")
         assert verify_report(files[form], None, required=("report",)).status == "passed"
 
 
-def test_a_report_of_another_version_fails_and_is_told_by_its_version(files, books):
+def test_a_report_of_another_version_fails_by_name(files, reader):
     new = codec.parse_json(files["report.json"])
     for version in (0, 1, 3, False, None):
         other = files | {"report.json": spelt(new | {"v": version})}
-        found = next(one for one in verify_run(other, books).findings if one.check == "report")
+        found = next(one for one in verify_run(other, reader).findings if one.check == "report")
         assert (found.code, f"has version {version!r};" in found.message) == ("report/mismatch", True)
         with pytest.raises(ValueError, match="v:"):
             check_schema(new | {"v": version})
@@ -154,29 +154,29 @@ def test_a_public_report_holds_no_figure_of_the_curators(files):
 @pytest.mark.parametrize(
     ("name", "step"), [("plan.json", 23), ("owner.json", 9), ("rounds.jsonl", 9), ("custody.jsonl", 9)]
 )
-def test_every_changed_place_of_the_evidence_fails(files, books, name, step):
+def test_every_changed_place_of_the_evidence_fails(files, reader, name, step):
     """Of records, those of one line; each change passes a sample of the places."""
     bare = {key: content for key, content in files.items() if key != "report.html"}
     before, line, *after = [b"", files[name]] if name.endswith(".json") else files[name].splitlines(keepends=True)
     sample = list(mutants(codec.parse_json(line)))[:: amount(step, 1)]
     assert len(sample) > 5
     for place, document in sample:
-        assert failed(bare | {name: b"".join([before, spelt(document), *after])}, books), place
+        assert failed(bare | {name: b"".join([before, spelt(document), *after])}, reader), place
 
 
 @pytest.mark.parametrize("name", ["rounds.jsonl", "custody.jsonl"])
-def test_records_that_are_no_objects_or_out_of_order_fail(files, books, name):
+def test_records_that_are_no_objects_or_out_of_order_fail(files, reader, name):
     first, *rest = files[name].splitlines(keepends=True)
     records = [first, *rest]
     for line in (0, None, [], {}):
-        assert failed(files | {name: b"".join([first, spelt(line), *rest[1:]])}, books), line
+        assert failed(files | {name: b"".join([first, spelt(line), *rest[1:]])}, reader), line
     for order in ([1, 0, 2, 3], [0, 1, 2], [0, 1, 1, 2, 3], [0, 1, 2, 3, 3], []):
-        assert failed(files | {name: b"".join(records[i] for i in order)}, books), order
+        assert failed(files | {name: b"".join(records[i] for i in order)}, reader), order
 
 
 @pytest.mark.slow
-def test_every_changed_place_of_a_report_fails(files, books):
-    """All by comparison with the report that comes out again; some with the evidence inside it read and checked."""
+def test_every_changed_place_of_a_report_fails(files, reader):
+    """All by comparison with the rebuilt report; some by verifying the evidence inside it."""
     report, count = codec.parse_json(files["report.json"]), 0
     assert not list(list_differences(report, codec.parse_json(files["report.json"])))
     for place, document in mutants(report):
@@ -186,20 +186,20 @@ def test_every_changed_place_of_a_report_fails(files, books):
         )  # what a report is compared with, where it was not carried
         carried = any(place[: len(inner)] == inner for inner in CARRIED)
         if count % amount(199 if carried else 401, 11 if carried else 61) == 0:
-            assert report_failed(spelt(document), books), place
-            assert failed(files | {"report.json": spelt(document)}, books), place
+            assert report_failed(spelt(document), reader), place
+            assert failed(files | {"report.json": spelt(document)}, reader), place
     assert count > 1500
 
 
 @pytest.mark.slow
-def test_a_report_alone_is_still_of_one_mind(files):
+def test_a_report_alone_is_checked_for_consistency(files):
     """Without a ledger only the report's account of the ledger can be changed in more than one place at once."""
     for place, document in list(mutants(codec.parse_json(files["report.json"])))[:: amount(291, 97)]:
         assert report_failed(spelt(document), None), place
 
 
 @pytest.mark.slow
-def test_the_faults_that_passed(files, books):
+def test_former_faults_are_detected(files, reader):
     def edited(change):
         report = codec.parse_json(files["report.json"])
         change(report)
@@ -218,22 +218,22 @@ def test_the_faults_that_passed(files, books):
 
     for change in (anonymous, real, louder):
         content = edited(change)
-        assert report_failed(content, books) == {"report"}
+        assert report_failed(content, reader) == {"report"}
         assert report_failed(content, None) == {"report"}
-        assert "report" in failed(files | {"report.json": content}, books)
+        assert "report" in failed(files | {"report.json": content}, reader)
         forged = render_html(codec.parse_json(content)).encode()  # a page that is true to the forged report
-        assert report_failed(forged, books) == {"report"}
+        assert report_failed(forged, reader) == {"report"}
 
 
 @pytest.mark.parametrize("kept", ["custody.jsonl", "owner.json", "ledger", "report.json"])
-def test_what_was_committed_and_is_missing_fails(files, books, kept):
+def test_missing_committed_evidence_fails(files, reader, kept):
     there = {name: content for name, content in files.items() if name != kept}
-    found = verify_run(there, None if kept == "ledger" else books)
+    found = verify_run(there, None if kept == "ledger" else reader)
     assert found.status == ("not checked" if kept == "report.json" else "failed")
     told = {f.check: f.status for f in found.findings}
     if kept == "custody.jsonl":
         assert told["custody"] == "failed"
-        waived = verify_run(there, books, required=PUBLIC)
+        waived = verify_run(there, reader, required=PUBLIC)
         assert waived.status == "passed"
         assert "only the unamplified claim" in waived.claim
     if kept == "ledger":
@@ -241,7 +241,7 @@ def test_what_was_committed_and_is_missing_fails(files, books, kept):
         assert found.claim.endswith("so no guarantee is supported.")
 
 
-def test_documents_have_one_spelling(files, books):
+def test_documents_have_one_spelling(files, reader):
     plan, line = files["plan.json"], files["rounds.jsonl"].splitlines(keepends=True)[0]
     for name, content in {
         "plan.json": plan[:-1],
@@ -261,7 +261,7 @@ def test_documents_have_one_spelling(files, books):
     }.items():
         assert content != files[name.strip()]
         with pytest.raises(RecordError, match=name.strip()):
-            verify_run(files | {name.strip(): content}, books)
+            verify_run(files | {name.strip(): content}, reader)
     report = files["report.json"]
     for content in (
         report.replace(b'"simulation":true', b'"simulation":false,"simulation":true', 1),
@@ -270,13 +270,13 @@ def test_documents_have_one_spelling(files, books):
         b"\xff" + report,
     ):
         with pytest.raises(RecordError, match="report"):
-            verify_run(files | {"report.json": content}, books)
+            verify_run(files | {"report.json": content}, reader)
         with pytest.raises(RecordError, match="report"):
-            verify_report(content, books)
+            verify_report(content, reader)
 
 
 @pytest.mark.slow
-def test_a_page_is_checked_byte_for_byte(files, books):
+def test_a_page_is_checked_byte_for_byte(files, reader):
     page = files["report.html"]
     assert extract_document(page) == files["report.json"].rstrip(b"\n")
     for edited in (
@@ -288,14 +288,14 @@ def test_a_page_is_checked_byte_for_byte(files, books):
         page.replace(b"<style>", b"<script>document.title='x'</script><style>", 1),
     ):
         assert edited != page
-        assert report_failed(edited, books)
-        assert "page" in failed(files | {"report.html": edited}, books)
-    assert report_failed(b"<!doctype html><title>no report</title>", books)
+        assert report_failed(edited, reader)
+        assert "page" in failed(files | {"report.html": edited}, reader)
+    assert report_failed(b"<!doctype html><title>no report</title>", reader)
 
 
 @pytest.fixture(scope="module")
 def another(tmp_path_factory):
-    """Makes a run of its own: another plan in one's own ledger, or the same plan in another ledger."""
+    """Makes another run, in another ledger."""
 
     def make(plan, **options):
         folder = tmp_path_factory.mktemp("other") / "run"
@@ -306,23 +306,23 @@ def another(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_files_of_another_run_do_not_pass(files, books, another):
-    same_plan, their_books = another(make_plan(), seed=77)
-    other_plan, other_books = another(make_plan(name="other"), seed=9)
-    assert verify_run(same_plan, their_books).status == verify_run(other_plan, other_books).status == "passed"
-    for others, ledger in ((same_plan, their_books), (other_plan, other_books)):
+def test_files_of_another_run_fail(files, reader, another):
+    same_plan, their_reader = another(make_plan(), seed=77)
+    other_plan, other_reader = another(make_plan(name="other"), seed=9)
+    assert verify_run(same_plan, their_reader).status == verify_run(other_plan, other_reader).status == "passed"
+    for others, ledger in ((same_plan, their_reader), (other_plan, other_reader)):
         assert failed(files, ledger)
-        assert failed(others, books)
+        assert failed(others, reader)
         for name in ("rounds.jsonl", "custody.jsonl", "owner.json", "report.json", "report.html", "plan.json"):
             if others[name] != files[name]:
-                assert failed(files | {name: others[name]}, books), name
+                assert failed(files | {name: others[name]}, reader), name
         both = {name: others[name] for name in ("rounds.jsonl", "custody.jsonl")}
-        assert failed(files | both, books)
-        assert report_failed(others["report.json"], books)
+        assert failed(files | both, reader)
+        assert report_failed(others["report.json"], reader)
 
 
 @pytest.mark.slow
-def test_a_report_outlives_later_charges_and_not_a_cut(finished, files, tmp_path):
+def test_a_report_survives_new_charges_but_not_truncation(finished, files, tmp_path):
     """The ledger may grow; a ledger that was set back, or that never knew the plan, is no witness."""
     ledger = tmp_path / "ledger.db"
     before = LedgerReader.read(finished.parent / "ledger.db")
@@ -344,7 +344,7 @@ def test_a_report_outlives_later_charges_and_not_a_cut(finished, files, tmp_path
 
 
 @pytest.mark.slow
-def test_attempts_are_counted_and_priced(another):
+def test_repeated_attempts_are_counted_with_a_what_if(another):
     evidence, ledger = another(make_plan(), seed=5, begun=(2, 3))
     found = verify_run(evidence, ledger)
     told = {f.check: f for f in found.findings}
@@ -363,8 +363,8 @@ def test_attempts_are_counted_and_priced(another):
 
 
 @pytest.mark.slow
-def test_a_sampler_that_broke_its_cap_leaves_the_price_of_every_round(another):
-    """Three rounds of one client where two were allowed: the price for known lists trusts the cap, and is void too."""
+def test_a_violated_participation_cap_leaves_full_participation(another):
+    """Three rounds of one client where two were allowed: the bound for known lists assumes the cap and is void too."""
     plan = make_plan(local, name="local")
     public, private = drawn(plan.scheme, 3)
     stuffed = [type(one)(one.round, (0, 1, 2, 3), one.largest_norm, one.clipped_fraction) for one in private]
@@ -406,24 +406,24 @@ def test_links_pipes_and_giants_are_refused(finished, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), TypeError("x"), ZeroDivisionError("x"), RecursionError("x")])
-def test_evidence_on_which_a_check_breaks_is_refused_and_not_passed(files, books, monkeypatch, error):
+def test_evidence_that_breaks_a_check_is_refused(files, reader, monkeypatch, error):
     def breaks(*_, **__):
         raise error
 
     monkeypatch.setattr(verification, "verify_evidence", breaks)
     with pytest.raises(RecordError, match=r"this evidence cannot be checked: .*x"):
-        verify_run(files, books)
+        verify_run(files, reader)
     with pytest.raises(RecordError, match=r"this evidence cannot be checked: .*x"):
-        verify_report(files["report.json"], books)
+        verify_report(files["report.json"], reader)
 
 
 @pytest.mark.parametrize("wrong", [1, 2, 3, 4, 7])
-def test_what_a_report_says_otherwise_is_shown_up_to_three_places_and_counted(files, books, wrong):
+def test_a_mismatch_names_three_places_and_counts_the_rest(files, reader, wrong):
     report = codec.parse_json(files["report.json"])
     names = sorted(report["evidence"]["plan"])[:0] or sorted(report)[:wrong]
     for name in names:
         report[name] = "otherwise"
-    found = check_report(report, verify_evidence(parse_evidence(files, books)))
+    found = check_report(report, verify_evidence(parse_evidence(files, reader)))
     assert found.status == "failed"
     assert [f"{name}: 'otherwise' instead of" in found.message for name in names] == [True] * min(wrong, 3) + [
         False
@@ -432,7 +432,7 @@ def test_what_a_report_says_otherwise_is_shown_up_to_three_places_and_counted(fi
     assert ("more." in found.message) == (wrong > 3)
 
 
-def test_numbers_are_one_number_and_truth_is_none():
+def test_integers_equal_floats_and_booleans_do_not():
     """What was computed may differ in its last digits; everything else is equal, and of one kind."""
     for place in (at for at in COMPUTED if all(isinstance(step, str) for step in at)):
 
@@ -473,7 +473,7 @@ A, B, C = [1, 2], [3], {"x": 1}
     ],
     ids=str,
 )
-def test_every_place_where_two_documents_differ_is_told(stated, again, found):
+def test_every_difference_of_two_documents_is_listed(stated, again, found):
     assert [place for place, _, _ in list_differences(stated, again)] == found
     assert [place for place, _, _ in list_differences(again, stated)] == found
     assert [(b, a) for _, a, b in list_differences(stated, again)] == [

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.reports.drawn import finish, make_plan
 
+from epsilog.plan.sentences import list_group_rows
 from epsilog.reports import render_html, render_markdown
-from epsilog.reports.figures import format_group_rows, format_risk_rows
+from epsilog.reports.figures import format_risk_rows
 from epsilog.server import worker
 from epsilog.terms import codec
 from epsilog.terms.messages import catalogue, sentence
@@ -45,7 +46,7 @@ def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
     assert told["log_odds_factor"] == report["risk_metrics"]["log_odds_factor"]
     mine = [(sentence(label), figure) for label, figure in risk["rows"]]
     assert mine == [row for row in format_risk_rows(report) if "approximate" not in row[0]]
-    assert [tuple(row) for row in risk["group_rows"]] == format_group_rows(report)
+    assert [tuple(row) for row in risk["group_rows"]] == list_group_rows(report["risk_metrics"])
     pages = render_html(report), render_markdown(report)
     for message in (risk["attack_note"], risk["group_note"], told["odds"]):
         assert all(sentence(message) in html.unescape(page) for page in pages)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from epsilog.plan.sentences import list_group_rows, list_risk_rows, write_odds
+from epsilog.plan.sentences import list_risk_rows, write_odds
 from epsilog.reports.figure_sources import LEDGER, OWNER, FigureSource, get_finding_source
 from epsilog.terms import COMMITMENT, Status, codec
 from epsilog.terms.formatting import format_lower, format_upper
@@ -138,11 +138,6 @@ def format_report_odds(report: Mapping[str, Any]) -> str:
 def format_risk_rows(report: Mapping[str, Any]) -> Rows:
     """Return label and figure of each risk metric; none for an unsupported claim."""
     return [(str(label), figure) for label, figure in list_risk_rows(report["risk_metrics"])]
-
-
-def format_group_rows(report: Mapping[str, Any]) -> Figures:
-    """Return group sizes with the upper and lower bound of their epsilon."""
-    return list_group_rows(report["risk_metrics"])
 
 
 def list_finding_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilog.plan.sentences import write_attacks, write_copies
+from epsilog.plan.sentences import list_group_rows, write_attacks, write_copies
 from epsilog.reports import figures
 from epsilog.reports.figure_sources import (
     LEDGER,
@@ -78,7 +78,7 @@ def build_context(report: dict[str, Any], about: Mapping[str, str]) -> dict[str,
         "hashes": figures.list_hashes(report),
         "odds": figures.format_report_odds(report),
         "risk_rows": figures.format_risk_rows(report),
-        "group_rows": figures.format_group_rows(report),
+        "group_rows": list_group_rows(report["risk_metrics"]),
         "group_note": f"{write_copies(1.0)} {MODEL_NOTE}",
         "attack_note": f"{write_attacks(claim['guarantee']['privacy_unit'])} {MODEL_NOTE}",
         "settings": figures.list_settings(report),
