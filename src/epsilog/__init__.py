@@ -1,8 +1,8 @@
-"""epsilog: plan, spend, verify and prove differential-privacy budgets, for queries and for federated learning.
+"""epsilog: plan, charge, verify and report differential-privacy budgets, for queries and for federated learning.
 
-``mechanisms`` (what is released) -> ``accounting`` (a certified interval) -> ``plan`` (before a run) -> ``ledger`` and
-``training`` (during it) -> ``verification`` (do records, plan and ledger agree?) -> ``reports`` (a report that a third
-party recomputes); ``pipeline`` runs all of it.
+``mechanisms`` describe releases, and ``accounting`` bounds their privacy loss. ``plan`` computes costs before a run,
+``ledger`` charges them, and ``training`` runs. ``verification`` compares records, plan and ledger. ``reports`` writes a
+report that a third party recomputes. ``pipeline`` runs all of it.
 
 >>> import epsilog as ep
 >>> sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(noise_multiplier=1.0), sampling_probability=0.01), count=1_000)

@@ -1,8 +1,7 @@
-"""A cell of people's data, read by itself: what it cannot be read as is missing, and never an error.
+"""Parse single cells of private data: a cell that cannot be parsed is missing, never an error.
 
-Nothing here looks at two cells at once. A type that is found for a whole column depends on each of its values: one
-text among numbers would turn them all into texts, one fraction would round large whole numbers, and one date beyond all
-years would fail for everybody.
+No function looks at two cells. A type inferred for a column depends on each value: one text among numbers would turn
+all into texts. One fraction would round large integers, and one date out of range would fail the whole column.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["day", "from_arrow", "is_missing", "is_series", "listed", "number", "objects", "text"]
+__all__ = ["day", "from_arrow", "is_missing", "is_series", "list_cells", "number", "objects", "text"]
 
 _EPOCH = date(1970, 1, 1)
 _DIGITS = 38  # of a decimal number in polars
 
 
-def listed(column: Any) -> list[Any]:
-    """The cells of a series or an array as its library hands them over; one that it cannot hand over is None."""
+def list_cells(column: Any) -> list[Any]:
+    """Return the cells of a series or an array as its library converts them; None for each that it cannot."""
     with suppress(Exception):
         ways = (getattr(column, name, None) for name in ("to_list", "to_pylist", "tolist"))
         return list(next(filter(None, ways), lambda: column)())
@@ -36,13 +35,13 @@ def listed(column: Any) -> list[Any]:
 
 
 def objects(column: Any) -> NDArray[Any]:
-    """The cells of a series or an array, each as it is, in an array of objects."""
-    cells = listed(column)
+    """Return the cells of a series or an array in an array of objects."""
+    cells = list_cells(column)
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: None, NaN, NaT, NA, or what does not say."""
+    """Return whether a cell is None, NaN, NaT or NA, or fails to compare."""
     try:
         return value is None or bool(value != value)  # noqa: PLR0124 - NaN and NaT are not themselves
     except Exception:  # noqa: BLE001 - pandas.NA is neither
@@ -50,7 +49,7 @@ def is_missing(value: Any) -> bool:
 
 
 def number(value: Any) -> float:
-    """A cell as the double nearest to it: a number, or a text of one in ASCII; NaN where it is none.
+    """Return the nearest double of a number, or of an ASCII text of a number; otherwise NaN.
 
     >>> number(" 2.5"), number(10**400), number("1_000"), number([1])
     (2.5, inf, nan, nan)
@@ -69,7 +68,7 @@ def number(value: Any) -> float:
 
 
 def day(value: Any) -> float:
-    """A cell as days since 1970: a date, a time of some day, or a text that begins with one; NaN where it is none.
+    """Return days since 1970 of a date, a datetime or a text that begins with a date; otherwise NaN.
 
     >>> day("1970-01-03"), day(datetime(1970, 1, 2, 23)), day(3)
     (2.0, 1.0, nan)
@@ -86,9 +85,9 @@ def day(value: Any) -> float:
 
 
 def text(value: Any) -> str | None:
-    """A cell as a name or a word, without blanks around it; None where it says nothing.
+    """Return a cell as a name without surrounding blanks; None if it is missing or blank.
 
-    A whole number is the same name as the real number that equals it: a column with a hole may hold it as such.
+    An integer and the float that equals it are the same name: columns with missing values hold integers as floats.
 
     >>> text(" north "), text(7), text(7.0), text(True), text(float("nan")), text(" ")
     ('north', '7', '7', 'true', None, None)
@@ -107,7 +106,7 @@ def text(value: Any) -> str | None:
 
 
 def from_arrow(table: Any) -> Any:
-    """A frame of polars out of a table that speaks Arrow; in texts, bytes that are no UTF-8 become U+FFFD.
+    """Return a polars frame of an Arrow table; invalid UTF-8 in texts becomes U+FFFD.
 
     Raises:
         TypeError: a type that polars does not know, or of which it takes no value.
@@ -127,7 +126,7 @@ def from_arrow(table: Any) -> Any:
 
 
 def is_series(value: Any) -> bool:
-    """Whether something has a cell for each row: no single value, no text and no mapping."""
+    """Return whether a value has a cell for each row: not a scalar, a text or a mapping."""
     single = isinstance(value, str | bytes | dict | set | frozenset) or getattr(value, "ndim", 1) == 0
     return isinstance(value, Sized) and isinstance(value, Iterable) and not single
 

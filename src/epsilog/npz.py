@@ -38,7 +38,7 @@ def decode_npz(content: bytes) -> dict[str, NDArray[np.float64]]:
                 raise ValueError("its entries overlap")
             names = [_parse_name(each.filename) for each in entries]
             if len(set(names)) != len(names):
-                raise ValueError("a name stands there twice")
+                raise ValueError("a name occurs twice")
             arrays = {name: _parse_array(packed.read(each)) for each, name in zip(entries, names, strict=True)}
     except ValueError:
         raise

@@ -54,9 +54,9 @@ def printed(command: str, folder: Path) -> str:
 
 
 def refresh() -> None:
-    """Writes what commands print into the pages; the page on own data has runs and a ledger of its own."""
-    apart = [page for page in pages() if page.stem == "own-data"]
-    for group in (apart, [page for page in pages() if page not in apart]):
+    """Writes what commands print into the pages; two pages have runs and ledgers of their own."""
+    apart = [page for page in pages() if page.stem in ("own-data", "tutorial")]
+    for group in (*([page] for page in apart), [page for page in pages() if page not in apart]):
         _refresh(group)
 
 

@@ -161,7 +161,7 @@ def test_shares_within_shares_and_budgets_between(books):
 @pytest.mark.parametrize(
     ("scope", "given", "message"),
     [
-        ("other", {}, "must be a share of a budget above it"),
+        ("other", {}, "requires a budget above it"),
         ("acme/q", {"kind": "zcdp", "rho": "1"}, "kind of a quota must be that of the budget of 'acme'"),
         ("acme/q", {"simulation": True}, "simulation of a quota must be"),
         ("acme/q", {"privacy_unit": "school"}, "privacy_unit of a quota must be"),

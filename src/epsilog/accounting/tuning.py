@@ -29,7 +29,7 @@ _STEP = 1e-3  # of an epsilon, below which a curve's slope is estimated
 _INSIDE = 0.999  # of a set's chance: two ends of the outcomes then leave something between them
 _RELATIVE_WIDTH = 0.02  # of rates, for lower bounds
 _CHANCES = 4  # roundings of two differences of chances, absolute: each is at most 1
-_CHANCES_AND_COST = 8  # likewise, beside a product that is rounded up by itself
+_CHANCES_AND_COST = 8  # likewise, plus a product that is rounded up separately
 
 
 def expected_trials(trials: TrialDistribution) -> float:

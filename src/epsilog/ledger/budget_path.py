@@ -145,7 +145,7 @@ def _create_balance(path: Sequence[Balance], entry: Entry) -> Balance:
         _require_cover(entry, made.kind, made.caps)
         return made
     if not path:
-        raise ConflictError(f"quota of {entry.scope!r} must be a share of a budget above it; there is none")
+        raise ConflictError(f"quota of {entry.scope!r} requires a budget above it")
     made = open_balance(entry, quota=path[-1].scope)
     for name in ("kind", "relation", "privacy_unit", "simulation"):
         if getattr(made, name) != getattr(path[-1], name):

@@ -122,11 +122,10 @@ def cost_to_json(cost: Cost) -> dict[str, Any]:
 
 
 def cost_from_json(data: Mapping[str, Any]) -> Cost:
-    """Reads what ``cost_to_json`` wrote.
+    """Return the cost that ``cost_to_json`` wrote.
 
-    >>> cost = Message("method/stated-cost@1")
-    >>> price = Cost({"epsilon": math.inf, "rho": Fraction(1, 3), "delta": "1e-6"}, cost)
-    >>> cost_from_json(cost_to_json(price)).values
+    >>> values = {"epsilon": math.inf, "rho": Fraction(1, 3), "delta": "1e-6"}
+    >>> cost_from_json(cost_to_json(Cost(values, Message("method/stated-cost@1")))).values
     {'epsilon': inf, 'rho': Fraction(1, 3), 'delta': '1e-6'}
     """
     return Cost(

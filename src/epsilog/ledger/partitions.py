@@ -63,7 +63,7 @@ def check_partition(parents: Sequence[Balance], made: Balance) -> None:
     if made.privacy_unit is None:
         raise CheckError("privacy_unit", "stated by the budget above a partition: each unit is in one block", "None")
     if not parents:
-        raise ConflictError(f"partition of {made.scope!r} must be under a budget that counts it; there is none")
+        raise ConflictError(f"partition of {made.scope!r} requires a budget above it that counts it")
     for parent in parents:
         _require_same(parent, made, "a partition")
         if not set(parent.caps) <= set(made.caps):

@@ -195,7 +195,7 @@ class BinomialTrialCount(TrialDistribution):
 
     @property
     def expected_trials(self) -> float:
-        """A product."""
+        """Return the expected number of trials."""
         return round_up(self.most * self.probability, ONCE)
 
     def _any_trial(self, chance: float) -> tuple[float, float]:
@@ -204,7 +204,7 @@ class BinomialTrialCount(TrialDistribution):
         return found, self.most / (1 - self.probability) if self.probability < 1 else float(self.most)
 
     def tail_correction(self, top: float) -> float:
-        """By a power; at the largest loss it is no longer told apart.
+        """Return the correction for a tail probability, at most the largest loss.
 
         >>> BinomialTrialCount(3, 1.0).tail_correction(1.0)
         600.0
@@ -216,7 +216,7 @@ class BinomialTrialCount(TrialDistribution):
 
     @property
     def rank_odds(self) -> tuple[float, float]:
-        """One less than the most, and the odds that a trial does not take place."""
+        """Return the maximum less one, and the odds that a trial does not take place."""
         return float(self.most - 1), (1 - self.probability) / self.probability
 
 

@@ -184,7 +184,7 @@ def _list_values(table: Any, name: str) -> list[Any]:
         if column.dtype.is_nested():
             return [[] if each else None for each in there]  # no unit, like any list
         return [(each,) if known else None for each, known in zip(column.to_physical().to_list(), there, strict=True)]
-    return cells.listed(column)
+    return cells.list_cells(column)
 
 
 def _count_rows(table: Any) -> int:

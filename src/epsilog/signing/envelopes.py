@@ -1,7 +1,7 @@
 """Detached signatures of files: an in-toto statement in a DSSE envelope, one envelope per line.
 
 Supply-chain tools (cosign, in-toto, slsa) read this format. The statement has the name of the file and its SHA-256, and
-the signature covers the statement. ``securesystemslib`` is not used: it accepts only signatures whose key id matches,
+the signature covers the statement. ``securesystemslib`` is not used: it rejects signatures with another key id,
 though DSSE calls that id a hint.
 """
 

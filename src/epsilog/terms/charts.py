@@ -219,7 +219,7 @@ def draw_band_plot(
 
 
 def make_standalone(chart: str) -> str:
-    """Return a chart for a file of its own, on white."""
+    """Return a chart as a standalone file on white."""
     return chart.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
         'style="', 'style="background:#fff;', 1
     )
@@ -252,11 +252,11 @@ class _Frame:
         self.y_ticks = _list_ticks(low, high, log=log_y)
 
     def at_x(self, x: float) -> float:
-        """Return where a number lies from left to right."""
+        """Return the horizontal position of a number."""
         return LEFT + (self.right - LEFT) * _place(x, self._x, self._scales[0])
 
     def at_y(self, y: float) -> float:
-        """Return where a number lies from top to bottom; one below the frame lies on its edge."""
+        """Return the vertical position of a number, at most the lower edge."""
         return (
             PLOT_HEIGHT - BOTTOM - (PLOT_HEIGHT - TOP - BOTTOM) * _place(max(y, self._y[0]), self._y, self._scales[1])
         )

@@ -91,7 +91,7 @@ class Finding:
         status: how the check ended.
         message: one sentence for a reader; what it quotes becomes ``legible``.
         values: named figures behind it: observed, expected, p-values, intervals.
-        missing_evidence: the evidence whose absence prevented the check; "" if there was another reason.
+        missing_evidence: the missing evidence that prevented the check; "" if there was another reason.
         false_alarm_rate: how often the check rejects a sound run, at most; 0 for what is compared and not estimated.
 
     >>> Finding("noise/too-weak", Status.FAILED, "The noise is too weak.").check

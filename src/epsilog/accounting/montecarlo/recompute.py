@@ -96,7 +96,7 @@ def _trials(plan: CertificatePlan | NoiseSearchPlan) -> tuple[BernoulliTrial, ..
 def _result(
     plan: CertificatePlan | NoiseSearchPlan, source: RandomnessSource, evidence: tuple[TrialEvidence, ...]
 ) -> Certificate | NoiseSearchResult | str:
-    """Return the certificate or sweep of the draws, or the reason why there is none."""
+    """Return the certificate or the noise search of the draws, or the reason why it failed."""
     try:
         if isinstance(plan, CertificatePlan):
             return Certificate(plan, source, evidence)

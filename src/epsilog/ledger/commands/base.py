@@ -160,8 +160,8 @@ class DescribedFields(NamedTuple):
 class Command(ABC):
     """An act on the ledger: a frozen dataclass of described fields.
 
-    A subclass has a name and the columns of ``Transition`` as class keywords. It defines at most ``body``, ``amounts``,
-    ``stands`` (whether the same was done before) and ``prepare``.
+    A subclass has a name and the columns of ``Transition`` as class keywords. It may define ``body``, ``amounts``,
+    ``prepare``, and how it recognizes a repeated command.
     """
 
     name: ClassVar[str]

@@ -163,7 +163,7 @@ class Connection:
             if pause is None:
                 raise (lost or why) from None
             time.sleep(pause)
-        raise AssertionError  # the last pause is None
+        raise AssertionError  # the loop returns or raises at the last pause
 
     def _once(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
         """Asks once, and reads the answer or the refusal."""

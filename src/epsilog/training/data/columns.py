@@ -128,7 +128,7 @@ class ArrayColumn(Private):
             known, places = np.unique(self.values, return_inverse=True)
             words = [str(each) for each in known.tolist()]
         else:
-            texts = [cells.text(each) for each in cells.listed(self.values)]
+            texts = [cells.text(each) for each in cells.list_cells(self.values)]
             words = sorted({each for each in texts if each is not None})
             among = {word: place for place, word in enumerate(words)}
             places = np.array([among.get(each, -1) if each is not None else -1 for each in texts], dtype=np.int64)
@@ -142,7 +142,7 @@ def make_array_table(columns: Mapping[str, NDArray[Any]]) -> ColumnTable:
 
 def _read(reading: Callable[[Any], float], some: NDArray[Any]) -> NDArray[np.float64]:
     """Return each cell as a number, independently of the others."""
-    return np.fromiter(map(reading, cells.listed(some.ravel())), np.float64, some.size).reshape(some.shape)
+    return np.fromiter(map(reading, cells.list_cells(some.ravel())), np.float64, some.size).reshape(some.shape)
 
 
 def _sort_names(words: list[str], places: NDArray[np.int64]) -> NameIndex:

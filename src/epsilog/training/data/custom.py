@@ -148,7 +148,7 @@ class CustomData:
         return (f"leaving out {count:,} of {len(targets):,} rows {which} ({_format_counts(bad)})",)
 
     def _test_file(self, path: Path) -> TestSet:
-        """Return the public test file, whose values an error may state."""
+        """Return the public test file; errors may state its values."""
         try:
             learned = self.schema.learned_columns
             table = read_table(path, learned.values(), decimal=self.decimal)

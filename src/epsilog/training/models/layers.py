@@ -33,7 +33,7 @@ class Layer(Protocol):
         """Return the squared norm of each example's gradient, and slopes with the same gradient.
 
         Args:
-            x: the input, in float64 for norms; shape (n, ...). Shapes alone decide whether the result is None.
+            x: the input, in float64 for norms; shape (n, ...). Whether the result is None depends on shapes only.
             slopes: slopes of each example's loss at the output; shape (n, ...).
 
         Returns:
