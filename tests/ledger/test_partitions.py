@@ -177,7 +177,7 @@ def test_a_partition_comes_before_what_lies_below_and_is_declared_once(books):
     for scope, message in [
         ("a/q", "no budget yet"),
         ("a/q/1", "no budget yet"),
-        ("a/q/9", "must be under a budget that counts"),
+        ("a/q/9", "requires a budget above it that counts"),
         ("a/s", "before any budget"),
         ("a/s/x", "no budget yet"),
         ("a/t", "before any budget or charge"),
@@ -361,7 +361,11 @@ EDITS = {
     "a block moved down": (lambda them: [*them[:2], at(them[2], "a/q/1/x")], 3, "each block has its budget"),
     "a charge at the partition": (lambda them: [*them[:4], at(them[4], "a/q")], 5, "is a partition"),
     "a charge in no block": (lambda them: [*them[:4], at(them[4], "a/q/7")], 5, "'a/q/7' of the partition"),
-    "a partition at a block": (lambda them: [*them[:2], at(them[1], "a/q/1")], 3, "must be under a budget that counts"),
+    "a partition at a block": (
+        lambda them: [*them[:2], at(them[1], "a/q/1")],
+        3,
+        "requires a budget above it that counts",
+    ),
     "a partition of a unit unsaid": (
         lambda them: [
             them[0] | {"body": them[0]["body"] | {"privacy_unit": None}},
