@@ -239,7 +239,7 @@ def exported(ask, books, tmp_path):
     with open_ledger(books) as ledger:
         ledger.charge("acme/x", PureDP(0.5), key=FORMULA)
         ledger.set_cap("acme", epsilon="3", actor="+dora", reason="-1\nand @more")
-    return lambda name, *more: ask("export", tmp_path / name, *more, as_json=True)
+    return lambda name, *more: ask("export", "-o", tmp_path / name, *more, as_json=True)
 
 
 def test_a_spreadsheet_finds_no_formula_in_an_export(exported, tmp_path):
@@ -290,7 +290,11 @@ def test_parquet_is_read_by_polars(exported, tmp_path):
 
 
 def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, tmp_path, monkeypatch):
-    for name, message in (("b.db", "file must be named"), ("e.txt", "file must be named"), ("e.csv", "not there yet")):
+    for name, message in (
+        ("b.db", "--output must be named"),
+        ("e.txt", "--output must be named"),
+        ("e.csv", "not there yet"),
+    ):
         (tmp_path / "e.csv").touch()
         with pytest.raises(ValueError, match=message):
             exported(name)
@@ -311,7 +315,13 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
         ("declare-partition", "x/y", *ACT),
         *[(verb, "k", *ACT) for verb in ("revoke", "abandon", "decommission")],
         *[("start", "k"), ("commit", "k"), ("cancel", "k", "--reason", "no"), ("expire", "k")],
-        *[("history",), ("watch", "--limit", "1"), ("export", "e.csv"), ("backup", "s.db"), ("accept-restore", *ACT)],
+        *[
+            ("history",),
+            ("watch", "--limit", "1"),
+            ("export", "-o", "e.csv"),
+            ("backup", "-o", "s.db"),
+            ("accept-restore", *ACT),
+        ],
         ("verify",),
     ],
     ids=lambda words: words[0],
@@ -327,7 +337,7 @@ def test_a_backup_is_restored_and_accepted(ask, reserve, books, tmp_path):
     saved, again = tmp_path / "saved.db", tmp_path / "again.db"
     before = verify_ledger(books)
     told = {"file": str(saved), "entries": before.count, "head": before.head}
-    assert ask("backup", saved, as_json=True) == (0, told)
+    assert ask("backup", "-o", saved, as_json=True) == (0, told)
     restore = ["ledger", "restore", str(saved), "-l", str(again), *ACT]
     assert "both could be spent" in str(CliRunner().invoke(app, restore).exception)
     books.unlink()

@@ -92,8 +92,8 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
         ["search-noise", release, "-e", 1, "-d", 1e-2, "--slack", 0.9],
     )
     for words in goals:
-        commitment = json.loads(account(*words, "--commit", plan, "--json").stdout)["plan_hash"]
-        again = account(*words, "--commit", plan)
+        commitment = json.loads(account(*words, "--commit", "-o", plan, "--json").stdout)["plan_hash"]
+        again = account(*words, "--commit", "-o", plan)
         assert isinstance(again.exception, ValueError)  # what was published is not written over
         assert account("execute", plan, "--nonce", nonce, "-o", evidence).exit_code == 0
         done = account("recompute", evidence, "--plan-hash", commitment, "--nonce", nonce)
@@ -105,11 +105,12 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
         assert "not compared with what" in account("recompute", evidence, "--nonce", nonce).stdout
         assert account("recompute", evidence, "--plan-hash", commitment, "--nonce", "another 19482411").exit_code == 4
         plan.unlink()
+        evidence.unlink()
 
 
 def test_a_plan_is_written_without_seed_or_journal(tmp_path, release):
-    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--commit", tmp_path / "plan.json"]
-    for other in (["--seed", 1], ["--journal", tmp_path / "j"], ["-o", tmp_path / "o"]):
+    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--commit", "-o", tmp_path / "plan.json"]
+    for other in (["--seed", 1], ["--journal", tmp_path / "j"], ["-o", "-"]):
         done = account(*words, *other)
         assert isinstance(done.exception, ValueError)
         assert not (tmp_path / "plan.json").exists()
@@ -145,7 +146,7 @@ def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
         refused = account(*words, *wrong, "--journal", tmp_path / "none").exception
         assert isinstance(refused, ValueError)
         assert not (tmp_path / "none").exists()
-    refused = account("certify", release, "--epsilon", 1, *cut[-3:], 9, "--commit", tmp_path / "p").exception
+    refused = account("certify", release, "--epsilon", 1, *cut[-3:], 9, "--commit", "-o", tmp_path / "p").exception
     assert "must stand without" in str(refused)
 
 
@@ -178,3 +179,15 @@ def test_a_comparison_as_json():
         "correlated" not in row["name"] for row in document["rows"]
     ]
     assert all(math.isfinite(row["error"]) for row in document["rows"])
+
+
+def test_evidence_is_not_overwritten_and_goes_to_standard_output_for_a_hyphen(tmp_path, release, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "-o"]
+    printed = account(*words, "-").stdout
+    assert account(*words, "evidence.json").exit_code == 0
+    kept = (tmp_path / "evidence.json").read_text()
+    assert json.loads(printed) == json.loads(kept)
+    assert "--output must be a new file" in str(account(*words, "evidence.json").exception)
+    assert (tmp_path / "evidence.json").read_text() == kept
+    assert not (tmp_path / "-").exists()

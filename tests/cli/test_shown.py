@@ -202,7 +202,7 @@ def test_init_writes_a_file_once(tmp_path, monkeypatch):
     written = (tmp_path / "run.toml").read_text()
     assert 'path = "rows.csv"' in written
     assert 'privacy_unit = "visit"' in written
-    with pytest.raises(CheckError, match=r"--output must be a file that does not exist, got 'run\.toml'"):
+    with pytest.raises(CheckError, match=r"--output must be a new file, got 'run\.toml'"):
         CliRunner().invoke(app, command, catch_exceptions=False)
     assert (tmp_path / "run.toml").read_text() == written
 

@@ -6,11 +6,14 @@ checked, 6 a file cannot be used, 130 stopped by Ctrl-C.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
@@ -68,6 +71,17 @@ def name_option(error: CheckError, options: Sequence[Any]) -> CheckError:
     return error
 
 
+@contextmanager
+def rename_field(given: str, name: str) -> Iterator[None]:
+    """Call an argument of the library by its name in the command line, in errors."""
+    try:
+        yield
+    except CheckError as error:
+        if error.field != given:
+            raise
+        raise CheckError(name, error.bound, error.value, error.verb) from error
+
+
 class _Command(TyperCommand):
     """A command that names options in errors as they are typed."""
 
@@ -79,12 +93,14 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """A group that names its options in errors as they are typed."""
+    """A group that names its options in errors as they are typed; a command below it has named its own."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except CheckError as error:
+            if ctx.invoked_subcommand:
+                raise
             raise name_option(error, self.params) from error
 
 
@@ -200,8 +216,12 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to wri
 # ---- files and text --------------------------------------------------------------------------------------------------
 
 
-def read_bytes(file: Path) -> bytes:
-    """Read a file, or standard input for ``-``.
+# An input is an argument, or an option where the command has another subject; ``-`` is standard input where one
+# document is read. ``--output`` is a new file where its content is precious; ``-`` is standard output where it is text.
+
+
+def read_bytes(file: Path, name: str = "file") -> bytes:
+    """Read the file that an argument or option names, or standard input for ``-``.
 
     Raises:
         CheckError: the file cannot be read.
@@ -209,28 +229,41 @@ def read_bytes(file: Path) -> bytes:
     try:
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
-        raise CheckError("file", "readable", f"{file}: {error.strerror}") from error
+        raise CheckError(name, "readable", f"{file}: {error.strerror}") from error
 
 
-def read_document(file: Path) -> Any:
+def hash_file(file: Path, name: str) -> str:
+    """Return the SHA-256 of the file that an argument or option names.
+
+    Raises:
+        CheckError: the file cannot be read.
+    """
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckError(name, "readable", f"{file}: {error.strerror}") from error
+
+
+def read_document(file: Path, name: str = "file") -> Any:
     """Read a JSON or TOML file, or JSON from standard input for ``-``, as plain values."""
     import tomllib
 
     from epsilog.terms import codec
 
-    data = read_bytes(file)
+    data = read_bytes(file, name)
     try:
         return tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else codec.parse_json(data)
     except (ValueError, RecursionError) as error:
-        raise CheckError("file", "JSON or TOML", f"{file}: {error}") from error
+        raise CheckError(name, "JSON or TOML", f"{file}: {error}") from error
 
 
-def read_release(file: Path) -> Release:
+def read_release(file: Path, name: str = "file") -> Release:
     """Read one release from a JSON or TOML file: a bare term, an envelope, or what `account --json` printed."""
     from epsilog.mechanisms import Release
     from epsilog.terms import codec
 
-    document = read_document(file)
+    document = read_document(file, name)
     if isinstance(document, dict) and "release" in document and "type" not in document:
         document = document["release"]
     try:
@@ -238,19 +271,44 @@ def read_release(file: Path) -> Release:
     except CheckError as error:
         raise error.under(str(file)) from error
     if not isinstance(term, Release):
-        raise CheckError("file", "a release", f"{type(term).__name__}", verb="hold")
+        raise CheckError(name, "a release", f"{type(term).__name__}", verb="hold")
     return term
 
 
-def write_output(content: str, output: Path | None, note: str = "") -> None:
-    """Write to a file and say so, or to standard output for None and ``-``."""
-    if output is None or str(output) == "-":
-        typer.echo(content, nl=not content.endswith("\n"))
-        return
+def is_standard(output: Path | None) -> bool:
+    """Return whether a command writes its result to standard output."""
+    return output is None or str(output) == "-"
+
+
+def require_new(output: Path | None) -> None:
+    """Refuse to overwrite a file whose content cannot be made again.
+
+    Raises:
+        CheckError: there is such a file.
+    """
+    if output is not None and os.path.lexists(output):
+        raise CheckError("output", "a new file", repr(str(output)))
+
+
+def require_file(output: Path) -> None:
+    """Refuse standard output, where a command writes what is no text for a terminal.
+
+    Raises:
+        CheckError: the output is ``-``.
+    """
+    if is_standard(output):
+        raise CheckError("output", "a file", repr(str(output)))
+
+
+def write_output(content: str | bytes, output: Path | None, note: str = "", *, quiet: bool = False) -> None:
+    """Write to a file and say so unless ``quiet``, or to standard output for None and ``-``."""
+    data = content.encode() if isinstance(content, str) else content
+    if output is None or is_standard(output):
+        return typer.echo(data, nl=not data.endswith(b"\n"))
     from epsilog import durable_io
 
-    durable_io.write_atomically(output, content.encode())
-    echo(f"wrote {output}{note}")
+    durable_io.write_atomically(output, data)
+    return None if quiet else echo(f"wrote {output}{note}")
 
 
 def print_json(document: Any) -> None:

@@ -14,6 +14,7 @@ from epsilog.cli.app import (
     Relation,
     ReleaseFile,
     app,
+    is_standard,
     print_json,
     read_bytes,
     read_release,
@@ -50,8 +51,8 @@ def certify_command(
     )
     note = f": epsilon {found.claim['epsilon']} at delta {found.claim['delta']} is proven; SHA-256 {found.sha256}"
     if as_json:
-        if output is not None:
-            write_output(f"{found.text}\n", output)
+        if not is_standard(output):
+            write_output(f"{found.text}\n", output, quiet=True)
         return print_json({"certificate": found.text, "epsilon": found.epsilon, "sha256": found.sha256})
     return write_output(f"{found.text}\n", output, note)
 

@@ -96,7 +96,7 @@ def read_question(question: type[Q], given: Mapping[str, Any]) -> Q:
 def _read_value(question: type[Question], name: str, value: Any) -> Any:
     field, kind = fields.list_fields(question)[name], fields.field_type(question, name)
     if is_dataclass(kind):
-        return _read_parts(value, name) if fields.is_list(question, name) else read_document(value)
+        return _read_parts(value, name) if fields.is_list(question, name) else read_document(value, name)
     if fields.is_list(question, name):
         return tuple(read_numbers(name, value))
     if value == 0 and _is_switched_off_by_zero(field, value):
@@ -106,7 +106,7 @@ def _read_value(question: type[Question], name: str, value: Any) -> Any:
 
 def _read_parts(file: Path, name: str) -> Any:
     """Return the list in a file: a JSON list, or the value of ``name`` in an object."""
-    document = read_document(file)
+    document = read_document(file, name)
     found = document.get(name) if isinstance(document, dict) else document
     if not isinstance(found, list):
         raise CheckError(name, "a list", f"{file}", verb="hold")

@@ -13,7 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.app import NOT_VERIFIED, REFUSED, Json, echo, ledger_app, print_json, read_release
+from epsilog.cli.app import (
+    NOT_VERIFIED,
+    REFUSED,
+    Json,
+    echo,
+    is_standard,
+    ledger_app,
+    print_json,
+    read_release,
+    rename_field,
+    require_file,
+    require_new,
+    write_output,
+)
 from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, write
 from epsilog.terms import CheckError, LedgerIntegrityError
 
@@ -151,7 +164,7 @@ def headroom_command(
     """
     from epsilog.ledger import format_headroom
 
-    term = None if release is None else read_release(release)
+    term = None if release is None else read_release(release, "release")
     with open_for_reading(ledger) as books:
         found, path = books.get_headroom(scope, term, delta=delta), books.budgets_above(scope)
     if as_json:
@@ -219,7 +232,7 @@ def watch_command(
 
 @ledger_app.command("export")
 def export_command(
-    file: Annotated[Path, typer.Argument(help="File to write: .csv, .jsonl or .parquet.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New file: .csv, .jsonl or .parquet.")],
     scope: Annotated[str | None, typer.Option(help="Export only this scope and those under it.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
@@ -228,13 +241,13 @@ def export_command(
 
     Text cannot act as a formula in a spreadsheet.
 
-    Example: epsilog ledger export entries.csv --scope acme/claims
+    Example: epsilog ledger export -o entries.csv --scope acme/claims
     """
     from epsilog.ledger import export_entries
 
-    with open_for_reading(ledger) as books:
-        count = export_entries(books.history(scope), file)
-    print_json({"file": str(file), "entries": count}) if as_json else write(f"wrote {count} entries to {file}")
+    with open_for_reading(ledger) as books, rename_field("file", "output"):
+        count = export_entries(books.history(scope), output)
+    print_json({"file": str(output), "entries": count}) if as_json else write(f"wrote {count} entries to {output}")
 
 
 @ledger_app.command("cycles")
@@ -248,7 +261,7 @@ def cycles_command(
         float | None, typer.Option(help="Delta at which epsilon of a zcdp, gdp or rdp budget is stated.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write the cycles as Markdown to this file.")
+        Path | None, typer.Option("--output", "-o", help="File to write as Markdown; - for standard output.")
     ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
@@ -266,7 +279,9 @@ def cycles_command(
     with open_for_reading(ledger) as books:
         found = read_cycles(books, scope, plans=read_plan_summaries(plans or ()), delta=delta)
     if output is not None:
-        output.write_text(render_cycles(found), encoding="utf-8")
+        write_output(render_cycles(found), output, quiet=True)
+        if is_standard(output):
+            return None
     if as_json:
         return print_json(found.to_json())
     headings = ["cycle", "N", "models", "spent in it", "lifetime", "of that in use"]
@@ -331,17 +346,19 @@ def verify_ledger_command(
 
 @ledger_app.command("backup")
 def backup_command(
-    file: Annotated[Path, typer.Argument(help="The backup to make; must not exist.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New file, the backup.")],
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
     """Copy a ledger into one file, and verify the copy.
 
-    Example: epsilog ledger backup /elsewhere/ledger-2026-05-03.db
+    Example: epsilog ledger backup -o /elsewhere/ledger-2026-05-03.db
     """
     from epsilog.ledger import copy_ledger
 
-    _print_copy(f"Backup {file}", file, copy_ledger(require_ledger(ledger), file), as_json=as_json)
+    require_file(output)
+    require_new(output)
+    _print_copy(f"Backup {output}", output, copy_ledger(require_ledger(ledger), output), as_json=as_json)
 
 
 @ledger_app.command("restore")
@@ -361,7 +378,9 @@ def restore_command(
     from epsilog.ledger import restore_backup
 
     place = require_file_ledger(ledger)
-    found = restore_backup(require_ledger_file(file), place, actor=actor, reason=reason)
+    if not file.exists():
+        raise CheckError("file", "a backup that exists", f"{file}")
+    found = restore_backup(file, place, actor=actor, reason=reason)
     _print_copy(f"Ledger {place}", place, found, as_json=as_json)
     if not as_json:
         print_notice("It accepts no charge until its owner accepts what may be missing: epsilog ledger accept-restore.")

@@ -5,7 +5,6 @@ This module is imported when a command of `epsilog ledger` is looked up: other c
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Any, get_args
 import typer
 
 from epsilog.cli import derive
-from epsilog.cli.app import Application, option_from_parameter, print_json, read_release
+from epsilog.cli.app import Application, hash_file, option_from_parameter, print_json, read_release
 from epsilog.cli.ledger import (
     DEFAULT_LEDGER,
     LEDGER_OPTION,
@@ -124,15 +123,11 @@ def _hash_files(files: list[Path]) -> dict[str, str]:
     names = [file.name for file in files]
     if len(set(names)) < len(names):
         raise CheckError("evidence", "files of different names", ", ".join(names))
-    found = {}
-    for file in files:
-        with file.open("rb") as opened:
-            found[file.name] = hashlib.file_digest(opened, "sha256").hexdigest()
-    return found
+    return {file.name: hash_file(file, "evidence") for file in files}
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
-    "release": read_release,
+    "release": partial(read_release, name="release"),
     "amount": _read_amounts,
     "evidence": _hash_files,
     "orders": lambda text: [each.strip() for each in text.split(",")],

@@ -16,12 +16,15 @@ from epsilog.cli.app import (
     RESUMABLE,
     Json,
     ReleaseFile,
+    is_standard,
     montecarlo_app,
     on_stop,
     print_json,
     read_bytes,
     read_document,
     read_release,
+    require_new,
+    write_output,
 )
 from epsilog.cli.show import console, format_interval, print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError
@@ -41,10 +44,9 @@ Scheduler = Annotated[
     typer.Option("--scheduler", help="HOST:PORT of a running Dask cluster; if omitted: one is started here."),
 ]
 Resume = Annotated[Path | None, typer.Option("--journal", help="A file from which a stopped run resumes.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the evidence to this JSON file.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="New file, the evidence or plan (JSON).")]
 Commit = Annotated[
-    Path | None,
-    typer.Option("--commit", help="Write the plan to this file and draw nothing: publish it, then run `execute`."),
+    bool, typer.Option("--commit", help="Draw nothing; --output is the plan: publish it, then run `execute`.")
 ]
 
 Samples = Annotated[int, typer.Argument(help="Samples of the search for each candidate.")]
@@ -203,7 +205,7 @@ def certify_command(
     scheduler: Scheduler = None,
     seed: Seed = None,
     journal: Resume = None,
-    commit: Commit = None,
+    commit: Commit = False,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -216,11 +218,12 @@ def certify_command(
     if (max_batch_size is None) != (population is None):
         raise CheckError("population", "given with --max-batch-size, and only then", repr(population))
     ask: dict[str, Any] = {"epsilon": epsilon, "failure": failure, "relative_width": relative_width, "samples": samples}
-    if commit is not None:
-        _require_plan_only(seed, journal, output, max_batch_size)
-        plan = ep.montecarlo.plan_certificate(read_release(file), seed=ep.montecarlo.draw_entropy(), **ask)
-        return _write_plan(plan, commit, as_json)
     release = read_release(file)
+    require_new(output)
+    if commit:
+        _require_plan_only(seed, journal, max_batch_size)
+        plan = ep.montecarlo.plan_certificate(release, seed=ep.montecarlo.draw_entropy(), **ask)
+        return _write_plan(plan, output, as_json)
     if max_batch_size is not None and population is not None:  # checked before anything is drawn
         truncation_probability(release, population=population, max_batch_size=max_batch_size)
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as options:
@@ -231,7 +234,8 @@ def certify_command(
         result.interval, release, population=population, max_batch_size=max_batch_size
     )
     if as_json:
-        _write(result.to_json(), output)
+        if not is_standard(output):
+            _write(result.to_json(), output, as_json=False)
         return print_json({"certificate": result.to_json(), "truncated": truncated.to_json()})
     _show_certificate(result, output, as_json)
     print_figures(f"With batches truncated to {max_batch_size}", [_format_delta(epsilon, truncated)])
@@ -250,7 +254,7 @@ def search_noise_command(
     scheduler: Scheduler = None,
     seed: Seed = None,
     journal: Resume = None,
-    commit: Commit = None,
+    commit: Commit = False,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -259,11 +263,12 @@ def search_noise_command(
     Example: epsilog account montecarlo search-noise run.json --epsilon 2 --delta 1e-5 -o evidence.json
     """
     release = read_release(file)
-    if commit is not None:
-        _require_plan_only(seed, journal, output)
+    require_new(output)
+    if commit:
+        _require_plan_only(seed, journal)
         entropy = ep.montecarlo.draw_entropy()
         plan = ep.montecarlo.plan_noise_search(release, epsilon=epsilon, target_delta=delta, slack=slack, seed=entropy)
-        return _write_plan(plan, commit, as_json)
+        return _write_plan(plan, output, as_json)
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=1e-6) as options:
         result = ep.montecarlo.search_noise(release, epsilon=epsilon, delta=delta, slack=slack, seed=seed, **options)
     return _show_search(result, output, as_json)
@@ -287,6 +292,7 @@ def execute_plan_command(
     Example: epsilog account montecarlo execute plan.json --nonce "drand quicknet 19482411: 6fd1..." -o evidence.json
     """
     plan = ep.montecarlo.plan_from_json(read_document(file))
+    require_new(output)
     failure = plan.failure if isinstance(plan, ep.montecarlo.CertificatePlan) else 1e-6
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as options:
         if isinstance(plan, ep.montecarlo.CertificatePlan):
@@ -311,26 +317,29 @@ def _drawing(
 def _require_plan_only(*others: object) -> None:
     if any(other is not None for other in others):
         raise CheckError(
-            "commit", "without --seed, --journal, --output and --max-batch-size: nothing is drawn", "both", verb="stand"
+            "commit", "without --seed, --journal and --max-batch-size: nothing is drawn", "both", verb="stand"
         )
 
 
-def _write_plan(plan: Any, path: Path, as_json: bool) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:  # a published plan is never overwritten
-            file.write(json.dumps(plan.to_json(), indent=1) + "\n")
-    except OSError as error:
-        raise CheckError("commit", "a new file", f"{path}: {error.strerror}", verb="name") from error
+def _write_plan(plan: Any, output: Path | None, as_json: bool) -> None:
+    if is_standard(output):
+        raise CheckError("output", "given with --commit, a new file", repr(str(output)) if output else "nothing")
+    _write(plan.to_json(), output, as_json=False)
     if as_json:
-        return print_json({"plan_hash": plan.commitment, "plan": str(path)})
-    print_figures("Plan", [("plan hash", plan.commitment), ("plan", str(path))])
+        return print_json({"plan_hash": plan.commitment, "plan": str(output)})
+    print_figures("Plan", [("plan hash", plan.commitment), ("plan", str(output))])
     print_notice("Publish the plan hash; then run `execute` with a later public random number.")
     return None
 
 
-def _write(document: dict[str, Any], output: Path | None) -> None:
-    if output is not None:
-        output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+def _write(document: dict[str, Any], output: Path | None, *, as_json: bool) -> bool:
+    """Write a document to its file; return whether standard output has it instead of figures."""
+    if not is_standard(output):
+        write_output(json.dumps(document, indent=1) + "\n", output, quiet=True)
+    standard = as_json or str(output) == "-"
+    if standard:
+        print_json(document)
+    return standard
 
 
 def _format_delta(epsilon: float, interval: Interval) -> tuple[Any, Any]:
@@ -338,10 +347,8 @@ def _format_delta(epsilon: float, interval: Interval) -> tuple[Any, Any]:
 
 
 def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as_json: bool) -> None:
-    document = result.to_json()
-    _write(document, output)
-    if as_json:
-        return print_json(document)
+    if _write(result.to_json(), output, as_json=as_json):
+        return
     ((_, epsilon), (_, failure)) = result.interval.given
     print_figures(
         "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
@@ -354,14 +361,12 @@ def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as
     )
     for line in result.interval.assumptions:
         print_notice(f"Assumes: {line}")
-    return None
+    return
 
 
 def _show_search(result: ep.montecarlo.NoiseSearchResult, output: Path | None, as_json: bool) -> None:
-    document = result.to_json()
-    _write(document, output)
-    if as_json:
-        return print_json(document)
+    if _write(result.to_json(), output, as_json=as_json):
+        return
     noise = "none: the first candidate failed" if result.noise is None else f"{result.noise:.6g}"
     print_figures(
         "Verified search" + (" (seeded: a simulation)" if result.simulation else ""),
@@ -373,7 +378,7 @@ def _show_search(result: ep.montecarlo.NoiseSearchResult, output: Path | None, a
         ],
     )
     print_notice(f"Assumes: {result.source.assumption}")
-    return None
+    return
 
 
 @montecarlo_app.command("recompute")

@@ -197,7 +197,7 @@ def _answers() -> tuple[tuple[str, ...], ...]:
         ("above", "ward", "--threshold", "20"),
     )
     common = ("--data", "rows.csv", "--unit-column", "client", "--max-rows-per-unit", "2", "--epsilon", "0.1", *LEDGER)
-    return tuple(("answer", "neighbors", *each, *common, "--key", f"q{n}") for n, each in enumerate(asked))
+    return tuple(("query", "neighbors", *each, *common, "--key", f"q{n}") for n, each in enumerate(asked))
 
 
 def pairs() -> list[Pair]:

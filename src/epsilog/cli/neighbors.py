@@ -91,7 +91,7 @@ def _run(pair: Pair, second: int, work: Path, leak: Leak) -> tuple[Seen, Seen]:
             (folder,) = [str(one) for one in Path("runs").glob("neighbors-*")] or [""]
             words = [word.format(folder=folder) for word in command]
             printed[" ".join(command)] = said = _invoke(words)
-            if command[0] in ("run", "answer") and not said.startswith("exit code 0\n"):
+            if command[0] in ("run", "query") and not said.startswith("exit code 0\n"):
                 raise RuntimeError(f"{pair.name}: {said}")
         with read_ledger(Path("ledger.db")) as books:
             entries = "\n".join(entry.document() for entry in books.history())

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
+import io
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from epsilog.cli.app import NOT_VERIFIED, RESUMABLE, Json, app, on_stop, print_json
+from epsilog.cli.app import (
+    NOT_VERIFIED,
+    RESUMABLE,
+    Json,
+    Output,
+    app,
+    is_standard,
+    on_stop,
+    print_json,
+    rename_field,
+    require_new,
+    write_output,
+)
 from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address
 from epsilog.cli.show import (
     console,
@@ -152,10 +163,7 @@ def predict_command(
     config: Annotated[Path, typer.Argument(help="The run config of the model.")],
     model: Annotated[Path, typer.Argument(help="The released model: model.npz in the run folder.")],
     rows: Annotated[Path, typer.Argument(help="A file with the feature columns.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="CSV file to write, one line a row; - or omitted: standard output."),
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Predict the target of each row with a released model.
 
@@ -169,14 +177,10 @@ def predict_command(
 
     found = predict_targets(config, model, rows)
     heading = getattr(load_run_config(config).data, "target", "prediction")
-    output = None if str(output) == "-" else output
-    with contextlib.nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow([heading])
-        lines.writerows([["" if value is None else value] for value in found])
-    if output is not None:
-        blank = sum(value is None for value in found)
-        write(f"wrote {output}: {len(found):,} rows, {blank:,} of them blank", soft_wrap=True)
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([[heading], *(["" if one is None else one] for one in found)])
+    blank = sum(value is None for value in found)
+    write_output(table.getvalue(), output, f": {len(found):,} rows, {blank:,} of them blank")
 
 
 @app.command("init")
@@ -188,9 +192,9 @@ def init_command(
     target: Annotated[str, typer.Option("--target", prompt=True, help="The column to predict.")],
     row: Annotated[str, typer.Option("--row-name", prompt="Noun for one row", help="A noun for one row.")],
     privacy_unit: Annotated[str, typer.Option(help="The privacy unit: client or row.")] = "client",
-    output: Annotated[Path, typer.Option("--output", "-o", help="The run config to write; must not exist.")] = Path(
-        "run.toml"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="New file, the run config; - for standard output.")
+    ] = Path("run.toml"),
     as_json: Json = False,
 ) -> None:
     """Write a run config for your data.
@@ -202,12 +206,14 @@ def init_command(
     """
     from epsilog.pipeline import write_config_template
 
-    text = write_config_template(data, client=client, target=target, row=row, level=privacy_unit, base=output.parent)
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise CheckError("output", "a file that does not exist", repr(str(output))) from None
+    require_new(output)
+    with rename_field("path", "data"):
+        text = write_config_template(
+            data, client=client, target=target, row=row, level=privacy_unit, base=output.parent
+        )
+    if is_standard(output):
+        return write_output(text, output)
+    write_output(text, output, quiet=True)
     if as_json:
         return print_json({"file": str(output)})
     return write(f'wrote {output}; fill in each "?", and then: epsilog run {shlex.quote(str(output))}', soft_wrap=True)
@@ -340,7 +346,9 @@ def report_command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; if omitted: in the folder of the report or mapping."),
+        typer.Option(
+            "--output", "-o", help="File to write; - for standard output; if omitted: beside the report or mapping."
+        ),
     ] = None,
     kind: Annotated[
         str, typer.Option("--format", "-f", help="html, markdown, pdf, json, registry or summary.")
@@ -373,9 +381,7 @@ def report_command(
     except Exception as error:  # a document of the right shape but with wrong names, in a template
         raise RecordError(f"the report cannot be rendered: {error!r}") from error
     target = output or (logs.parent if logs is not None else folder or Path()) / FILES[kind]
-    target.write_bytes(content)
-    write(f"wrote {target}", soft_wrap=True)
-    return None
+    return write_output(content, target)
 
 
 def _read_stored_report(folder: Path) -> Any:
@@ -422,7 +428,7 @@ def _render_document(document: dict[str, Any], kind: str, publication_fields: di
 
 @app.command("study")
 def study_command(
-    path: Annotated[Path, typer.Argument(help="The study file (TOML).")],
+    file: Annotated[Path, typer.Argument(help="The study file (TOML).")],
     runs: RunsFolder = Path("runs"),
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="The ledger that records the protocol before the first run.")
@@ -438,7 +444,7 @@ def study_command(
     from epsilog import study as studies
     from epsilog.ledger import parse_address
 
-    loaded = studies.load_study(path)
+    loaded = studies.load_study(file)
     on_stop(RESUMABLE)
     document = studies.run_study(
         loaded,

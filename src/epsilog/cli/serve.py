@@ -300,7 +300,7 @@ def list_tokens_command(file: TokenFile = DEFAULT_TOKENS, as_json: Json = False)
     """
     from epsilog import server
 
-    found, now = server.read_tokens(file), dt.datetime.now(dt.UTC).timestamp()
+    found, now = server.read_tokens(_require_tokens(file)), dt.datetime.now(dt.UTC).timestamp()
     if as_json:
         return print_json({"tokens": [token.to_json() | {"expired": token.has_expired(now)} for token in found]})
     rows = [
@@ -319,11 +319,17 @@ def revoke_token_command(name: TokenName, file: TokenFile = DEFAULT_TOKENS, as_j
     """
     from epsilog import server
 
-    revoked = server.revoke_token(file, name)
+    revoked = server.revoke_token(_require_tokens(file), name)
     if as_json:
         return print_json(revoked.to_json())
     write(f"the token of {escape_control_characters(revoked.name)} (id {revoked.id}) is revoked")
     return None
+
+
+def _require_tokens(file: Path) -> Path:
+    if not file.exists():
+        raise CheckError("file", "a file of tokens that exists", f"{file}")
+    return file
 
 
 def _list_token_rows(token: Token) -> list[tuple[str, str]]:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.app import Json, Output, app, key_app, ledger_app, print_json, write_output
+from epsilog.cli.app import (
+    Json,
+    Output,
+    app,
+    is_standard,
+    key_app,
+    ledger_app,
+    print_json,
+    rename_field,
+    require_file,
+    write_output,
+)
 from epsilog.cli.ledger import DEFAULT_LEDGER, ChargeScope, LedgerFile, open_for_reading
 from epsilog.cli.show import write
 from epsilog.terms import CheckError
@@ -28,7 +39,7 @@ OptionalSigner = Annotated[Path | None, typer.Option("--sign", help=f"{_KEY_HELP
 @key_app.command("create")
 def create_key_command(
     name: Annotated[str, typer.Argument(help="Name of the signer, one word such as example.org/privacy.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The private key file to write; must not exist.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New file, the private key.")],
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help=f"Encrypt it with a passphrase: {PASSPHRASE}, or asked for.")
     ] = False,
@@ -42,6 +53,7 @@ def create_key_command(
     """
     from epsilog.signing import SigningKey
 
+    require_file(output)
     key = SigningKey.create(name)
     key.save(output, passphrase=_passphrase(twice=True) if passphrase else None)
     print_json({"file": str(output), "key": str(key.verifier)}) if as_json else typer.echo(key.verifier)
@@ -49,7 +61,7 @@ def create_key_command(
 
 @key_app.command("show")
 def show_key_command(
-    key: Annotated[Path, typer.Argument(help="A private key file.")],
+    file: Annotated[Path, typer.Argument(help="A private key file.")],
     pem: Annotated[bool, typer.Option("--pem", help="Print PEM, which OpenSSL and cosign read.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +69,7 @@ def show_key_command(
 
     Example: epsilog key show privacy.pem
     """
-    verifier = _load_key(key).verifier
+    verifier = _load_key(file, "file").verifier
     if as_json:
         return print_json({"key": str(verifier), "pem": verifier.pem()})
     return typer.echo(verifier.pem() if pem else verifier, nl=not pem)
@@ -65,10 +77,10 @@ def show_key_command(
 
 @app.command("sign")
 def sign_file_command(
-    path: Annotated[Path, typer.Argument(help="The file to sign, such as a report (JSON or HTML).")],
+    file: Annotated[Path, typer.Argument(help="The file to sign, such as a report (JSON or HTML).")],
     key: Annotated[Path, typer.Option("--key", "-k", help=f"{_KEY_HELP}.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; if omitted: FILE.intoto.jsonl.")
+        Path | None, typer.Option("--output", "-o", help="File to append to; if omitted: FILE.intoto.jsonl.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -82,8 +94,8 @@ def sign_file_command(
     from epsilog.signing import SUFFIX, Envelope
     from epsilog.verification import read_file
 
-    signer, target = _load_key(key), output or path.with_name(f"{path.name}{SUFFIX}")
-    durable_io.append_durably(target, f"{Envelope.over(path.name, read_file(path), signer)}\n".encode())
+    signer, target = _load_key(key, "key"), output or file.with_name(f"{file.name}{SUFFIX}")
+    durable_io.append_durably(target, f"{Envelope.over(file.name, read_file(file), signer)}\n".encode())
     if as_json:
         return print_json({"file": str(target), "signed_by": signer.verifier.label})
     return write(f"wrote {target}, signed by {signer.verifier.label}", soft_wrap=True)
@@ -123,7 +135,7 @@ def checkpoint_command(
 
 @ledger_app.command("bundle")
 def bundle_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
     ledger: LedgerFile = DEFAULT_LEDGER,
     sign: OptionalSigner = None,
     origin: Origin = None,
@@ -137,6 +149,7 @@ def bundle_command(
     """
     from epsilog.ledger import Checkpoint, iterate_verified_documents, write_bundle
 
+    require_file(output)
     signer = _signer(sign)
     with open_for_reading(ledger) as books:
         made = write_bundle(iterate_verified_documents(books), output, origin=_origin(origin, signer), key=signer)
@@ -165,7 +178,7 @@ def receipt_command(
     """
     from epsilog.ledger import iterate_verified_documents, write_receipt
 
-    signer = _load_key(sign)
+    signer = _load_key(sign, "sign")
     with open_for_reading(ledger) as books:
         entries = list(iterate_verified_documents(books))
     made = write_receipt(entries, key=charge, origin=_origin(origin, signer), signer=signer, scope=scope)
@@ -177,21 +190,20 @@ def _write(content: str, output: Path | None, document: dict[str, Any] | None) -
     """Write to a file or standard output; a JSON document is printed instead of the content or the note."""
     if document is None:
         return write_output(content, output)
-    if output is not None and str(output) != "-":
-        from epsilog import durable_io
-
-        durable_io.write_atomically(output, content.encode())
+    if not is_standard(output):
+        write_output(content, output, quiet=True)
     return print_json(document)
 
 
 def _signer(key: Path | None) -> SigningKey | None:
-    return None if key is None else _load_key(key)
+    return None if key is None else _load_key(key, "sign")
 
 
-def _load_key(key: Path) -> SigningKey:
+def _load_key(key: Path, name: str) -> SigningKey:
     from epsilog.signing import SigningKey
 
-    return SigningKey.load(key, passphrase=_passphrase)
+    with rename_field("key", name):
+        return SigningKey.load(key, passphrase=_passphrase)
 
 
 def _passphrase(*, twice: bool = False) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, print_json
+from epsilog.cli.app import (
+    NOT_ALL_CHECKED,
+    NOT_VERIFIED,
+    Json,
+    app,
+    hash_file,
+    is_standard,
+    print_json,
+    write_output,
+)
 from epsilog.cli.ledger import redact_address
 from epsilog.cli.show import format_status, print_figures, print_notice, print_table, style, write
 from epsilog.terms import (
@@ -78,7 +86,7 @@ def verify_command(
         Path | None, typer.Option(help="A TOML file of steps by the findings that trigger them.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write the verdict as Markdown to this file.")
+        Path | None, typer.Option("--output", "-o", help="File to write as Markdown; - for standard output.")
     ] = None,
     reference: Annotated[
         list[str] | None, typer.Option(help="NAME=FILE that a calculation record names by its SHA-256; repeatable.")
@@ -127,9 +135,9 @@ def verify_command(
         return found.status
 
     places = [each for each in (path, logs, books) if isinstance(each, Path)]
-    verdict = look() if watch is None else _watch(look, watch, places)
-    if verdict != "passed":
-        raise typer.Exit(NOT_VERIFIED if verdict == "failed" else NOT_ALL_CHECKED)
+    status = look() if watch is None else _watch(look, watch, places)
+    if status != "passed":
+        raise typer.Exit(NOT_VERIFIED if status == "failed" else NOT_ALL_CHECKED)
 
 
 def _watch(look: Callable[[], Status], seconds: float, places: list[Path]) -> Status:
@@ -137,12 +145,12 @@ def _watch(look: Callable[[], Status], seconds: float, places: list[Path]) -> St
     while True:
         seen = _stamps(places)
         try:
-            verdict = look()
+            status = look()
         except RecordError as error:  # of a run that is being written, perhaps
             print_notice(f"not yet: {error}")
         else:
-            if verdict == "failed":
-                return verdict
+            if status == "failed":
+                return status
         while _stamps(places) == seen:
             time.sleep(seconds)
 
@@ -170,11 +178,7 @@ def _hash_references(given: list[str] | None) -> dict[str, str]:
         name, _, file = each.partition("=")
         if not name or not file:
             raise CheckError("reference", "NAME=FILE", repr(each))
-        try:
-            with Path(file).open("rb") as opened:
-                found[name] = hashlib.file_digest(opened, "sha256").hexdigest()
-        except OSError as error:
-            raise CheckError("reference", "a file that can be read", f"{file}: {error.strerror}") from error
+        found[name] = hash_file(Path(file), "reference")
     return found
 
 
@@ -184,7 +188,9 @@ def _print_outcome(
     if output is not None:
         from epsilog.reports import render_verdict
 
-        output.write_text(render_verdict(outcome, title=title.name, playbook=rules), encoding="utf-8")
+        write_output(render_verdict(outcome, title=title.name, playbook=rules), output, quiet=True)
+        if is_standard(output):
+            return None
     claim = outcome.claim
     if as_json:
         return print_json(outcome.to_json(rules) | {"supported_claim": claim, "required": sorted(outcome.required)})
@@ -271,6 +277,8 @@ def audit_command(
     Example: epsilog audit runs/exam-scores-central-1a2b3c4d
     """
     claim: dict[str, Any] | None
+    if not scores.exists():
+        raise CheckError("scores", "a run folder or a CSV file that exists", f"{scores}")
     if scores.is_dir():
         for name, given in (("protocol", protocol), ("delta", delta), ("run", run)):
             if given is not None:
@@ -322,8 +330,7 @@ def _audit_file(
         raise CheckError("run", "a claim on units that are added or left out, as canaries are", "replace-one")
     named = None
     if protocol is not None:
-        digest = hashlib.sha256(protocol.read_bytes()).hexdigest()
-        named = digest in plan.details.get("references", {}).values()
+        named = hash_file(protocol, "protocol") in plan.details.get("references", {}).values()
     return found, _compare_claim(found, plan, protocol_in_plan=named)
 
 

@@ -65,7 +65,7 @@ def test_a_mistyped_address_makes_no_file_and_tells_no_password(tmp_path, monkey
             assert (code, "hunter2" in text) == (1, False), text
         code, text = said("verify", url)
         assert (code, "hunter2" in text) == (1, False), text
-    for command in (("doctor",), restore, ("verify", "--logs", "x"), ("ledger", "backup", "b.db")):
+    for command in (("doctor",), restore, ("verify", "--logs", "x"), ("ledger", "backup", "-o", "b.db")):
         code, text = said(*command, "--ledger", "postgresql://anna:hunter2@127.0.0.1:1/d")
         assert (code, "hunter2" in text) == (1, False), text
     assert [*tmp_path.iterdir()] == []
