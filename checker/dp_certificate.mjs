@@ -1,59 +1,44 @@
 // Check a certificate that a composition of releases is (epsilon, delta)-differentially private.
-//
+
 //     node dp_certificate.mjs FILE        prints PROVEN or REFUSED; the exit status is 0 only if the claim is proven
-//
-// The twin of dp_certificate.py, function by function, for browsers too; see the comments there. It needs no library and
-// computes with integers: x stands for x / 2^B. Both give the same verdict and the same integer.
+
+// The twin of dp_certificate.py, function by function, for browsers too; see the comments there. It needs no library
+// and computes with integers: x stands for x / 2^B. All checkers give the same verdict and the same integer.
 // SPDX-License-Identifier: 0BSD (copy, change and share it, with or without this notice; there is no warranty)
 
 const GUARD = 64n, D = 1n << 30n, NONE = [0n, 0n], MOST = 2 ** 52;
 const MAX_BYTES = 1 << 16, MAX_BITS = 1024, MAX_CELLS = 20000, MAX_TERMS = 20000, MAX_WORK = 1n << 29n;
-const DENSITY = BigInt("0x662114cf50d942343f2cf1402eae38bfd3829f30512706d8c0471b4802639d2e9df8ac55447d3db723f5d3ab" +
-  "b374e88deb14277970be1513278e993445f08cff98282e1fd947ce4b4ecdbd6e65c23395cacb544de69eea32c276937b1bc567691c1cec4882c7" +
-  "7aacefe1f6708329ab3fc8d2ab2435ee45c9150c426bbb49487e");
+const DENSITY = BigInt("0x662114cf50d942343f2cf1402eae38bfd3829f30512706d8c0471b4802639d2e9df8ac55447d3db723f5d3" +
+  "abb374e88deb14277970be1513278e993445f08cff98282e1fd947ce4b4ecdbd6e65c23395cacb544de69eea32c276937b1bc567691c1cec" +
+  "4882c77aacefe1f6708329ab3fc8d2ab2435ee45c9150c426bbb49487e");
 const MECHANISMS = {
   gaussian: ["noise_multiplier"], laplace: ["noise_multiplier"], gdp: ["mu"], "bounded-range": ["range"],
   "randomized-response": ["flip_probability", "categories"], approximate: ["epsilon", "delta"], zcdp: ["rho"],
-  "discrete-gaussian": ["noise_scale", "sensitivity"], "discrete-laplace": ["noise_scale", "sensitivity"],
-};
+  "discrete-gaussian": ["noise_scale", "sensitivity"], "discrete-laplace": ["noise_scale", "sensitivity"] };
 const STATEMENTS = ["gdp", "zcdp", "approximate", "bounded-range"];
 let B, ONE, work;
 
 class Refused extends Error {}
-const need = (fact, reason, value = fact) => {
+function need(fact, reason, value = fact) {
   if (!fact) throw new Refused(reason);
-  return value;
-};
+  return value; }
 const spend = (amount) => need((work += amount) <= MAX_WORK, "the check would take too long");
 
-// --- Numbers and functions. An interval is a pair [lower, upper]; a fraction is [numerator, denominator], never below 0 -
+// --- Numbers and functions. An interval is a pair [lower, upper], a fraction [numerator, denominator] ----------------
 
 const max = (a, b) => (a > b ? a : b), min = (a, b) => (a < b ? a : b), abs = (x) => (x < 0n ? -x : x);
 const floor = (a, b) => (a % b !== 0n && a < 0n !== b < 0n ? a / b - 1n : a / b);
-const ceil = (a, b) => -floor(-a, b);
-const mul = (a, b) => -((-a * b) >> B);
-const interval = ([n, d]) => [floor(n << B, d), ceil(n << B, d)];
-const inverse = ([n, d]) => [d, n];
-const expBetween = (low, high) => [exp(low)[0], exp(high)[1]];
+const ceil = (a, b) => -floor(-a, b), pairwise = (list) => list.slice(1).map((x, i) => [list[i], x]);
+const mul = (a, b) => -((-a * b) >> B), expBetween = (low, high) => [exp(low)[0], exp(high)[1]];
+const interval = ([n, d]) => [floor(n << B, d), ceil(n << B, d)], inverse = ([n, d]) => [d, n];
 const sum = (values) => values.reduce((a, b) => a + b, 0n);
-const range = (n) => Array.from({ length: Number(n) }, (_, i) => BigInt(i));
-const ascending = (a, b) => (a < b ? -1 : Number(a > b));
-const pairwise = (list) => list.slice(1).map((x, i) => [list[i], x]);
-function size(x) {  // bits
-  const digits = abs(x).toString(16);
-  return x === 0n ? 0n : BigInt(4 * digits.length + 28 - Math.clz32(parseInt(digits[0], 16)));
-}
-function isqrt(n) {
-  for (let x = 1n << (size(n) / 2n + 1n); ; ) {
-    const y = (x + n / x) >> 1n;
-    if (y >= x) return x;
-    x = y;
-  }
-}
-function ratio(p, q) {
-  need(q[0] > 0n, "there are too few bits");
-  return [floor(p[0] << B, q[1]), ceil(p[1] << B, q[0])];
-}
+const range = (n) => Array.from({ length: n }, (_, i) => BigInt(i)), ascending = (a, b) => (a < b ? -1 : Number(a > b));
+const size = (x) => (x ? BigInt(abs(x).toString(2).length) : 0n);  // bits
+const ratio = (p, q) => need(q[0] > 0n, "there are too few bits", [(p[0] << B) / q[1], ceil(p[1] << B, q[0] || 1n)]);
+function isqrt(n) {  // Newton's iteration from above
+  let x = 1n << (size(n) / 2n + 1n);
+  for (let y; (y = (x + n / x) >> 1n) < x; ) x = y;
+  return x; }
 const dot = (weights, values) =>
   [sum(weights.map((w, i) => w[0] * values[i][0])) >> B, sum(weights.map((w, i) => mul(w[1], values[i][1])))];
 
@@ -62,13 +47,11 @@ function exp(x) {
   const k = max(0n, size(x) - B + 12n), unit = B + GUARD;
   need(k <= 25n, "an exponent is too large");
   spend(((B + 400n) ** 2n >> 7n) + ((1n << k) >> 9n));
-  const y = x << (GUARD - k);
   let low = 1n << unit;
-  for (let n = unit / 12n + 1n; n > 0n; n--) low = (1n << unit) + ((low * y) >> unit) / n;
+  for (let n = unit / 12n + 1n; n > 0n; n--) low = (1n << unit) + ((low * (x << (GUARD - k))) >> unit) / n;
   let high = low + 4n;
   for (let i = 0n; i < k; i++) [low, high] = [(low * low) >> unit, -((-high * high) >> unit)];
-  return [low >> GUARD, -(-high >> GUARD)];
-}
+  return [low >> GUARD, -(-high >> GUARD)]; }
 
 function log(x) {
   need(x > 0n, "the logarithm of 0 is needed");
@@ -76,11 +59,9 @@ function log(x) {
   while (abs(change) >> (B - B / 3n)) {
     const e = exp(y)[0];
     change = floor((2n * (x - e)) << B, x + e);
-    y += change;
-  }
+    y += change; }
   while (exp(y)[0] < x) [y, step] = [y + step, 4n * step];
-  return y;
-}
+  return y; }
 
 function phi(x) {
   const t = abs(x), density = DENSITY >> (1024n - B), low2 = (t * t) >> B, high2 = mul(t, t);
@@ -90,12 +71,10 @@ function phi(x) {
   while (high > 1n || 2n * high2 > (n + 2n) << B) {
     n += 2n;
     [low, high] = [(low * low2) / (n << B), ceil(high * high2, n << B)];
-    [sumLow, sumHigh] = [sumLow + low, sumHigh + high];
-  }
+    [sumLow, sumHigh] = [sumLow + low, sumHigh + high]; }
   low = (sumLow * density) / exp((high2 + 1n) >> 1n)[1];
   high = min(ceil((sumHigh + high) * (density + 1n), exp(low2 >> 1n)[0]), ONE / 2n);
-  return x > 0n ? [ONE / 2n + low, ONE / 2n + high] : [ONE / 2n - high, ONE / 2n - low];
-}
+  return x > 0n ? [ONE / 2n + low, ONE / 2n + high] : [ONE / 2n - high, ONE / 2n - low]; }
 
 function turn(angle, bits) {
   const k = max(0n, size(angle) - bits + 12n), unit = B + GUARD;
@@ -105,39 +84,29 @@ function turn(angle, bits) {
   for (let n = unit / 12n + 1n; n > 0n; n--)
     [re, im] = [(1n << unit) - floor((im * y) >> unit, n), floor((re * y) >> unit, n)];
   for (let i = 0n; i < k; i++) [re, im] = [(re * re - im * im) >> unit, (2n * re * im) >> unit];
-  return [re >> GUARD, im >> GUARD];
-}
+  return [re >> GUARD, im >> GUARD]; }
 
-// --- Points [x, y] of privacy profiles ----------------------------------------------------------------------------------
+// --- Points [x, y] of privacy profiles -----------------------------------------------------------------------------
 
 function normals(means, pWeights, qWeights, edges, least) {
   const points = edges.map((x) => {
     const exponents = means.map((mean) => (mean * (2n * x - mean)) >> (B + 1n));
     const heights = exponents.map((y) => expBetween(y, y + 1n)), above = means.map((mean) => phi(mean - x));
     const at = ratio(dot(pWeights, heights), dot(qWeights, heights));
-    return [at[1], dot(pWeights, above)[1] - ((at[0] * dot(qWeights, above)[0]) >> B)];
-  });
-  return [[least[1], ONE - least[0]], ...points];
-}
+    return [at[1], dot(pWeights, above)[1] - ((at[0] * dot(qWeights, above)[0]) >> B)]; });
+  return [[least[1], ONE - least[0]], ...points]; }
 
 function gaussian(mu, q, group, replaced, grid) {
   const edges = edgesOf(grid), rest = interval([q[1] - q[0], q[1]]), share = interval(q), none = NONE;
   if (replaced) return normals([0n, mu, -mu], [rest, share, none], [rest, none, share], edges, none);
   spend((BigInt(group) ** 3n * (B + 400n)) >> 3n);
-  const all = BigInt(group), drop = B * (all - 1n), counts = range(group + 1);
-  let choices = 1n;
-  const weights = counts.map((j) => {
-    if (j) choices = (choices * (all - j + 1n)) / j;
-    const [low, high] = [0, 1].map((i) => choices * share[i] ** j * rest[i] ** (all - j));
-    return [low >> drop, -(-high >> drop)];
-  });
-  return normals(counts.map((j) => j * mu), weights, counts.map((j) => (j ? none : [ONE, ONE])), edges, weights[0]);
-}
+  const all = BigInt(group), drop = B * (all - 1n), counts = range(group + 1), choices = [1n];
+  for (const j of counts) choices.push((choices.at(-1) * (all - j)) / (j + 1n));
+  const chances = counts.map((j) => [0, 1].map((i) => choices[j] * share[i] ** j * rest[i] ** (all - j)));
+  const weights = chances.map(([low, high]) => [low >> drop, -(-high >> drop)]);
+  return normals(counts.map((j) => j * mu), weights, counts.map((j) => (j ? none : [ONE, ONE])), edges, weights[0]); }
 
-const gaussianOf = (square, ...sample) => {
-  const mu = isqrt(square << B) + 1n;
-  return (grid) => gaussian(mu, ...sample, grid);
-};
+const gaussianOf = (square, ...sample) => (grid) => gaussian(isqrt(square << B) + 1n, ...sample, grid);
 
 function integerNoise(exponent, shift, reach) {
   need(shift < reach, "a grid is malformed");
@@ -145,18 +114,16 @@ function integerNoise(exponent, shift, reach) {
   const last = exponent(BigInt(reach)), next = exponent(BigInt(reach + 1));  // over the same denominator
   const falls = exp(-interval([next[0] - last[0], last[1]])[0])[1];
   need(falls < ONE, "there are too few bits");
-  const total = 2n * sum(weights.map((w) => w[0])) - weights[0][0], chances = weights.map((w) => ceil(w[1] << B, total));
-  const tail = ceil(ceil(weights[reach][1] * falls, ONE - falls) << B, total);
-  const pairs = range(2 * reach - shift + 1).map((i) => Number(i) + shift - reach).map((k) => [Math.abs(k - shift), Math.abs(k)]);
+  const total = 2n * sum(weights.map((w) => w[0])) - weights[0][0], tail = ceil(weights[reach][1] * falls, ONE - falls);
+  const chances = weights.map((w) => ceil(w[1] << B, total)), outcomes = range(2 * reach - shift + 1).map(Number);
+  const pairs = outcomes.map((i) => [Math.abs(i - reach), Math.abs(i + shift - reach)]);
   const rays = pairs.map(([j, k]) => [chances[k], ratio(weights[j], weights[k])[1]]);
-  return pointsOf(rays, sum(chances.slice(reach - shift + 1)) + 2n * tail);
-}
+  return pointsOf(rays, sum(chances.slice(reach - shift + 1)) + 2n * ceil(tail << B, total)); }
 
 function concentrated(rho, loss) {
   const order = max(ONE, floor((loss + isqrt(loss * loss + (rho << (B + 3n)))) << B, 4n * rho)) + ONE / 2n;
   const logs = mul(order - ONE, log(order - ONE)) + mul(order, log(ceil(ONE << B, order)));
-  return [exp(loss)[1], exp(mul(order - ONE, mul(order, rho) - loss) + logs)[1]];
-}
+  return [exp(loss)[1], exp(mul(order - ONE, mul(order, rho) - loss) + logs)[1]]; }
 
 function profile(mechanism, distance, grid) {
   const [kind, first, ...more] = Object.values(mechanism), far = BigInt(distance);
@@ -164,13 +131,11 @@ function profile(mechanism, distance, grid) {
     const cells = whole(listed(grid, 1, 1)[0], 1, MAX_CELLS), [n, d] = positive(first);
     if (more.length) {
       const exponent = kind === "discrete-gaussian" ? (k) => [k * k * d * d, 2n * n * n] : (k) => [k * d, n];
-      return integerNoise(exponent, distance * whole(more[0], 1, MAX_CELLS), cells);
-    }
+      return integerNoise(exponent, distance * whole(more[0], 1, MAX_CELLS), cells); }
     const most = interval(kind === "laplace" ? [far * d, n] : [far * n, d])[1], count = BigInt(cells);
     const losses = range(cells + 1).map((i) => floor((2n * i - count) * most, count));
     const points = losses.map((loss) => [exp(loss)[1], ONE - exp((loss - most) >> 1n)[0]]);
-    return kind === "laplace" ? points : points.map(([x, y]) => [x, ceil(y * y, ONE - exp(-most)[1])]);
-  }
+    return kind === "laplace" ? points : points.map(([x, y]) => [x, ceil(y * y, ONE - exp(-most)[1])]); }
   need(kind === "zcdp" || !grid.length, "a grid is malformed");
   let points;
   if (kind === "zcdp") points = edgesOf(grid).map((loss) => concentrated(first, loss));
@@ -180,12 +145,10 @@ function profile(mechanism, distance, grid) {
   } else {
     const [n, d] = positive(first), k = BigInt(whole(more[0], 2, MOST));
     need(n <= d, "a probability must be at most 1");
-    points = [[ONE, interval([d - n, d])[1]], [interval([n + k * (d - n), n])[1], 0n]];
-  }
-  return [...points, ...mirror(points)];
-}
+    points = [[ONE, interval([d - n, d])[1]], [interval([n + k * (d - n), n])[1], 0n]]; }
+  return [...points, ...mirror(points)]; }
 
-// --- From a profile to the distribution of the privacy loss. A ray [mass, x] is mass of Q where P / Q is x --------------
+// --- From a profile to the distribution of the privacy loss. A ray [mass, x] is mass of Q where P / Q is x ----------
 
 const mirror = (points) => points.map(([x, y]) => [ceil(ONE << B, x), ONE - floor((ONE - y) << B, x)]);
 const isBent = (a, b, c) => (a[1] - b[1]) * (c[0] - b[0]) > (b[1] - c[1]) * (b[0] - a[0]);
@@ -195,56 +158,46 @@ function raysOf(points) {
   for (const [x, y] of [...points].sort((a, b) => ascending(a[0], b[0]) || ascending(a[1], b[1])))
     if (y < hull.at(-1)[1]) {
       while (hull.length > 1 && !isBent(...hull.slice(-2), [x, y])) hull.pop();
-      hull.push([x, y]);
-    }
-  const [end, lost] = hull.at(-1), falls = pairwise([...hull, [end + 1n, lost]]).map(([[x, y], [u, v]]) => [y - v, u - x]);
+      hull.push([x, y]); }
+  const [end, lost] = hull.at(-1), edges = pairwise([...hull, [end + 1n, lost]]);
+  const falls = edges.map(([[x, y], [u, v]]) => [y - v, u - x]);
   const masses = pairwise(falls).map(([[f, e], [g, h]]) => ceil((f * h - g * e) << B, e * h));
-  return [masses.map((mass, i) => [mass, hull[i + 1][0]]), lost];
-}
+  return [masses.map((mass, i) => [mass, hull[i + 1][0]]), lost]; }
 
 function pointsOf(rays, lost) {
   let mass = 0n, moment = 0n;
   return rays.sort((a, b) => ascending(b[1], a[1])).map(([m, x]) => {
-    const y = lost + ceil(moment - mass * x, ONE);
     [mass, moment] = [mass + m, moment + m * x];
-    return [x, y];
-  });
-}
+    return [x, lost + ceil(moment - mass * x, ONE)]; }); }
 
 function together(first, second) {
   const [a, lost] = raysOf(first), [b, more] = raysOf(second);
   spend(4n * BigInt(a.length * b.length) * (B + 400n));
-  return pointsOf(a.flatMap(([m, x]) => b.map(([n, y]) => [mul(m, n), mul(x, y)])), lost + more);
-}
+  return pointsOf(a.flatMap(([m, x]) => b.map(([n, y]) => [mul(m, n), mul(x, y)])), lost + more); }
 
 function distribution(parts, [n, d], way, grids) {
   let points = parts.map((part) => part(listed(grids.shift(), 0, MAX_CELLS))).reduce(together);
   if (n < d) {
     points = [[0n, ONE], ...points].map(([x, y]) => [ceil((d - n) * ONE + n * x, d), ceil(n * y, d)]);
-    if (!way) points = points.filter(([x]) => x >= ONE);
-    if (!way) points.push(...mirror(points));
-  }
+    if (!way) points = points.filter(([x]) => x >= ONE).flatMap((point) => [point, ...mirror([point])]); }
   const [rays, lost] = raysOf(way === "add" ? mirror(points) : points);
-  return [rays.map(([mass, x]) => [mul(mass, x), log(x)]), lost];
-}
+  return [rays.map(([mass, x]) => [mul(mass, x), log(x)]), lost]; }
 
-// --- Composition --------------------------------------------------------------------------------------------------------
+// --- Composition ---------------------------------------------------------------------------------------------------
 
 function times(a, b) {
   const off = a[2] + b[2] + ((a[2] * b[2]) >> B) + 3n;
   need(off < ONE, "rounding outweighs the sum");
-  return [(a[0] * b[0] - a[1] * b[1]) >> B, (a[0] * b[1] + a[1] * b[0]) >> B, off];
-}
+  return [(a[0] * b[0] - a[1] * b[1]) >> B, (a[0] * b[1] + a[1] * b[0]) >> B, off]; }
 
 function power(x, count) {
   if (count === 1n) return x;
   const half = power(x, count >> 1n);
-  return count & 1n ? times(times(half, half), x) : times(half, half);
-}
+  return count & 1n ? times(times(half, half), x) : times(half, half); }
 
 function compose(laws, epsilon, delta, hints) {
-  whole(hints[3], 1, MAX_TERMS);
   const [t, s, v, terms] = hints.map(BigInt), rest = t * (t + D), parts = [];
+  whole(hints[3], 1, MAX_TERMS);
   spend((terms * sum(laws.map(([, count]) => 8n * size(count))) * (B + 400n)) >> 2n);
   let height = 0n;
   for (const [law, count] of laws) {
@@ -252,8 +205,7 @@ function compose(laws, epsilon, delta, hints) {
     const total = sum(points.map(([weight]) => weight));
     spend((terms * BigInt(law.length) * (max(B, size(total)) + 400n)) >> 2n);
     height += count * log(total);
-    parts.push([points, law.map(([, loss]) => turn(s * loss, B + 30n)), total, count]);
-  }
+    parts.push([points, law.map(([, loss]) => turn(s * loss, B + 30n)), total, count]); }
   height += ceil((v * rest) << B, 2n * D ** 3n) - interval([epsilon[0] * t, epsilon[1] * D])[0];
   height += log(interval(inverse(delta))[1]);
   const at = s * (epsilon[0] * 2n * D * D - epsilon[1] * v * (2n * t + D));
@@ -264,22 +216,17 @@ function compose(laws, epsilon, delta, hints) {
     for (const [points, turns, total, count] of parts) {
       points.forEach(([a, b], i) => {
         const [c, d] = turns[i];
-        points[i] = [(a * c - b * d) >> B, (a * d + b * c) >> B];
-      });
+        points[i] = [(a * c - b * d) >> B, (a * d + b * c) >> B]; });
       const off = (m * (2n * total + (BigInt(4 * points.length) << B))) / total + 4n;
-      here = times(here, power([...[0, 1].map((i) => floor(sum(points.map((x) => x[i])) << B, total)), off], count));
-    }
+      here = times(here, power([...[0, 1].map((i) => floor(sum(points.map((x) => x[i])) << B, total)), off], count)); }
     phase = times([...phase, 0n], [spin[0], -spin[1], 0n]).slice(0, 2);
-    const [re, im, off] = times(here, [...phase, 8n * m]), w = m * s;
-    const zr = rest - w * w, zi = w * (2n * t + D);
+    const [re, im, off] = times(here, [...phase, 8n * m]), w = m * s, zr = rest - w * w, zi = w * (2n * t + D);
     const value = floor((re * zr + im * zi) * rest, zr * zr + zi * zi) + off + 2n;
     bell = expBetween(-ceil((v * w * w) << B, 2n * D ** 3n), -(((v * w * w) << B) / (2n * D ** 3n)));
-    line += 2n * (value > 0n ? mul(value, bell[1]) : (value * bell[0]) >> B) + 2n;
-  }
+    line += 2n * (value > 0n ? mul(value, bell[1]) : (value * bell[0]) >> B) + 2n; }
   const tail = mul(bell[1], ceil((2n * rest) << B, terms * s * D));
   const bound = mul(mul(exp(height)[1], ceil((D * D) << B, rest)), mul(ceil(s << B, D), line) + tail);
-  return ceil(bound * (DENSITY + 1n) ** 2n, 1n << 2048n);
-}
+  return ceil(bound * (DENSITY + 1n) ** 2n, 1n << 2048n); }
 
 function boundDelta(laws, epsilon, delta, hints) {
   const low = interval(epsilon)[0];
@@ -288,27 +235,23 @@ function boundDelta(laws, epsilon, delta, hints) {
     const e = exp(low)[0] << B;
     return ceil(sum(laws[0][0].map(([mass, loss]) => mul(mass, max(0n, ONE - e / exp(loss)[1])))) * delta[1], delta[0]);
   }
-  return compose(laws, epsilon, delta, need(hints.length && hints, "the proof has no line"));
-}
+  return compose(laws, epsilon, delta, need(hints.length && hints, "the proof has no line")); }
 
-// --- The document -------------------------------------------------------------------------------------------------------
+// --- The document --------------------------------------------------------------------------------------------------
 
 function number(text) {
   const m = typeof text === "string" && /^([0-9]{1,40})(?:\.([0-9]{1,60}))?(?:e(-?[0-9]{1,3}))?$/.exec(text);
   need(m, "a number is malformed");
   const digits = m[2] ?? "", e = BigInt(m[3] ?? "0") - BigInt(digits.length), top = BigInt(m[1] + digits);
-  return e >= 0n ? [top * 10n ** e, 1n] : [top, 10n ** -e];
-}
+  return e >= 0n ? [top * 10n ** e, 1n] : [top, 10n ** -e]; }
 const positive = (text) => (need(number(text)[0], "a number must be above 0"), number(text));
 const whole = (x, least, most) =>
   need(Number.isSafeInteger(x) && least <= x && x <= most, "an integer is missing or out of bounds", x);
 const listed = (x, least, most) =>
   need(Array.isArray(x) && least <= x.length && x.length <= most, "a list is missing, too short or too long", x);
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 function fields(value, ...names) {
-  const same = isObject(value) && Object.keys(value).join() === names.join();
-  return Object.values(need(same, `an object must have the keys ${names.join(", ")}, in order`, value));
-}
+  const same = value?.constructor === Object && Object.keys(value).join() === names.join();
+  return Object.values(need(same, `an object must have the keys ${names.join(", ")}, in order`, value)); }
 
 function edgesOf(grid) {
   need(grid.length > 3 && grid.length % 2 === 0, "a grid is malformed");
@@ -317,8 +260,7 @@ function edgesOf(grid) {
   need(bits >= 0 && bits <= 40 && Math.min(...runs) > 0 && most < MAX_CELLS, "a grid is malformed");
   const found = [BigInt(start)];
   counts.forEach((n, i) => range(n).forEach(() => found.push(found.at(-1) + BigInt(runs[2 * i]))));
-  return found.map((x) => x << (B - BigInt(bits)));
-}
+  return found.map((x) => x << (B - BigInt(bits))); }
 
 function readReleases(releases, relation, group) {
   const found = [], one = [1n, 1n], replaced = relation === "replace-one";
@@ -326,75 +268,67 @@ function readReleases(releases, relation, group) {
   for (const release of listed(releases, 1, 1000)) {
     const [mechanisms, poisson, times_] = fields(release, "mechanisms", "poisson", "count"), others = [];
     const fixed = typeof poisson === "string" && /^([0-9]{1,15}) of ([0-9]{1,15})$/.exec(poisson);
-    const q = fixed ? [positive(fixed[1])[0], positive(fixed[2])[0]] : positive(poisson), count = BigInt(whole(times_, 1, 1e9));
+    const q = fixed ? [positive(fixed[1])[0], positive(fixed[2])[0]] : positive(poisson), sampled = q[0] < q[1];
+    const count = BigInt(whole(times_, 1, 1e9)), distance = !sampled || fixed ? group * (1 + replaced) : 1;
     need(q[0] <= q[1], "a probability must be at most 1");
     need(replaced || !fixed, "not covered: a sample of a fixed size under this relation");
-    const sampled = q[0] < q[1], distance = !sampled || fixed ? group * (1 + replaced) : 1;
     let square = 0n;
     for (const mechanism of listed(mechanisms, 1, 16)) {
-      const known = isObject(mechanism) && typeof mechanism.type === "string" && Object.hasOwn(MECHANISMS, mechanism.type);
-      need(known, "not covered: such a mechanism");
-      const [kind, first] = fields(mechanism, "type", ...MECHANISMS[mechanism.type]), stated = STATEMENTS.includes(kind);
-      const vague = kind === "zcdp" || (relation === "zero-out" && stated), normal = kind === "gaussian";
+      const kind = mechanism?.type, normal = kind === "gaussian", stated = STATEMENTS.includes(kind);
+      need(Object.keys(MECHANISMS).includes(kind), "not covered: such a mechanism");
+      const first = fields(mechanism, "type", ...MECHANISMS[kind])[1];
+      const vague = kind === "zcdp" || (relation === "zero-out" && stated);
       const fit = group === 1 && !vague && (fixed || !replaced);
       need(!sampled || fit || (normal && (group === 1 || !replaced)), "not covered: such a sample");
       need(kind !== "randomized-response" || (replaced && group === 1), "not covered: such randomized response");
       if (normal || kind === "gdp") {
-        const [n, d] = normal ? inverse(positive(first)) : positive(first), far = BigInt(normal ? distance : group);
-        square += interval([(far * n) ** 2n, d * d])[1];
+        const [n, d] = normal ? inverse(positive(first)) : positive(first);
+        square += interval([(BigInt(normal ? distance : group) * n) ** 2n, d * d])[1];
       } else if (kind === "zcdp") {
         const [n, d] = positive(first);
         rho += interval([count * BigInt(group) ** 2n * n, d])[1];
-      } else others.push((grid) => profile(mechanism, stated ? group : distance, grid));
-    }
+      } else others.push((grid) => profile(mechanism, stated ? group : distance, grid)); }
     if (!sampled) {
       joint += count * square;
       found.push(...others.map((other) => [[other], one, false, count]));
-    } else if (others.length || fixed) {
-      found.push([[...(square ? [gaussianOf(square, one, 1, false)] : []), ...others], q, !fixed, count]);
-    } else found.push([[gaussianOf(square, q, group, replaced)], one, !replaced, count]);
-  }
+    } else if (!others.length && !fixed) found.push([[gaussianOf(square, q, group, replaced)], one, !replaced, count]);
+    else found.push([[...(square ? [gaussianOf(square, one, 1, false)] : []), ...others], q, !fixed, count]); }
   if (rho) found.unshift([[(grid) => profile({ type: "zcdp", rho }, 1, grid)], one, false, 1n]);
-  return joint ? [[[gaussianOf(joint, one, 1, false)], one, false, 1n], ...found] : found;
-}
+  return joint ? [[[gaussianOf(joint, one, 1, false)], one, false, 1n], ...found] : found; }
 
 export function check(certificate) {
   const [form, claim, proof] = fields(certificate, "format", "claim", "proof");
-  const [epsilonText, deltaText, relation, group, stated] = fields(claim, "epsilon", "delta", "relation", "group", "releases");
+  const [stated, small, relation, group, list] = fields(claim, "epsilon", "delta", "relation", "group", "releases");
   const [bits, lines] = fields(proof, "bits", "lines");
   need(form === "dp-certificate/1", "the format is not dp-certificate/1");
   need(["add-or-remove-one", "zero-out", "replace-one"].includes(relation), "not covered: this relation");
-  [B, work] = [BigInt(whole(bits, 64, MAX_BITS)), 0n];
-  ONE = 1n << B;
-  const epsilon = number(epsilonText), delta = positive(deltaText);
+  [B, ONE, work] = [BigInt(whole(bits, 64, MAX_BITS)), 1n << BigInt(bits), 0n];
+  const epsilon = number(stated), delta = positive(small);
   need(delta[0] < delta[1], "delta must be below 1");
-  const releases = readReleases(stated, relation, whole(group, 1, 1000)), parts = releases.flatMap((release) => release[0]);
+  const releases = readReleases(list, relation, whole(group, 1, 1000)), parts = releases.flatMap(([own]) => own);
   const ways = releases.some((release) => release[2]) ? ["remove", "add"] : [null];
   return listed(lines, ways.length, ways.length).reduce((worst, line, i) => {
     const [grids, ...hints] = listed(line, 1, 5);
     need([0, 4].includes(hints.length) && hints.every((x) => whole(x, 1, MOST)), "a line is malformed");
     const left = [...listed(grids, parts.length, parts.length)];
     const made = releases.map(([own, q, bent, count]) => [distribution(own, q, bent ? ways[i] : null, left), count]);
-    const infinite = sum(made.map(([[, lost], count]) => count * lost)), laws = made.map(([[law], count]) => [law, count]);
-    return max(worst, boundDelta(laws, epsilon, delta, hints) + mul(infinite, interval(inverse(delta))[1]));
-  }, 0n);
-}
+    const infinite = sum(made.map(([[, lost], count]) => count * lost));
+    const bound = boundDelta(made.map(([[law], count]) => [law, count]), epsilon, delta, hints);
+    return max(worst, bound + mul(infinite, interval(inverse(delta))[1])); }, 0n); }
 
 export function judge(bytes) {
   try {
     need(bytes.length <= MAX_BYTES, `the file is larger than ${MAX_BYTES} bytes`);
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\n$/, ""), certificate = JSON.parse(text);
-    need(/^[ -~]*$/.test(text) && JSON.stringify(certificate) === text, "the text has blanks, a key twice or other forms");
-    const bound = check(certificate), { epsilon, delta } = certificate.claim, proven = bound <= ONE;
-    const said = `delta is at most ${ceil(1000000n * bound, ONE)} millionths of the claimed ${delta} (${bound.toString(16)})`;
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\n$/, "");
+    const certificate = JSON.parse(text), same = /^[ -~]*$/.test(text) && JSON.stringify(certificate) === text;
+    const bound = check(need(same, "the text has blanks, a key twice or other forms", certificate));
+    const { epsilon, delta } = certificate.claim, parts = ceil(1000000n * bound, ONE), proven = bound <= ONE;
+    const said = `delta is at most ${parts} millionths of the claimed ${delta} (${bound.toString(16)})`;
     return [proven, `${proven ? "PROVEN" : "REFUSED"}: at epsilon ${epsilon} ${said}`];
   } catch (problem) {
-    return [false, `REFUSED: ${problem instanceof Refused ? problem.message : "it cannot be read"}`];
-  }
-}
+    return [false, `REFUSED: ${problem instanceof Refused ? problem.message : "it cannot be read"}`]; } }
 
 if (typeof process !== "undefined" && process.argv?.[2]) {
   const [proven, said] = judge((await import("node:fs")).readFileSync(process.argv[2]));
   console.log(said);
-  process.exitCode = proven ? 0 : 1;
-}
+  process.exitCode = proven ? 0 : 1; }

@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
 import random
+import re
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -73,18 +76,50 @@ for await (const line of createInterface({ input: process.stdin })) console.log(
 """
 
 
-def judge_in_javascript(texts):
-    """What the other checker says of each text."""
+def judge_in_javascript(texts, _built):
+    """What the checker for Node and browsers says of each text."""
     program = NODE.replace("CHECKER", (CHECKER.with_suffix(".mjs")).as_uri())
-    lines = "".join(text.encode().hex() + "\n" for text in texts)
+    lines = "".join(text.encode("utf-8", "surrogatepass").hex() + "\n" for text in texts)
     command = [find_node()[0], "--input-type=module", "--eval", program]
     found = subprocess.run(command, input=lines, capture_output=True, check=True, text=True)
     return found.stdout.splitlines()
 
 
+def judge_in_go(texts, built):
+    """What the checker in Go says of each text."""
+    said = []
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        found = subprocess.run([built, "/dev/stdin"], input=content, capture_output=True, check=False)
+        assert not found.stderr
+        said.append(found.stdout.decode().removesuffix("\n"))
+        assert found.returncode == (0 if said[-1].startswith("PROVEN") else 1)
+    return said
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The checker in Go, compiled; it is skipped without a compiler, and fails where CI=true (tests/conftest.py)."""
+    compiler = shutil.which("go")
+    if not compiler:
+        pytest.skip("no Go compiler: apt-get install golang-go")
+    folder = tmp_path_factory.mktemp("go")
+    environment = os.environ | {"GOCACHE": str(folder / "cache"), "GO111MODULE": "off", "GOFLAGS": ""}
+    program = folder / "dp_certificate"
+    subprocess.run([compiler, "build", "-o", program, CHECKER.with_suffix(".go")], env=environment, check=True)
+    return program
+
+
+@pytest.fixture(params=[judge_in_javascript, judge_in_go])
+def judge_elsewhere(request):
+    """What a checker in another language says of texts."""
+    program = request.getfixturevalue("built") if request.param is judge_in_go else None
+    return lambda texts: request.param(texts, program)
+
+
 def judge(text):
     """What this checker says of a text."""
-    return dp.judge(text.encode())[1]
+    return dp.judge(text.encode("utf-8", "surrogatepass"))[1]
 
 
 def cut_reasons(said):
@@ -367,7 +402,7 @@ def test_what_would_take_long_is_refused_before_it_does(certificate):
     assert (status, said[:9]) == (1, "REFUSED: ")
 
 
-# ---- both languages --------------------------------------------------------------------------------------------------
+# ---- other languages -------------------------------------------------------------------------------------------------
 
 
 def draw_certificate(numbers):
@@ -485,33 +520,33 @@ def test_a_distance_that_is_not_doubled_is_noticed(monkeypatch):
 
 @pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("seed", range(5))
-def test_both_languages_say_the_same_to_the_last_digit(seed):
+def test_the_languages_say_the_same_to_the_last_digit(seed, judge_elsewhere):
     numbers = random.Random(seed)  # noqa: S311
     texts = [json.dumps(draw_certificate(numbers), separators=(",", ":")) for _ in range(100)]
     said = list(map(judge, texts))
-    assert cut_reasons(judge_in_javascript(texts)) == cut_reasons(said)
+    assert cut_reasons(judge_elsewhere(texts)) == cut_reasons(said)
     bounds = [one for one in said if "millionths" in one]
     assert len(bounds) > 10
     assert {one.split(":")[0] for one in bounds} == {"PROVEN", "REFUSED"}
 
 
-def test_both_languages_refuse_the_same_texts():
+def test_the_languages_refuse_the_same_texts(judge_elsewhere):
     texts = [SGD, *(SGD.replace(old, new, 1) for old, new in ALTERED)]
     texts += [json.dumps(one, separators=(",", ":")) for one in HEAVY]
-    for text, one, other in zip(texts, map(judge, texts), judge_in_javascript(texts), strict=True):
+    for text, one, other in zip(texts, map(judge, texts), judge_elsewhere(texts), strict=True):
         assert one.split(":")[0] == other.split(":")[0] == ("PROVEN" if text == SGD else "REFUSED"), text
 
 
 @pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("seed", range(10))
-def test_a_corrupted_certificate_proves_the_truth_or_nothing(seed):
+def test_a_corrupted_certificate_proves_the_truth_or_nothing(seed, judge_elsewhere):
     """Either language says the same, and what it accepts, the accountant's certified lower bound does not refute."""
     numbers, texts = random.Random(seed), []  # noqa: S311
     for _ in range(25):
         place = numbers.randrange(SGD.index("claim"), len(SGD))
         texts.append(SGD[:place] + numbers.choice("0123456789".replace(SGD[place], "")) + SGD[place + 1 :])
     said = list(map(judge, texts))
-    assert cut_reasons(judge_in_javascript(texts)) == cut_reasons(said)
+    assert cut_reasons(judge_elsewhere(texts)) == cut_reasons(said)
     for text, one in zip(texts, said, strict=True):
         if one.startswith("PROVEN"):
             stated = json.loads(text)["claim"]
@@ -520,3 +555,18 @@ def test_a_corrupted_certificate_proves_the_truth_or_nothing(seed):
             sgd = Repeated(PoissonSampled(noise, float(release["poisson"])), release["count"])
             assert epsilon(sgd, delta=float(stated["delta"])).lower <= float(stated["epsilon"])
     assert {one.split(":")[0] for one in said} == {"PROVEN", "REFUSED"}
+
+
+@pytest.mark.parametrize(("suffix", "most"), [(".py", 300), (".mjs", 300), (".go", 460)])
+def test_a_checker_is_read_in_one_sitting(suffix, most):
+    lines = CHECKER.with_suffix(suffix).read_text("ascii").splitlines()
+    assert sum(1 for line in lines if line.strip()) <= most
+    assert max(map(len, lines)) <= 120
+
+
+def test_each_number_in_brackets_is_a_lemma_of_the_docs():
+    marks = re.findall(r"#.*?\[([\d, ]+)\]", CHECKER.read_text("ascii"))
+    cited = {int(one) for mark in marks for one in mark.split(",")}
+    lemmas = re.findall(r"^(\d+)\. \*", (ROOT / "docs/accounting/certificates.md").read_text(), re.MULTILINE)
+    assert [int(one) for one in lemmas] == [*range(1, len(lemmas) + 1)]
+    assert cited == set(map(int, lemmas))
