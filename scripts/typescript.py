@@ -21,7 +21,10 @@ HEAD = """\
 import type { ParameterSpec } from "./parameter-spec";
 import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
 """
-FORMS = ("FederatedRequest", "FederatedGoal", "QueriesRequest", "SensitivityRequest", "CertificateRequest")
+FORMS = (
+    *("FederatedRequest", "FederatedGoal", "QueriesRequest", "SensitivityRequest", "CertificateRequest"),
+    *("CompositionInterpretationRequest", "CompareRequest", "Part"),
+)
 READ = ("FederatedRequest", "FederatedSchedule", "QueriesRequest")  # what a form holds is read as these
 KINDS = {"integer": "integer", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
 BOUNDS = {"minimum": "min", "exclusiveMinimum": "exclusiveMin", "exclusiveMaximum": "exclusiveMax", "maximum": "max"}
@@ -76,6 +79,8 @@ def _parameters(forms: dict[str, Schema]) -> str:
     for name, schema in forms.items():
         lines.append(f"  {name}: {{")
         for field, told in schema["properties"].items():
+            if "$ref" in told or "$ref" in told.get("items", ()):  # an object has a form of its own
+                continue
             entries = ", ".join(
                 f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in _parameter(field, told)
             )

@@ -27,10 +27,10 @@ KINDS = {
     "gaussian": "Gaussian noise",
     "laplace": "Laplace noise",
     "randomized-response": "randomized response",
-    "pure": "stated epsilon",
-    "approximate": "stated (epsilon, delta)",
-    "zcdp": "stated rho",
-    "gdp": "stated mu",
+    "pure": "stated ε-DP",
+    "approximate": "stated (ε, δ)-DP",
+    "zcdp": "stated ρ-zCDP",
+    "gdp": "stated μ-GDP",
 }
 
 

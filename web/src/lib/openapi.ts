@@ -1076,6 +1076,24 @@ export const PARAMETERS = {
     failure: { name: "failure", kind: "real", help: "chance over the draws that the interval is wrong", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
     samples: { name: "samples", kind: "integer", help: "draws in each direction", initial: "1e+06", min: 1000, max: 50000000 },
   },
+  CompositionInterpretationRequest: {
+    delta: { name: "delta", kind: "real", help: "failure probability, in [0, 1)", initial: "1e-6", min: 0, exclusiveMax: 1, symbol: "δ" },
+    relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    fpr: { name: "fpr", kind: "real", help: "FPR at which the trade-off curve is evaluated", initial: "0.01", min: 0, max: 1 },
+    cap: { name: "cap", kind: "real", help: "the policy's cap on epsilon", initial: "", optional: true, exclusiveMin: 0, noneMeans: "no cap" },
+  },
+  CompareRequest: {
+    delta: { name: "delta", kind: "real", help: "failure probability of the reported epsilons, in (0, 1)", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, symbol: "δ" },
+    relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    fpr: { name: "fpr", kind: "real", help: "FPR of the reported attacks, in (0, 1)", initial: "0.01", exclusiveMin: 0, exclusiveMax: 1 },
+  },
+  Part: {
+    mechanism: { name: "mechanism", kind: "choice", help: "mechanism", initial: "", choices: [["gaussian", "Gaussian noise"], ["laplace", "Laplace noise"], ["randomized-response", "randomized response"], ["pure", "stated ε-DP"], ["approximate", "stated (ε, δ)-DP"], ["zcdp", "stated ρ-zCDP"], ["gdp", "stated μ-GDP"]] },
+    parameter: { name: "parameter", kind: "real", help: "noise multiplier, flip probability, epsilon, rho or mu", initial: "" },
+    second: { name: "second", kind: "real", help: "delta of a stated (epsilon, delta) guarantee, or number of categories", initial: "", optional: true, noneMeans: "0, or 2" },
+    sampling_probability: { name: "sampling_probability", kind: "real", help: "sampling probability per unit", initial: "1", exclusiveMin: 0, max: 1 },
+    count: { name: "count", kind: "integer", help: "number of repetitions", initial: "1", min: 1 },
+  },
 } as const satisfies Record<string, Record<string, ParameterSpec>>;
 
 /** What a form holds, as a FederatedRequest; what it does not ask stands at its default. */

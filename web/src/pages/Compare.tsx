@@ -18,61 +18,33 @@ import { post } from "../lib/api";
 import { maxTpr } from "../lib/tradeoff";
 import { type FieldSpec, type Form, useForm, type Values } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import type { ComparisonResponse, CompareRequest, GaussianDPFitModel, Part, PointComparisonModel } from "../lib/openapi";
+import { type ComparisonResponse, type CompareRequest, type GaussianDPFitModel, PARAMETERS, type Part, type PointComparisonModel } from "../lib/openapi";
+import { makeFields } from "../lib/parameter-spec";
+import { fieldOf, PART_FIELDS } from "../lib/part";
 import type { FieldError } from "../lib/types";
 import { type Release as Bounded, releaseOf } from "../lib/browser-accountant/releases";
 
-const MECHANISMS = [
-  ["gaussian", "Gaussian noise"],
-  ["laplace", "Laplace noise"],
-  ["randomized-response", "randomized response"],
-  ["pure", "stated ε-DP"],
-  ["approximate", "stated (ε, δ)-DP"],
-  ["zcdp", "stated ρ-zCDP"],
-  ["gdp", "stated μ-GDP"],
-] as const;
-const PARAMETERS: Record<string, string> = {
-  gaussian: "noise multiplier σ",
-  laplace: "noise multiplier b/Δ",
-  "randomized-response": "flip probability",
-  pure: "ε",
-  approximate: "ε",
-  zcdp: "ρ",
-  gdp: "μ",
-};
 const SIDES = ["first", "second"] as const;
 type Side = (typeof SIDES)[number];
 
-const side = (name: Side, parameter: string, sampled: string): FieldSpec[] => [
-  { name: `${name}_mechanism`, label: "Mechanism", kind: "choice", initial: "gaussian", choices: MECHANISMS },
-  { name: `${name}_parameter`, label: "Parameter", kind: "real", initial: parameter, min: 0 },
-  { name: `${name}_second`, label: "δ, or categories", kind: "real", initial: "", optional: true, min: 0 },
-  { name: `${name}_sampled`, label: "Sampling probability", kind: "real", initial: sampled, optional: true, min: 0, max: 1, hint: "blank: no sampling" },
-  { name: `${name}_count`, label: "Count", kind: "integer", initial: "1", min: 1 },
-];
+const side = (name: Side, initial: Record<string, string>): FieldSpec[] =>
+  PART_FIELDS.map((spec) => ({ ...spec, name: `${name}_${spec.name}`, initial: initial[spec.name] ?? spec.initial }));
 
 const SPECS: readonly FieldSpec[] = [
-  ...side("first", "0.85", ""),
-  ...side("second", "0.3", "0.001"),
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, hint: "at which ε is compared" },
-  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", exclusiveMin: 0, exclusiveMax: 1, hint: "allowed to the attacker, in (0, 1)" },
-  {
-    name: "relation",
-    label: "Neighboring relation",
-    kind: "choice",
-    initial: "add-or-remove-one",
-    choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
-  },
+  ...side("first", { parameter: "0.85" }),
+  ...side("second", { parameter: "0.3", sampling_probability: "0.001" }),
+  ...makeFields(PARAMETERS.CompareRequest, {
+    delta: { label: "Failure probability", hint: "at which ε is compared" },
+    relation: { label: "Neighboring relation", hint: "" },
+    fpr: { label: "False-positive rate", hint: "allowed to the attacker, in (0, 1)" },
+  }),
 ];
 
-const PAIRED = ["approximate", "randomized-response"];
-const SAMPLED = ["gaussian", "laplace"];
-
-function partOf(values: Values, name: Side): Part {
-  const of = <T,>(field: string): T => values[`${name}_${field}`] as T;
-  const mechanism = of<Part["mechanism"]>("mechanism");
-  // fields hidden for a mechanism are not sent
-  return { mechanism, parameter: of("parameter"), second: PAIRED.includes(mechanism) ? of("second") : null, sampling_probability: (SAMPLED.includes(mechanism) ? of<number | null>("sampled") : null) ?? 1, count: of("count") };
+function partOf(values: Values, side: Side): Part {
+  const mechanism = values[`${side}_mechanism`] as Part["mechanism"];
+  const kept = PART_FIELDS.map((spec) => [spec.name, fieldOf(spec, spec.name, mechanism) && values[`${side}_${spec.name}`]]);
+  const part = Object.fromEntries(kept) as Part;
+  return { ...part, sampling_probability: part.sampling_probability ?? 1 };
 }
 
 function readCompareRequest(values: Values): CompareRequest {
@@ -87,22 +59,21 @@ function readCompareRequest(values: Values): CompareRequest {
 
 /** Map an error of the server to the field of the form. */
 const here = ({ field, message }: FieldError): FieldError => ({
-  field: field?.replace(/^(first|second)\.(\w+)/, (_, side: string, name: string) => `${side}_${name === "sampling_probability" ? "sampled" : name}`) ?? null,
+  field: field?.replace(/^(first|second)\.(\w+)/, "$1_$2") ?? null,
   message,
 });
 
 function Release({ form, name }: { form: Form; name: Side }) {
   const mechanism = form.raw[`${name}_mechanism`] ?? "";
-  const labeled = { ...form, specs: form.specs.map((spec) => (spec.name === `${name}_parameter` ? { ...spec, hint: PARAMETERS[mechanism] ?? "" } : spec)) };
+  const specs = form.specs.map((spec) => fieldOf(spec, spec.name.replace(`${name}_`, ""), mechanism));
+  const shown = { ...form, specs: specs.filter((spec) => spec !== null) };
+  const has = (field: string) => shown.specs.some((spec) => spec.name === `${name}_${field}`);
   return (
     <fieldset>
       <legend>{name === "first" ? "First" : "Second"} release</legend>
       <Field form={form} name={`${name}_mechanism`} />
       <div class="pair">
-        <Field form={labeled} name={`${name}_parameter`} />
-        <Field form={form} name={`${name}_second`} when={PAIRED.includes(mechanism)} />
-        <Field form={form} name={`${name}_sampled`} when={SAMPLED.includes(mechanism)} />
-        <Field form={form} name={`${name}_count`} />
+        {["parameter", "second", "sampling_probability", "count"].map((field) => has(field) && <Field key={field} form={shown} name={`${name}_${field}`} />)}
       </div>
     </fieldset>
   );

@@ -18,43 +18,21 @@ import { post } from "../lib/api";
 import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import type { CompositionPlan, Part, ProfileResponse } from "../lib/openapi";
+import { type CompositionPlan, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
+import { makeFields } from "../lib/parameter-spec";
+import { fieldOf, PART_FIELDS } from "../lib/part";
 import { numberOrNull } from "../lib/parse-values";
 
-const KIND = { helpPage: "glossary.html#term-mechanism" };
-const NOISE = { helpPage: "glossary.html#term-noise-multiplier" };
-const STATED = { helpPage: "glossary.html#term-zcdp" }; // with the other guarantees
-const MECHANISMS = [
-  ["gaussian", "Gaussian", "Noise multiplier\u00a0σ", NOISE],
-  ["laplace", "Laplace", "Noise multiplier\u00a0b/Δ", NOISE],
-  ["randomized-response", "randomized response", "Flip probability", KIND],
-  ["pure", "stated ε-DP", "ε", STATED],
-  ["approximate", "stated (ε, δ)-DP", "ε", STATED],
-  ["zcdp", "stated ρ-zCDP", "ρ", STATED],
-  ["gdp", "stated μ-GDP", "μ", STATED],
-] as const;
-
+const COLUMNS = PART_FIELDS.slice(1); // behind the mechanism
 const SPECS: readonly FieldSpec[] = [
   // lines of mechanism:parameter:second:sampling probability:count, joined by "|"
   { name: "mix", label: "Composition", kind: "text", initial: "gaussian:1::0.01:1000|laplace:10:::5", max: 1e6 },
-  { name: "delta", label: "Failure probability", symbol: "δ", kind: "real", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1, helpPage: "learn/epsilon-and-delta.html" },
-  {
-    name: "relation",
-    label: "Relation",
-    kind: "choice",
-    initial: "add-or-remove-one",
-    choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]],
-    helpPage: "glossary.html#term-neighboring-relation",
-  },
-  { name: "fpr", label: "False-positive rate", kind: "real", initial: "0.01", min: 0, max: 1, hint: "allowed to the attacker", helpPage: "glossary.html#term-tpr-at-fpr" },
-  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
-];
-
-const COLUMNS: readonly FieldSpec[] = [
-  { name: "parameter", label: "Parameter", kind: "real", initial: "1", min: 0 },
-  { name: "second", label: "Second", kind: "real", initial: "", optional: true, min: 0 },
-  { name: "sampling_probability", label: "Sampling probability", kind: "real", initial: "", optional: true, min: 0, max: 1, helpPage: "glossary.html#term-amplification" },
-  { name: "count", label: "Count", kind: "integer", initial: "1", min: 1, helpPage: "glossary.html#term-composition" },
+  ...makeFields(PARAMETERS.CompositionInterpretationRequest, {
+    delta: { label: "Failure probability", hint: "", exclusiveMin: 0, helpPage: "learn/epsilon-and-delta.html" },
+    relation: { label: "Relation", hint: "", helpPage: "glossary.html#term-neighboring-relation" },
+    fpr: { label: "False-positive rate", hint: "allowed to the attacker", helpPage: "glossary.html#term-tpr-at-fpr" },
+    cap: { label: "Policy’s cap on ε", hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
+  }),
 ];
 
 const encodeLine = (cells: readonly string[]): string => cells.map((cell) => cell.replace(/[%:|]/g, encodeURIComponent)).join(":");
@@ -67,22 +45,16 @@ function decodeCell(cell: string): string {
   }
 }
 
-/** Whether a column applies to a mechanism; other columns are hidden and not sent. */
-const matters = (name: string, mechanism: string | undefined): boolean =>
-  name === "second"
-    ? mechanism === "approximate" || mechanism === "randomized-response"
-    : name !== "sampling_probability" || mechanism === "gaussian" || mechanism === "laplace";
-
 function parseLine(line: string): { cells: string[]; part: Part | null; errors: string[] } {
   const cells = line.split(":").map(decodeCell);
   while (cells.length < 5) cells.push("");
   const errors = COLUMNS.map((spec, i) => {
     const parsed = parseField(spec, cells[i + 1]!);
-    return "error" in parsed && matters(spec.name, cells[0]) ? parsed.error : "";
+    return "error" in parsed && fieldOf(spec, spec.name, cells[0]!) ? parsed.error : "";
   });
-  const mechanism = MECHANISMS.map(([name]) => name).find((name) => name === cells[0]);
+  const mechanism = PARAMETERS.Part.mechanism.choices.map(([name]) => name).find((name) => name === cells[0]);
   if (errors.some(Boolean) || !mechanism) return { cells, part: null, errors };
-  const value = (i: number): number | null => (matters(COLUMNS[i]!.name, mechanism) ? (parseField(COLUMNS[i]!, cells[i + 1]!) as { value: number | null }).value : null);
+  const value = (i: number): number | null => (fieldOf(COLUMNS[i]!, COLUMNS[i]!.name, mechanism) ? (parseField(COLUMNS[i]!, cells[i + 1]!) as { value: number | null }).value : null);
   const part = { mechanism, parameter: value(0)!, second: value(1), sampling_probability: value(2) ?? 1, count: value(3)! };
   return { cells, part, errors };
 }
@@ -123,25 +95,19 @@ export function Playground() {
               <div class="field">
                 <label for={`mechanism-${i}`}>Mechanism</label>
                 <select id={`mechanism-${i}`} value={line.cells[0]} onInput={(e) => edit(i, 0, e.currentTarget.value)} onChange={form.commit}>
-                  {MECHANISMS.map(([name, label]) => (
+                  {PARAMETERS.Part.mechanism.choices.map(([name, label]) => (
                     <option key={name} value={name} selected={name === line.cells[0]}>
                       {label}
                     </option>
                   ))}
                 </select>
-                <FieldHelpLink page={KIND.helpPage} label="Mechanism" />
+                <FieldHelpLink page={PART_FIELDS[0]!.helpPage!} label="Mechanism" />
               </div>
-              {COLUMNS.map((spec, j) => {
-                const mechanism = line.cells[0];
-                if (!matters(spec.name, mechanism)) return null;
+              {COLUMNS.map((column, j) => {
+                const spec = fieldOf(column, column.name, line.cells[0]!);
+                if (!spec) return null;
                 const error = marked(line, i, j);
-                const label =
-                  spec.name === "parameter"
-                    ? (MECHANISMS.find(([name]) => name === mechanism)?.[2] ?? spec.label)
-                    : spec.name === "second"
-                      ? mechanism === "approximate" ? "δ" : "Categories"
-                      : spec.label;
-                const helpPage = spec.name === "parameter" ? MECHANISMS.find(([name]) => name === mechanism)?.[3].helpPage : spec.helpPage;
+                const { label, helpPage } = spec;
                 const id = `${spec.name}-${i}`;
                 return (
                   <div key={spec.name} class={error ? "field wrong" : "field"}>
@@ -211,7 +177,7 @@ export function Playground() {
                 caption="Contribution of each release; contributions do not add up to the total"
                 columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "others only, ε ≤", number: true }, { title: "difference", number: true }]}
                 rows={answer.parts.map((part, i) => [
-                  `${i + 1}: ${MECHANISMS.find(([name]) => name === account.of?.parts[i]?.mechanism)?.[1] ?? ""}`,
+                  `${i + 1}: ${PARAMETERS.Part.mechanism.choices.find(([name]) => name === account.of?.parts[i]?.mechanism)?.[1] ?? ""}`,
                   show(part.alone.upper, 4, "up"),
                   show(part.without.upper, 4, "up"),
                   show(Math.max(0, answer.epsilon.upper - part.without.upper), 3),
