@@ -112,7 +112,7 @@ def test_no_rendering_states_what_the_records_do_not_support(tmp_path, records, 
             assert "largest TPR" not in line
     told = [row["protection"] for row in report["claim"]["parties"]]
     assert any(
-        ("nothing that the records support" if left == "none" else format_upper(supported)) in one for one in told
+        ("no bound that the records support" if left == "none" else format_upper(supported)) in one for one in told
     )
 
 

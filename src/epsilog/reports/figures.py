@@ -49,7 +49,10 @@ def _describe_epsilon(report: Mapping[str, Any]) -> str:
     if is_fully_supported(report):
         return f"certified upper bound {at}; lower bound {show_lower(claim['epsilon']['lower'])}"
     records, verb = ("logs", "claimed") if report["kind"] == "log-report" else ("records", "planned")
-    return f"{at}, as the {records} support; {show_upper(claim['guarantee']['epsilon'])} was {verb}"
+    support = (
+        f"the {records} support this bound" if math.isfinite(float(claim["supported"])) else "no bound is supported"
+    )
+    return f"{support} {at}; {show_upper(claim['guarantee']['epsilon'])} was {verb}"
 
 
 def _describe_budget(budget: Mapping[str, Any]) -> str:

@@ -176,17 +176,17 @@ def list_party_guarantees(
     """
     if not scheme.parties:
         raise UnsupportedMechanismError(scheme, method="the table of who sees what")
-    claim = f"epsilon {format_upper(epsilon)}" if math.isfinite(epsilon) else "nothing that the records support"
+    claim = f"epsilon {format_upper(epsilon)}"
     if not scheme.unit_is_client:
         claim += f" for each {unit}; nothing for a client as a whole, or for its participation"
     bound = {
-        ProtectionLevel.NOTHING: "no guarantee, because it sees what the noise hides from others",
         ProtectionLevel.CLAIM: claim,
         ProtectionLevel.CLAIM_WHILE_HIDDEN: f"{claim}, while participation stays hidden",
-        ProtectionLevel.UNAMPLIFIED: f"epsilon {format_upper(unamplified)} (no amplification by sampling)"
-        if math.isfinite(epsilon)
-        else claim,
+        ProtectionLevel.UNAMPLIFIED: f"epsilon {format_upper(unamplified)} (no amplification by sampling)",
     }
+    if not math.isfinite(epsilon):
+        bound = dict.fromkeys(bound, "no bound that the records support")
+    bound[ProtectionLevel.NOTHING] = "no guarantee, because it sees what the noise hides from others"
 
     def describe_protection(name: str, level: ProtectionLevel) -> str:
         sees_trials = tuned and name not in RELEASE_ONLY_PARTIES and level is not ProtectionLevel.NOTHING

@@ -142,19 +142,13 @@ def compare_rebuilt(content: bytes) -> tuple[PartComparison, ...]:
 def _compare_part(part: str, stated: Any, again: Any, copied: int) -> PartComparison:
     found = islice(list_differences(stated, again, (part,)), MAX_DIFFERENCES)
     differing = tuple(("/".join(map(str, at)), _format_value(one), _format_value(other)) for at, one, other in found)
-    fields = _count_fields(again if stated is ABSENT else stated)
+    fields = sum(1 for _ in list_leaf_paths(again if stated is ABSENT else stated))
     return PartComparison(part, fields, min(copied, fields), differing)
 
 
 def _format_value(value: Any) -> str:
     text = "nothing" if value is ABSENT else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _count_fields(value: Any) -> int:
-    if isinstance(value, dict | list):
-        return sum(map(_count_fields, value.values() if isinstance(value, dict) else value))
-    return 1
 
 
 def verify_run(
