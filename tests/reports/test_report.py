@@ -100,9 +100,8 @@ def test_the_evidence_binds_files_and_ledger(run):
     plan, report, folder = run
     evidence, ledger = report["evidence"], verify_ledger(folder.parent / "ledger.db")
     assert evidence["plan_hash"] == plan.hash
-    digests = {
-        name: hashlib.sha256((folder / name).read_bytes()) for name in ("plan.json", "rounds.jsonl", "owner.json")
-    }
+    public = ("plan.json", "rounds.jsonl", "owner.json", "certificate.json")
+    digests = {name: hashlib.sha256((folder / name).read_bytes()) for name in public}
     secret = bytes.fromhex((folder / "custody.key").read_text())
     digests["custody.commitment"] = hmac.new(secret, (folder / "custody.jsonl").read_bytes(), "sha256")
     assert evidence["files"] == {name: digest.hexdigest() for name, digest in digests.items()}
@@ -131,7 +130,7 @@ def test_the_evidence_binds_files_and_ledger(run):
 def test_files_within_a_report_are_those_of_the_folder(run):
     _, report, folder = run
     files = module.extract_files(report)
-    assert set(files) == {"plan.json", "rounds.jsonl", "owner.json", "report.json"}
+    assert set(files) == {"plan.json", "rounds.jsonl", "owner.json", "certificate.json", "report.json"}
     for name, content in files.items():
         assert content == (folder / name).read_bytes(), name
     for broken in ({}, {"evidence": None}, report | {"evidence": {}}, [], None):

@@ -57,6 +57,7 @@ from epsilog.verification import (
     read_signed,
     verify_evidence,
 )
+from epsilog.verification.certificates import check_claimed_certificate
 from epsilog.verification.charge_checks import check_charge, check_files
 from epsilog.verification.claim import certified_run, check_claim
 from epsilog.verification.hidden import RAREST
@@ -165,11 +166,15 @@ def of_curators(run):
         yield from check_private(replace(run, **changes))
 
 
-def of_certificates():
-    """One that proves its claim, and one that does not."""
+def of_certificates(run):
+    """Certificates that prove their claim, or do not, or are about something else, or are not here."""
     made = certificate(Gaussian(2.0), delta=1e-5).text
     yield check_certificate_file(made.encode())
     yield check_certificate_file(made.replace('"delta":"1e-5"', '"delta":"1e-6"').encode())
+    yield check_claimed_certificate(run)
+    yield check_claimed_certificate(replace(run, certificate=made.encode()))
+    yield check_claimed_certificate(replace(run, certificate=None))
+    yield check_claimed_certificate(replace(run, certificate=None, ledger=None))
 
 
 def of_shared_noise(run):
@@ -408,7 +413,7 @@ def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monk
         *of_curators(run),
         *of_audits(run),
         *of_counts(),
-        *of_certificates(),
+        *of_certificates(run),
         *of_shared_noise(run),
         *of_charges(run),
         *of_samples(run),

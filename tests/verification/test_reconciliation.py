@@ -21,7 +21,7 @@ from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds
 from epsilog.verification.what_if import compute_what_ifs
 
-CHECKS = ("claim", "plan", "delta", *LEDGER_CHECKS, "rounds", "noise", "clipping")
+CHECKS = ("certificate", "claim", "plan", "delta", *LEDGER_CHECKS, "rounds", "noise", "clipping")
 CHECKS += ("custody", "norms", "participation", "attestation", "control")
 
 
@@ -369,7 +369,11 @@ def test_a_client_side_run_is_reconciled_too():
     evidence = Evidence(Claim.from_plan(plan), tuple(public), tuple(private), None)
     found = verify_evidence(evidence, required=("custody",))
     told = verdicts(found.findings)
-    assert {name for name, verdict in told.items() if verdict != "passed"} == {*LEDGER_CHECKS, "attestation"}
+    assert {name for name, verdict in told.items() if verdict != "passed"} == {
+        *LEDGER_CHECKS,
+        "attestation",
+        "certificate",
+    }
     assert [one.name for one in found.what_ifs] == [
         "weakest noise that the padding allows (95%)",
         "participation lists known",

@@ -2,6 +2,15 @@
 
 from epsilog.certificates.checker import FORMAT, Verdict, check_certificate
 from epsilog.certificates.claim import write_claim
-from epsilog.certificates.maker import Certificate, NotProvenError, certificate
+from epsilog.certificates.maker import Certificate, NotProvenError, certificate, certify_guarantee
 
-__all__ = ["FORMAT", "Certificate", "NotProvenError", "Verdict", "certificate", "check_certificate", "write_claim"]
+__all__ = [
+    "FORMAT",
+    "Certificate",
+    "NotProvenError",
+    "Verdict",
+    "certificate",
+    "certify_guarantee",
+    "check_certificate",
+    "write_claim",
+]

@@ -17,7 +17,7 @@ def write_claim(
     release: Release,
     *,
     epsilon: str,
-    delta: str,
+    delta: float,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     group_size: int = 1,
 ) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def write_claim(
     Args:
         release: what is released.
         epsilon: what is claimed, in nats, as a decimal.
-        delta: failure probability, as a decimal.
+        delta: failure probability, in (0, 1).
         relation: the data sets that count as neighbors.
         group_size: units that one person holds.
 
@@ -35,9 +35,10 @@ def write_claim(
 
     >>> from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
     >>> sgd = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000)
-    >>> write_claim(sgd, epsilon="1.83", delta="1e-5")["releases"]
+    >>> write_claim(sgd, epsilon="1.83", delta=1e-5)["releases"]
     [{'mechanisms': [{'type': 'gaussian', 'noise_multiplier': '1'}], 'poisson': '0.01', 'count': 1000}]
     """
+    delta = check.in_open_interval(0, 1)(delta=delta)
     group_size = check.integer(1)(group_size=group_size)
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     counts = _list_singles(check.instance_of(Release)(release=release))
@@ -54,7 +55,7 @@ def write_claim(
         raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
     return {
         "epsilon": epsilon,
-        "delta": delta,
+        "delta": decimal(delta),
         "relation": relation.value,
         "group": group_size,
         "releases": releases,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +29,11 @@ from epsilog.certificates.grids import (
 from epsilog.certificates.lines import Law, Weights, find_line, find_tilt, weigh
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.base import decimal
-from epsilog.terms import EpsilogError, NeighboringRelation, check
+from epsilog.terms import EpsilogError, Guarantee, NeighboringRelation, UnsupportedMechanismError, check
 
 DIGITS = 9  # of a claimed epsilon
 _SHARES = (0.95, 0.5, 0.25, 0.1)  # of the margin, by attempt
+_NEAR = 1 + 3e-4  # how far above the bound, as a share, an epsilon is proven as it stands
 _WIDEST = 0.7  # margin: more makes no sum shorter
 MOST_BITS = 1024
 _FAINT = 1e-4  # of delta and the margin: what a cut tail may cost
@@ -67,6 +70,28 @@ class Certificate:
     def sha256(self) -> str:
         """Hash of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@lru_cache(64)
+def certify_guarantee(release: Release, guarantee: Guarantee, *, delta: float) -> Certificate | None:
+    """Make the certificate of what a plan claims, at the claimed epsilon where that lies far enough above the bound.
+
+    Args:
+        release: what is released.
+        guarantee: the claim: epsilon and relation.
+        delta: what the certificate states: delta, but for what a plan keeps for the outcomes of checks.
+
+    Returns:
+        None where no certificate covers the release, or none was found.
+    """
+    for epsilon in (guarantee.epsilon, None):
+        with suppress(UnsupportedMechanismError, NotProvenError):
+            if (
+                epsilon is None
+                or epsilon > _NEAR * accounting.epsilon(release, delta=delta, relation=guarantee.relation).upper
+            ):
+                return certificate(release, delta=delta, epsilon=epsilon, relation=guarantee.relation)
+    return None
 
 
 def certificate(
@@ -109,7 +134,7 @@ def certificate(
         stated = _round_up(known * (1 + slack))
     else:
         stated = decimal(check.at_least(0, check.DOWN)(epsilon=epsilon))
-    claim = write_claim(release, epsilon=stated, delta=decimal(delta), relation=relation, group_size=group_size)
+    claim = write_claim(release, epsilon=stated, delta=delta, relation=relation, group_size=group_size)
     left = accounting.delta(release, epsilon=float(stated), relation=relation, group_size=group_size).upper
     margin = math.log(delta / max(left, 1e-300))
     if margin <= 0:

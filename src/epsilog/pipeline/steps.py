@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog import durable_io, npz
+from epsilog.certificates import certify_guarantee
 from epsilog.ledger import Amounts, Charge, Ledger, held_under, ledger_exists, read_ledger
 from epsilog.pipeline.canaries import store_secret, write_canary_scores
 from epsilog.pipeline.counts import live_key
@@ -29,9 +30,11 @@ from epsilog.terms import (
 )
 from epsilog.terms.disclosed import KEY_BYTES, CommitmentKey, disclose
 from epsilog.verification import (
+    Claim,
     OwnerAttestation,
     SimulatedUtility,
     check_private,
+    get_certified_delta,
     get_published_verdict,
     parse_evidence,
     read_evidence,
@@ -242,8 +245,19 @@ def commit_charge(
         software(folder), private, utility, get_selected_settings(folder), counts, describe_provenance(folder)
     )
     write_json(folder / RunArtifact.OWNER, attestation.to_json())
+    _store_certificate(folder, trained.claim)
     _store_commitment_key(folder)
     charge.commit(evidence=disclose(read_evidence(folder, None).hashes))
+
+
+def _store_certificate(folder: Path, claim: Claim) -> None:
+    """Write the proof of the claim, where a certificate covers the release; a function of the plan alone."""
+    file = folder / RunArtifact.CERTIFICATE
+    if file.exists():  # a resumed run keeps it
+        return
+    found = certify_guarantee(claim.release, claim.guarantee, delta=get_certified_delta(claim))
+    if found is not None:
+        durable_io.write_atomically(file, f"{found.text}\n".encode())
 
 
 def _store_commitment_key(folder: Path) -> None:

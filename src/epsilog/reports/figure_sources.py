@@ -90,12 +90,14 @@ RUN_PARTS = (
     *_parts(RECOMPUTED, "audit/bound audit/estimate audit/messages"),
     *_parts(OWNER, _expand("audit/bound", "delta confidence canaries guesses"), "the planned audit"),
     *_parts(RECOMPUTED, "verification evidence/plan_hash"),
+    *_parts(OWNER, "evidence/certificate", "the certificate, whose proof is checked"),
     *_parts(LEDGER, "evidence/files", "digests of files outside the report"),
     *_parts(
         RECOMPUTED,
         _expand(
             "evidence/files",
-            f"{RunArtifact.PLAN} {RunArtifact.ROUNDS} {RunArtifact.OWNER} {RunArtifact.CANARIES}",
+            f"{RunArtifact.PLAN} {RunArtifact.ROUNDS} {RunArtifact.OWNER} {RunArtifact.CANARIES} "
+            f"{RunArtifact.CERTIFICATE}",
         ),
     ),
     *_parts(LEDGER, "evidence/ledger", "the charge"),

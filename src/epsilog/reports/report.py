@@ -172,6 +172,7 @@ def _build_evidence_section(evidence: Evidence, owner: OwnerAttestation) -> dict
     plan, excerpt = evidence.plan, evidence.ledger
     return {
         "plan_hash": plan.hash,
+        "certificate": None if evidence.certificate is None else evidence.certificate.decode("utf-8", "replace"),
         "files": {**(excerpt.evidence or {} if excerpt else {}), **disclose(evidence.hashes)},
         "ledger": excerpt.to_json() if excerpt else None,
         "references": plan.details.get("references", {}),
@@ -344,6 +345,8 @@ def extract_files(report: Any) -> dict[str, bytes]:
         if report["audit"] is not None and report["audit"]["canaries"] is not None:
             documents[RunArtifact.CANARIES] = [report["audit"]["canaries"]]
         files = {name: b"".join(codec.encode_canonical(d) + b"\n" for d in parts) for name, parts in documents.items()}
+        if inner["certificate"] is not None:
+            files[RunArtifact.CERTIFICATE] = inner["certificate"].encode()
         return files | {RunArtifact.REPORT: codec.encode_canonical(report) + b"\n"}
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"the report does not carry its plan, records and owner attestation: {error!r}") from error

@@ -11,7 +11,7 @@ from epsilog.ledger import parse_address
 from epsilog.reports.calculations import check_calculation
 from epsilog.reports.report import log_digests
 from epsilog.reports.verification import REQUIRED_EVIDENCE, add_claim, verify_log_report, verify_report, verify_run
-from epsilog.terms import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, CheckError, check, codec
+from epsilog.terms import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, OPTIONAL_EVIDENCE_KINDS, CheckError, check, codec
 from epsilog.verification import (
     NO_TRUST_ANCHORS,
     REQUIRED_LOGS,
@@ -64,7 +64,7 @@ def verify(
     if path is None:
         raise CheckError("path", "given, or logs", "neither")
     for name in require or ():
-        check.one_of(EVIDENCE_KINDS)(require=name)
+        check.one_of((*EVIDENCE_KINDS, *OPTIONAL_EVIDENCE_KINDS))(require=name)
     where = parse_address(path) if isinstance(path, str) else path
     kind = "ledger" if isinstance(where, str) else identify_artifact(where)
     of_run = kind in ("run", "report", "page")

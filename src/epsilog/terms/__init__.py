@@ -15,7 +15,15 @@ from epsilog.terms.errors import (
     StorageError,
     UnsupportedMechanismError,
 )
-from epsilog.terms.findings import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, ClaimEffect, Finding, Severity, Status
+from epsilog.terms.findings import (
+    EVIDENCE_KINDS,
+    LOG_EVIDENCE_KINDS,
+    OPTIONAL_EVIDENCE_KINDS,
+    ClaimEffect,
+    Finding,
+    Severity,
+    Status,
+)
 from epsilog.terms.guarantee import OUTCOME_SHARE, Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.messages import Message
@@ -26,6 +34,7 @@ __all__ = [
     "COMMITMENT",
     "EVIDENCE_KINDS",
     "LOG_EVIDENCE_KINDS",
+    "OPTIONAL_EVIDENCE_KINDS",
     "OUTCOME_SHARE",
     "BudgetExceededError",
     "CalibrationError",

@@ -20,6 +20,7 @@ EVIDENCE_KINDS = (
     "model",
     "signature",
 )  # what may lack; plan and records never do
+OPTIONAL_EVIDENCE_KINDS = ("certificate",)  # required only on request
 LOG_EVIDENCE_KINDS = (
     "cohorts",
     "clients",
@@ -102,7 +103,9 @@ class Finding:
     status: Annotated[Status, check.instance_of(Status)]
     message: Annotated[str, _SENTENCE]
     values: Annotated[tuple[tuple[str, float], ...], check.sequence_of(check.pair_of(check.text(), check.real()))] = ()
-    missing_evidence: Annotated[str, check.one_of(("", *EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS))] = ""
+    missing_evidence: Annotated[
+        str, check.one_of(("", *EVIDENCE_KINDS, *OPTIONAL_EVIDENCE_KINDS, *LOG_EVIDENCE_KINDS))
+    ] = ""
     false_alarm_rate: Annotated[float, check.in_half_open_interval(0, 1)] = 0.0
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ class RunArtifact(StrEnum):
     OWNER = "owner.json"
     CANARIES = "canaries.json"
     SECRET = "canaries.secret"  # noqa: S105 - a file's name
+    CERTIFICATE = "certificate.json"
     MODEL = "model.npz"
     REPORT = "report.json"
     PAGE = "report.html"

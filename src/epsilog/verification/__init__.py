@@ -15,7 +15,7 @@ from epsilog.verification.artifacts import (
 )
 from epsilog.verification.attack import check_audit, evaluate_planned_audit
 from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.certificates import check_certificate_file
+from epsilog.verification.certificates import check_certificate_file, get_certified_delta
 from epsilog.verification.charge_checks import LEDGER_CHECKS
 from epsilog.verification.claim import (
     bound_any_sampler,
@@ -110,6 +110,7 @@ __all__ = [
     "compute_power",
     "compute_stddev_interval",
     "evaluate_planned_audit",
+    "get_certified_delta",
     "get_published_verdict",
     "identify_artifact",
     "parse_evidence",

@@ -1,16 +1,67 @@
-"""Certificates: the verdict of the standalone checker as a finding."""
+"""Certificates: the verdict of the standalone checker as a finding, alone or held against a claim."""
 
 from __future__ import annotations
 
-from epsilog.certificates import check_certificate
-from epsilog.terms import Finding, Status
+import json
+from typing import Any
+
+from epsilog.certificates import check_certificate, write_claim
+from epsilog.terms import OUTCOME_SHARE, Finding, RunArtifact, Status, UnsupportedMechanismError
+from epsilog.terms.formatting import format_upper
+from epsilog.verification.evidence import Claim, Evidence
 
 
 def check_certificate_file(content: bytes) -> Finding:
-    """Check a certificate that stands alone: what it proves is what it claims, of no particular run."""
+    """Check a certificate that stands alone: it proves what it claims, of no particular run."""
     found = check_certificate(content)
-    said = found.message.partition(": ")[2]
+    verdict = found.message.partition(": ")[2]
     by = f"(dp_certificate.py with SHA-256 {found.checker})"
     if found.proven:
-        return Finding("certificate/proven", Status.PASSED, f"The certificate proves its claim: {said} {by}.")
-    return Finding("certificate/refused", Status.FAILED, f"The certificate does not prove its claim: {said} {by}.")
+        return Finding("certificate/proven", Status.PASSED, f"The certificate proves its claim: {verdict} {by}.")
+    return Finding("certificate/refused", Status.FAILED, f"The certificate does not prove its claim: {verdict} {by}.")
+
+
+def get_certified_delta(claim: Claim) -> float:
+    """Return the delta that a certificate of a claim states: a plan keeps a share for the outcomes of checks."""
+    return claim.guarantee.delta * (1.0 if claim.plan is None else 1 - OUTCOME_SHARE)
+
+
+def check_claimed_certificate(evidence: Evidence) -> Finding:
+    """Check that a run's certificate is proven, and that it is about the release that the plan describes."""
+    content, claim = evidence.certificate, evidence.claim
+    if content is None:
+        committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
+        if RunArtifact.CERTIFICATE in committed:
+            message = f"{RunArtifact.CERTIFICATE} was committed, and is not here."
+            return Finding("certificate/missing", Status.FAILED, message)
+        message = "There is no certificate."
+        return Finding("certificate/not-checked", Status.NOT_CHECKED, message, missing_evidence="certificate")
+    found = check_certificate_file(content)
+    if found.status is Status.FAILED:
+        return found
+    stated = json.loads(content)["claim"]
+    if not _is_about(stated, claim):
+        message = "The certificate is about another release, delta or relation than the plan."
+        return Finding("certificate/other-claim", Status.FAILED, message)
+    epsilon = float(stated["epsilon"])
+    message = (
+        f"A certificate proves epsilon {stated['epsilon']} at delta {stated['delta']} for the release of the plan, "
+    )
+    message += f"which claims {format_upper(claim.guarantee.epsilon, 6)}; dp_certificate.py checked it."
+    numbers = (("proven", epsilon), ("claimed", claim.guarantee.epsilon))
+    return Finding("certificate/proven", Status.PASSED, message, numbers)
+
+
+def _is_about(stated: dict[str, Any], claim: Claim) -> bool:
+    """Whether each field but epsilon is what the claim's own release makes it."""
+    guarantee = claim.guarantee
+    try:
+        again = write_claim(
+            claim.release,
+            epsilon=stated["epsilon"],
+            delta=get_certified_delta(claim),
+            relation=guarantee.relation,
+        )
+    except UnsupportedMechanismError:
+        return False
+    return again == stated

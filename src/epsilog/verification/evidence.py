@@ -84,6 +84,7 @@ class Evidence:
             their key is here.
         ledger: the ledger's excerpt on the plan; None when no ledger was given.
         canaries: their coins and scores; None when that file is not here.
+        certificate: a proof of the claim that a standalone program checks; None when that file is not here.
         logs: what was logged; None for a run of ours.
         public: whether those who see the outcome may see who took part: then no draw is hidden.
         false_alarm_rate: how often a sound run may be rejected by each statistical check, or warned of.
@@ -96,6 +97,7 @@ class Evidence:
     hashes: Mapping[str, Disclosed] = field(default_factory=dict)
     ledger: LedgerExcerpt | None = None
     canaries: CanaryScores | None = None
+    certificate: bytes | None = None
     logs: LogData | None = None
     public: bool = False
     false_alarm_rate: float = FALSE_ALARM

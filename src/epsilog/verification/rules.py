@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from epsilog.schemes import Scheme
 from epsilog.terms import EVIDENCE_KINDS, Finding, Status
 from epsilog.verification.attack import check_audit
+from epsilog.verification.certificates import check_claimed_certificate
 from epsilog.verification.charge_checks import check_charge, check_files, check_ledger, check_released
 from epsilog.verification.claim import check_certified_claim, check_delta
 from epsilog.verification.clipping import check_clipping, check_divisor, check_norms
@@ -99,6 +100,7 @@ class Rule:
 
 
 RULES = (
+    Rule("certificate", check_claimed_certificate, kinds=(RUN,)),
     Rule("claim", check_certified_claim),
     Rule("plan", check_stated_plan),
     Rule("log", check_columns, kinds=(LOGS,)),

@@ -22,7 +22,12 @@ from epsilog.verification.owner_attestation import OwnerAttestation
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
 COMMITTED = (RunArtifact.PLAN, RunArtifact.ROUNDS, COMMITMENT, RunArtifact.OWNER)  # what every commit names
-HASHED = (*COMMITTED[:2], RunArtifact.OWNER, RunArtifact.CANARIES)  # by a plain hash: public, each of them
+HASHED = (
+    *COMMITTED[:2],
+    RunArtifact.OWNER,
+    RunArtifact.CANARIES,
+    RunArtifact.CERTIFICATE,
+)  # by a plain hash: public, each of them
 READ = (*HASHED, RunArtifact.CUSTODY, RunArtifact.KEY, RunArtifact.REPORT, RunArtifact.PAGE, RunArtifact.MODEL)
 
 
@@ -64,6 +69,7 @@ def parse_evidence(files: Mapping[str, bytes], ledger: LedgerReader | None) -> E
         hashes=_hashes(files),
         ledger=ledger.read_excerpt(plan.hash) if ledger else None,
         canaries=None if canaries is None else _document(RunArtifact.CANARIES, canaries, CanaryScores),
+        certificate=files.get(RunArtifact.CERTIFICATE),
     )
 
 
