@@ -219,7 +219,7 @@ CALLS = {
         "slack": 0.25,
         "group_size": 2,
     },
-    certificates.write_claim: {"release": Gaussian(2.0), "epsilon": "2", "delta": "0.125", "group_size": 2},
+    certificates.write_claim: {"release": Gaussian(2.0), "epsilon": "2", "delta": 0.125, "group_size": 2},
     verification.compute_control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm_rate": 0.0625},
     verification.compute_power: {"values": 8, "share": 0.5, "false_alarm_rate": 0.0625},
     verification.compute_stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},

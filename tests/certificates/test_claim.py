@@ -16,6 +16,8 @@ from epsilog.mechanisms import (
     DenseStrategy,
     DiscreteGaussian,
     DiscreteLaplace,
+    ExponentialMechanism,
+    FixedSizeSampled,
     FullParticipation,
     Gaussian,
     GaussianDP,
@@ -29,6 +31,7 @@ from epsilog.mechanisms import (
     Repeated,
     Shuffled,
     Staircase,
+    ZeroConcentratedDP,
 )
 from epsilog.mechanisms.base import decimal
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -37,7 +40,7 @@ READS = open_checker()["number"]
 
 
 def claim(release, **given):
-    return write_claim(release, epsilon="1", delta="1e-5", **given)
+    return write_claim(release, epsilon="1", delta=1e-5, **given)
 
 
 def mechanism(release, relation=NeighboringRelation.ADD_OR_REMOVE_ONE):
@@ -64,6 +67,9 @@ def test_a_decimal_reads_back_as_the_same_double_in_the_checkers_grammar(number)
         (ApproximateDP(0.5, 1e-9), {"type": "approximate", "epsilon": "0.5", "delta": "1e-9"}),
         (PureDP(0.5), {"type": "approximate", "epsilon": "0.5", "delta": "0"}),
         (GaussianDP(0.7), {"type": "gdp", "mu": "0.7"}),
+        (ZeroConcentratedDP(0.125), {"type": "zcdp", "rho": "0.125"}),
+        (ExponentialMechanism(0.5), {"type": "bounded-range", "range": "0.5"}),
+        (ExponentialMechanism(0.5, monotone=True), {"type": "bounded-range", "range": "0.25"}),
         (Staircase(0.5), {"type": "approximate", "epsilon": "0.5", "delta": "0"}),
     ],
 )
@@ -89,6 +95,8 @@ def test_samples_counts_and_groups_are_stated():
     assert [one["type"] for one in first["mechanisms"]] == ["gaussian", "laplace", "laplace"]
     assert (first["poisson"], first["count"]) == ("0.25", 7)
     assert (second["poisson"], second["count"]) == ("1", 1)
+    (fixed,) = claim(FixedSizeSampled(Gaussian(1.0), 32, 1000))["releases"]
+    assert fixed["poisson"] == "32 of 1000"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from epsilog.mechanisms import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    ExponentialMechanism,
+    FixedSizeSampled,
     Gaussian,
     GaussianDP,
     Grouped,
@@ -23,6 +25,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
     Shuffled,
+    ZeroConcentratedDP,
 )
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
 
@@ -46,7 +49,7 @@ def test_dp_sgd_is_proven_at_the_slack_that_is_asked(slack, size):
     assert known.upper < found.epsilon <= known.upper * (1 + slack) * (1 + 1e-8)
     assert check_certificate(found.text).message == found.message
     assert len(found.text) < size
-    assert found.claim == write_claim(SGD, epsilon=found.claim["epsilon"], delta="1e-5")
+    assert found.claim == write_claim(SGD, epsilon=found.claim["epsilon"], delta=1e-5)
     assert not check_certificate(lower_epsilon(found.text, f"{0.99 * known.lower:.9f}")).proven
 
 
@@ -66,6 +69,12 @@ COVERED = [
     Repeated(PoissonSampled(Composed([Gaussian(2.0), Laplace(4.0)]), 0.05), 100),
     Composed([SGD, Repeated(Gaussian(30.0), 20), Laplace(40.0)]),
     Composed([PureDP(0.06), Gaussian(0.595), Repeated(GaussianDP(0.35), 100)]),  # a large epsilon
+    ExponentialMechanism(0.5),
+    Repeated(FixedSizeSampled(Gaussian(1.0), 32, 1000), 100),
+    Repeated(FixedSizeSampled(Laplace(2.0), 32, 1000), 100),
+    FixedSizeSampled(Gaussian(1.0), 32, 1000),
+    ZeroConcentratedDP(0.1),
+    Repeated(ZeroConcentratedDP(0.01), 5),
     Grouped(Repeated(PoissonSampled(Gaussian(3.0), 0.02), 500), 3),
 ]
 

@@ -74,12 +74,10 @@ def _list_singles(release: Release) -> dict[Release, int]:
 
 def _write_release(part: Release, count: int, relation: NeighboringRelation) -> dict[str, Any]:
     """One release with its sample."""
-    share = part.exact_share
-    inside = {part: 1} if share is None else _list_singles(*part.inner)
+    sample = part.claimed_sample
+    inside = {part: 1} if sample is None else _list_singles(*part.inner)
     if sum(inside.values()) > MOST_MECHANISMS:
         reason = f"there are more than {MOST_MECHANISMS} mechanisms on one sample"
         raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
-    if part.fixes_population:
-        raise UnsupportedMechanismError(part, method=METHOD, reason="no certificate covers a sample of a fixed size")
     mechanisms = [one.claim(relation) for one, times in inside.items() for _ in range(times)]
-    return {"mechanisms": mechanisms, "poisson": decimal(1.0 if share is None else float(share)), "count": count}
+    return {"mechanisms": mechanisms, "poisson": sample or "1", "count": count}

@@ -33,7 +33,7 @@ class Outcomes:
     """The outcomes of one mechanism as the checker reads it: a line of points with log densities of both data sets.
 
     Attributes:
-        kind: the family of grids: "normal", "laplace", "discrete", or "atoms" for those without a grid.
+        kind: the family of grids: "normal", "zcdp", "range", "discrete", or "atoms" for those without a grid.
         points: where the outcomes lie, shape (n,); the losses are smooth between them.
         log_p, log_q: logarithms of the masses near the points, with the unit and without.
         reach: of discrete noise: beyond it everything counts as lost.
@@ -50,7 +50,7 @@ def read_outcomes(part: Any, one: int, negligible: float, parts: int) -> Outcome
     """Model a part of the checker's reading of a claim.
 
     Args:
-        part: a partial application of the checker's ``gaussian`` or ``cells_of``.
+        part: a partial application of the checker's ``gaussian`` or ``profile``.
         one: the checker's unit.
         negligible: a probability that may be lost.
         parts: mechanisms on the same sample.
@@ -60,6 +60,8 @@ def read_outcomes(part: Any, one: int, negligible: float, parts: int) -> Outcome
         mu, q, group, replaced = part.args
         return _model_normals(mu / one, q, group, replaced=replaced, negligible=negligible, count=count)
     mechanism, distance = part.args
+    if mechanism["type"] == "zcdp":
+        return _model_zcdp(mechanism, one, negligible)
     return _MODELS[mechanism["type"]](mechanism, distance, negligible, count)
 
 
@@ -87,14 +89,42 @@ def _model_normals(
     return Outcomes("normal", x, logsumexp(normals + np.array(shares), axis=1), normals[:, 0])
 
 
-def _model_laplace(mechanism: Any, distance: int, _negligible: float, count: int) -> Outcomes:
-    """Two atoms and what lies between them."""
-    a = distance / float(Fraction(mechanism["noise_multiplier"]))
-    x = np.linspace(0, a, max(9, count // 10))
-    between = math.log(x[1] / 2) if a > 0 else 0.0
-    log_p = np.concatenate([[-a - math.log(2)], between + x - a, [-math.log(2)]])
-    log_q = np.concatenate([[-math.log(2)], between - x, [-a - math.log(2)]])
-    return Outcomes("laplace", np.concatenate([[0.0], x, [a]]), log_p, log_q)
+def _connect(losses: Array, log_deltas: Array) -> tuple[Array, Array]:
+    """Logarithms of the masses at each loss of both data sets, whose deltas there are given; none at a larger loss."""
+    steps = np.append(np.diff(losses), 1.0)
+    falls = log_deltas + np.log1p(-np.exp(np.append(np.diff(log_deltas), -np.inf)))
+    slopes = falls - losses - np.log(np.expm1(steps))
+    first = math.log1p(-math.exp(log_deltas[0])) - losses[0]
+    before = np.concatenate([[max(first, slopes[0] + 1e-9)], slopes[:-1]])
+    log_q = before + np.log(np.maximum(-np.expm1(slopes - before), 1e-300))
+    return log_q + losses, log_q
+
+
+def _model_range(mechanism: Any, distance: int, _negligible: float, count: int) -> Outcomes:
+    """Losses of Laplace noise, or of any choice whose losses lie within a range: at most that of both."""
+    laplace = mechanism["type"] == "laplace"
+    size = float(Fraction(mechanism["noise_multiplier" if laplace else "range"]))
+    most = distance / size if laplace else distance * size
+    losses = np.linspace(-most, most, max(9, count // 10))
+    log_deltas = np.log(np.maximum(-np.expm1((losses - most) / 2), 1e-300))
+    if not laplace:
+        log_deltas = 2 * log_deltas - math.log(-math.expm1(-most))
+    return Outcomes("range", losses, *_connect(losses, log_deltas))
+
+
+def _model_zcdp(mechanism: Any, one: int, negligible: float) -> Outcomes:
+    """Losses of a zCDP statement, by the Renyi divergence of the best order; those below 0 mirror those above."""
+    rho = mechanism["rho"] / one
+    losses = np.linspace(0, rho + 2.5 * math.sqrt(rho * -math.log(negligible)), 1501)
+    orders = (losses + np.sqrt(losses**2 + 8 * rho)) / (4 * rho) + 0.5
+    log_deltas = (orders - 1) * (orders * rho - losses + np.log(orders - 1)) - orders * np.log(orders)
+    log_p, log_q = _connect(losses, np.minimum.accumulate(np.minimum(log_deltas, -1e-12)))
+    return Outcomes(
+        "zcdp",
+        np.concatenate([-losses[:0:-1], losses]),
+        np.concatenate([log_q[:0:-1], log_p]),
+        np.concatenate([log_p[:0:-1], log_q]),
+    )
 
 
 def _model_integers(mechanism: Any, distance: int, negligible: float, _count: int) -> Outcomes:
@@ -114,9 +144,9 @@ def _model_integers(mechanism: Any, distance: int, negligible: float, _count: in
     )
 
 
-def _model_statement(mechanism: Any, *_: Any) -> Outcomes:
+def _model_statement(mechanism: Any, distance: int, *_: Any) -> Outcomes:
     """The two finite losses of a statement."""
-    epsilon = float(Fraction(mechanism["epsilon"]))
+    epsilon = distance * float(Fraction(mechanism["epsilon"]))
     log_p = np.array([-math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))])
     return Outcomes("atoms", np.arange(2.0), log_p, log_p[::-1])
 
@@ -129,7 +159,8 @@ def _model_responses(mechanism: Any, *_: Any) -> Outcomes:
 
 
 _MODELS = {
-    "laplace": _model_laplace,
+    "laplace": _model_range,
+    "bounded-range": _model_range,
     "discrete-gaussian": _model_integers,
     "discrete-laplace": _model_integers,
     "approximate": _model_statement,
@@ -146,9 +177,15 @@ def join(parts: Sequence[Outcomes], share: float, way: str | None) -> tuple[Arra
         ratios = ratios + (part.log_p - part.log_q).reshape(shape)
         mass = part.log_q - (logsumexp(part.log_q) if part.kind == "normal" else 0.0)
         log_q = log_q + mass.reshape(shape)
+    fixed = share < 1 and way is None
+    sampled = np.abs(ratios) if fixed else ratios
     if share < 1:
-        ratios = np.logaddexp(math.log1p(-share), math.log(share) + ratios)
-    return (-ratios, log_q) if way == "add" else (ratios, log_q + ratios)
+        sampled = np.logaddexp(math.log1p(-share), math.log(share) + sampled)
+    if fixed:  # of a fixed size: neighbors may change places, and what is left has no loss
+        masses = np.exp(np.where(ratios >= 0, log_q + sampled, log_q + ratios))
+        masses.flat[np.argmin(sampled)] += max(0.0, 1 - float(masses.sum()))
+        return np.copysign(sampled, ratios), np.log(np.maximum(masses, 1e-300))
+    return (-sampled, log_q) if way == "add" else (sampled, log_q + sampled)
 
 
 def model_law(parts: Sequence[Outcomes], share: float, way: str | None, count: int) -> Law:
@@ -191,7 +228,7 @@ def choose_grids(parts: Sequence[Outcomes], share: float, way: str | None, *, we
     """
     losses, log_masses = join(parts, share, way)
     weights = weights.reshape(losses.shape)
-    continuous = sum(one.kind in ("normal", "laplace") for one in parts)
+    continuous = sum(one.kind in ("normal", "zcdp", "range") for one in parts)
     aim = replace(aim, allowed=aim.allowed / max(1, continuous))
     grids = []
     for axis, part in enumerate(parts):
@@ -203,10 +240,12 @@ def choose_grids(parts: Sequence[Outcomes], share: float, way: str | None, *, we
             others = tuple(i for i in range(len(parts)) if i != axis)
             steps = np.abs(np.gradient(losses, axis=axis))
             squares = (weights * steps * steps).sum(axis=others)
-            if part.kind == "laplace":
+            if part.kind == "range":
                 grids.append(_cut_interval(part.points, squares, aim))
             else:
                 kept = _keep(losses, log_masses, axis, way, aim)
+                if part.kind == "zcdp" or (share < 1 and way is None):  # what lies below the center mirrors it
+                    kept = slice(max(kept.start, int(np.searchsorted(part.log_p - part.log_q, 0.0))), kept.stop)
                 grids.append(_cut_line(part.points[kept], steps.max(axis=others)[kept], squares[kept], aim))
     return grids
 
@@ -228,9 +267,8 @@ def _keep(losses: Array, log_masses: Array, axis: int, way: str | None, aim: Aim
 
 
 def _cut_interval(points: Array, squares: Array, aim: Aim) -> Grid:
-    """Equal cells between the two centers of Laplace noise."""
-    steps = len(points) - 3
-    cells = steps * math.sqrt(aim.price * float(squares[1:-1].sum()) / aim.allowed)
+    """Equal cells between the two ends of the loss."""
+    cells = (len(points) - 1) * math.sqrt(aim.price * float(squares.sum()) / aim.allowed)
     return [max(4, min(_MOST_LAPLACE, math.ceil(cells)))]
 
 

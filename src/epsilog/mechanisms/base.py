@@ -181,6 +181,11 @@ class Release:
         """The chance that a unit is in each sample; None of what is computed on no such sample."""
         return None
 
+    @property
+    def claimed_sample(self) -> str | None:
+        """The chance of a unit to be in each sample, as a certificate states it; None where there is no sample."""
+        return None
+
     def zcdp(self, relation: NeighboringRelation) -> float | None:
         """The rho of rho-zCDP that it satisfies, before rounding: by its mu, or by its largest loss; None if unknown.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import MONOTONE, Release, half_square, times
+from epsilog.mechanisms.base import MONOTONE, Release, decimal, half_square, times
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
 
@@ -33,6 +33,10 @@ class ExponentialMechanism(Release):
 
     states_absence: ClassVar[bool] = False
     assumes: ClassVar[tuple[str, ...]] = ("assumes/score-sensitivity",)
+
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
+        """The range of its losses."""
+        return {"type": "bounded-range", "range": decimal(self.spread)}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ExponentialMechanism:  # noqa: ARG002
         """Scale the sensitivity."""

@@ -27,6 +27,11 @@ class FixedSizeSampled(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/fixed-size-samples",)
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
+    @property
+    def claimed_sample(self) -> str:
+        """Both sizes."""
+        return f"{self.sample_size} of {self.population}"
+
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Nothing, of a sample without units."""
         return () if self.sample_size == 0 else None

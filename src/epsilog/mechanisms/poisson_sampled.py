@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import ON_SAMPLE, Release
+from epsilog.mechanisms.base import ON_SAMPLE, Release, decimal
 from epsilog.mechanisms.composition import compose_mu, flatten, require_absent_output, require_unshuffled
 from epsilog.mechanisms.gaussian import Gaussian
 from epsilog.numerics.rounding import round_outward
@@ -48,6 +48,11 @@ class PoissonSampled(Release):
     def exact_share(self) -> Fraction:
         """``sampling_probability``."""
         return Fraction(self.sampling_probability)
+
+    @property
+    def claimed_sample(self) -> str:
+        """``sampling_probability``."""
+        return decimal(self.sampling_probability)
 
     def between(self) -> tuple[Release, Release] | None:
         """Of a sample of a sample, or of a mixture: samples with the product of all chances, rounded up and down."""

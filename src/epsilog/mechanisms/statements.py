@@ -118,6 +118,10 @@ class ZeroConcentratedDP(Release):
         mu = units * math.sqrt(2.0) * math.sqrt(self.rho)
         return GaussianDP(min(round_down(mu, MU), MOST_NOISE))
 
+    def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
+        """What is stated."""
+        return {"type": "zcdp", "rho": decimal(self.rho)}
+
     def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated."""
         return self.rho
