@@ -58,6 +58,7 @@ CENTRAL = schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0)
 BUFFERED = mechanisms.BufferedToeplitzStrategy((0.5,), (0.25,))
 CURVE = ep.profile(Gaussian(1.0), relative_width=0.25)
 LOSSES = [0.5, 1.0, 2.0]
+GUARANTEE = ep.Guarantee(8.0, 0.125, ADD, "person", 64)
 CALLS = {
     mechanisms.ApproximateDP: {"epsilon": 0.5, "delta": 0.25},
     mechanisms.BallsInBins: {"release": Gaussian(1.0), "bins": 4, "epochs": 2},
@@ -219,6 +220,7 @@ CALLS = {
         "slack": 0.25,
         "group_size": 2,
     },
+    certificates.certify_guarantee: {"release": Gaussian(2.0), "guarantee": GUARANTEE, "delta": 0.125},
     certificates.write_claim: {"release": Gaussian(2.0), "epsilon": "2", "delta": 0.125, "group_size": 2},
     verification.compute_control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm_rate": 0.0625},
     verification.compute_power: {"values": 8, "share": 0.5, "false_alarm_rate": 0.0625},

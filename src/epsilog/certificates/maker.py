@@ -72,7 +72,6 @@ class Certificate:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-@lru_cache(64)
 def certify_guarantee(release: Release, guarantee: Guarantee, *, delta: float) -> Certificate | None:
     """Make the certificate of what a plan claims, at the claimed epsilon where that lies far enough above the bound.
 
@@ -84,13 +83,19 @@ def certify_guarantee(release: Release, guarantee: Guarantee, *, delta: float) -
     Returns:
         None where no certificate covers the release, or none was found.
     """
-    for epsilon in (guarantee.epsilon, None):
-        with suppress(UnsupportedMechanismError, NotProvenError):
-            if (
-                epsilon is None
-                or epsilon > _NEAR * accounting.epsilon(release, delta=delta, relation=guarantee.relation).upper
-            ):
-                return certificate(release, delta=delta, epsilon=epsilon, relation=guarantee.relation)
+    return _certify(release, guarantee, check.in_open_interval(0, 1)(delta=delta))
+
+
+@lru_cache(64)
+def _certify(release: Release, guarantee: Guarantee, delta: float) -> Certificate | None:
+    """The certificate; the same question is answered once."""
+    relation = guarantee.relation
+    with suppress(UnsupportedMechanismError, NotProvenError):
+        known = accounting.epsilon(release, delta=delta, relation=relation).upper
+        if guarantee.epsilon > _NEAR * known:
+            with suppress(NotProvenError):
+                return certificate(release, delta=delta, epsilon=guarantee.epsilon, relation=relation)
+        return certificate(release, delta=delta, relation=relation)
     return None
 
 
