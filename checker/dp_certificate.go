@@ -273,7 +273,6 @@ func power(x number3, count Int) number3 {
 
 func compose(laws []law, epsilon, delta pair, hints []Int) Int {
 	t, s, v, terms := hints[0], hints[1], hints[2], hints[3]
-	need(!less(num(MAX_TERMS), terms), "an integer is missing or out of bounds")
 	cost, rest, height, large := int64(0), prod(t, add(t, D)), zero, num(int64(B)+400)
 	for _, law := range laws { cost += 8 * int64(bits(law.count)) }
 	spend(shr(prod(terms, num(cost), large), 2))
@@ -438,6 +437,7 @@ func check(certificate any) (worst Int, said string) {
 		values, hints, laws, infinite := listed(line, 1, 5), []Int{}, []law{}, zero
 		for _, x := range values[1:] { hints = append(hints, num(whole(x, 1, MOST))) }
 		need(len(hints) == 0 || len(hints) == 4, "a line is malformed")
+		whole(append([]any{int64(1)}, values[1:]...)[len(hints)], 1, MAX_TERMS)
 		grids := listed(values[0], parts, parts)
 		for _, r := range releases {
 			law, lost := distribution(r, ways[i], &grids)

@@ -197,7 +197,6 @@ function power(x, count) {
 
 function compose(laws, epsilon, delta, hints) {
   const [t, s, v, terms] = hints.map(BigInt), rest = t * (t + D), parts = [];
-  whole(hints[3], 1, MAX_TERMS);
   spend((terms * sum(laws.map(([, count]) => 8n * size(count))) * (B + 400n)) >> 2n);
   let height = 0n;
   for (const [law, count] of laws) {
@@ -310,6 +309,7 @@ export function check(certificate) {
   return listed(lines, ways.length, ways.length).reduce((worst, line, i) => {
     const [grids, ...hints] = listed(line, 1, 5);
     need([0, 4].includes(hints.length) && hints.every((x) => whole(x, 1, MOST)), "a line is malformed");
+    whole(hints[3] ?? 1, 1, MAX_TERMS);
     const left = [...listed(grids, parts.length, parts.length)];
     const made = releases.map(([own, q, bent, count]) => [distribution(own, q, bent ? ways[i] : null, left), count]);
     const infinite = sum(made.map(([[, lost], count]) => count * lost));

@@ -205,7 +205,6 @@ def power(x, count):
     return times(times(half, half), x) if count & 1 else times(half, half)
 
 def compose(laws, epsilon, delta, t, s, v, terms):  # an inversion integral [14]; tilt t, step s, smoothing v: times D
-    whole(terms, 1, MAX_TERMS)
     spend(terms * sum(8 * count.bit_length() for _, count in laws) * (B + 400) >> 2)
     rest, height, parts = t * (t + D), 0, []
     for law, count in laws:
@@ -318,6 +317,7 @@ def check(certificate):  # bounds delta at the claimed epsilon over the claimed 
     for way, line in zip(ways, listed(lines, len(ways), len(ways))):
         grids, *hints = listed(line, 1, 5)
         need(len(hints) in (0, 4) and all(whole(x, 1, 1 << 52) for x in hints), "a line is malformed")
+        whole([1, *hints][-1], 1, MAX_TERMS)
         size = sum(len(parts) for parts, *_ in releases)
         grids, laws, infinite = iter(listed(grids, size, size)), [], 0
         for parts, q, bent, count in releases:
