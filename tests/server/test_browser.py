@@ -1190,3 +1190,26 @@ def test_the_docs_open_cleanly_and_pass_axe(browser, site, monkeypatch, tmp_path
             browser.get(f"{site.url}/docs/{page}")
             assert broken_rules(browser) == []
     assert clean(browser) == []
+
+
+@pytest.mark.smoke
+def test_a_report_proves_its_bound_when_it_is_opened_from_a_file(browser, tmp_path):
+    """Without a server; a page that shows another relation, or another certificate, says that it proves nothing."""
+    from tests.reports.drawn import finish, make_plan
+
+    finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
+    page = (tmp_path / "run" / "report.html").read_text()
+    delta = '"delta":"9.99'
+    altered = {
+        "proven": (page, "passed", "Proven in this page"),
+        "relation": (page.replace("<td>add-or-remove-one</td>", "<td>zero-out</td>"), "failed", "something else"),
+        "claim": (page.replace("&#34;delta&#34;:&#34;9.99", "&#34;delta&#34;:&#34;0.99", 1), "failed", "prove"),
+    }
+    assert delta in page.replace("&#34;", '"')
+    for name, (content, style, words) in altered.items():
+        assert name == "proven" or content != page
+        (tmp_path / f"{name}.html").write_text(content)
+        browser.get((tmp_path / f"{name}.html").as_uri())
+        until(lambda: one(browser, "#proof").get_attribute("class") in ("passed", "failed"))
+        assert one(browser, "#proof").get_attribute("class") == style, name
+        assert words in text(browser, "#proof"), name

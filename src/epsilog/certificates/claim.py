@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.base import decimal
 from epsilog.mechanisms.composition import flatten
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms.formatting import format_decimal
 
 METHOD = "a certificate"
 MOST_RELEASES, MOST_MECHANISMS = 1000, 16  # of one claim, and on one sample
@@ -55,11 +55,31 @@ def write_claim(
         raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
     return {
         "epsilon": epsilon,
-        "delta": decimal(delta),
+        "delta": format_decimal(delta),
         "relation": relation.value,
         "group": group_size,
         "releases": releases,
     }
+
+
+def describe_claim(claim: dict[str, Any]) -> list[tuple[str, str]]:
+    """Describe a claim in names and values; a page derives the same from its certificate and compares them.
+
+    >>> from epsilog.mechanisms import Gaussian
+    >>> describe_claim(write_claim(Gaussian(2.0), epsilon="3", delta=1e-5))[-1]
+    ('1 release', 'gaussian (noise_multiplier 2)')
+    """
+    rows = [("epsilon", claim["epsilon"]), ("delta", claim["delta"])]
+    rows += [("neighboring relation", claim["relation"]), ("units of one person", str(claim["group"]))]
+    for release in claim["releases"]:
+        named = [
+            f"{one['type']} ({', '.join(f'{name} {value}' for name, value in one.items() if name != 'type')})"
+            for one in release["mechanisms"]
+        ]
+        sample = "" if release["poisson"] == "1" else f", in samples of {release['poisson']}"
+        count = release["count"]
+        rows.append((f"{count} {'release' if count == 1 else 'releases'}", " and ".join(named) + sample))
+    return rows
 
 
 def _list_singles(release: Release) -> dict[Release, int]:

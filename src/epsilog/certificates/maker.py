@@ -28,8 +28,8 @@ from epsilog.certificates.grids import (
 )
 from epsilog.certificates.lines import Law, Weights, find_line, find_tilt, weigh
 from epsilog.mechanisms import Release
-from epsilog.mechanisms.base import decimal
 from epsilog.terms import EpsilogError, Guarantee, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms.formatting import format_decimal
 
 DIGITS = 9  # of a claimed epsilon
 _SHARES = (0.95, 0.5, 0.25, 0.1)  # of the margin, by attempt
@@ -138,7 +138,7 @@ def certificate(
             raise NotProvenError("no finite epsilon is known for this release at this delta")
         stated = _round_up(known * (1 + slack))
     else:
-        stated = decimal(check.at_least(0, check.DOWN)(epsilon=epsilon))
+        stated = format_decimal(check.at_least(0, check.DOWN)(epsilon=epsilon))
     claim = write_claim(release, epsilon=stated, delta=delta, relation=relation, group_size=group_size)
     left = accounting.delta(release, epsilon=float(stated), relation=relation, group_size=group_size).upper
     margin = math.log(delta / max(left, 1e-300))
@@ -156,7 +156,7 @@ def certificate(
 
 def _round_up(number: float) -> str:
     """A decimal of a few digits that is no less."""
-    return decimal(float(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(number))))
+    return format_decimal(float(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(number))))
 
 
 def _write(claim: dict[str, Any], margin: float) -> str:

@@ -18,6 +18,7 @@ from epsilog import numerics
 from epsilog.numerics.rounding import UNDERFLOW, round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check, codec
 from epsilog.terms.fields import Field, list_fields
+from epsilog.terms.formatting import format_decimal
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
@@ -45,16 +46,6 @@ def times(number: float, factor: int, *, above: bool) -> float:
     """A parameter times a whole number, rounded outwards; what no double holds becomes a very large one."""
     found = round_outward(Fraction(number) * factor, up=above)
     return found if math.isfinite(found) else 1e300
-
-
-def decimal(number: float) -> str:
-    """The shortest decimal of a double from 0 on, as certificates write it.
-
-    >>> decimal(1e-05), decimal(4.0), decimal(1e22)
-    ('1e-5', '4', '1e22')
-    """
-    digits, _, exponent = repr(float(number)).removesuffix(".0").partition("e")
-    return f"{digits}e{int(exponent)}" if exponent else digits
 
 
 def half_square(distance: float) -> float:
@@ -171,10 +162,10 @@ class Release:
             UnsupportedMechanismError: no certificate covers it.
         """
         if (mu := self.gaussian_mu(relation)) is not None and math.isfinite(mu):
-            return {"type": "gdp", "mu": decimal(mu)}
+            return {"type": "gdp", "mu": format_decimal(mu)}
         if (loss := self.pure_loss(relation)) is None:
             raise UnsupportedMechanismError(self, method="a certificate")
-        return {"type": "approximate", "epsilon": decimal(round_outward(loss, up=True)), "delta": "0"}
+        return {"type": "approximate", "epsilon": format_decimal(round_outward(loss, up=True)), "delta": "0"}
 
     @property
     def exact_share(self) -> Fraction | None:

@@ -7,11 +7,12 @@ import secrets
 from typing import Annotated
 
 from epsilog import numerics
-from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, decimal, half_square, sensitivity_factor
+from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, half_square, sensitivity_factor
 from epsilog.mechanisms.composition import ReleaseCounts
 from epsilog.mechanisms.sampling import RandBelow, discrete_gaussian
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
+from epsilog.terms.formatting import format_decimal
 
 
 @term("discrete-gaussian")
@@ -36,7 +37,7 @@ class DiscreteGaussian(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """Its noise scale and sensitivity."""
-        stddev = decimal(self.noise_stddev)
+        stddev = format_decimal(self.noise_stddev)
         return {"type": "discrete-gaussian", "noise_scale": stddev, "sensitivity": self.sensitivity}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteGaussian | None:  # noqa: ARG002

@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import Annotated
 
 from epsilog import numerics
-from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, decimal, sensitivity_factor
+from epsilog.mechanisms.base import COUNT_SENSITIVITY, Release, sensitivity_factor
 from epsilog.mechanisms.composition import ReleaseCounts
 from epsilog.mechanisms.sampling import RandBelow, discrete_laplace
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
+from epsilog.terms.formatting import format_decimal
 
 
 @term("discrete-laplace")
@@ -39,7 +40,11 @@ class DiscreteLaplace(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """Its noise scale and sensitivity."""
-        return {"type": "discrete-laplace", "noise_scale": decimal(self.noise_scale), "sensitivity": self.sensitivity}
+        return {
+            "type": "discrete-laplace",
+            "noise_scale": format_decimal(self.noise_scale),
+            "sensitivity": self.sensitivity,
+        }
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> DiscreteLaplace | None:  # noqa: ARG002
         """Scale the sensitivity."""

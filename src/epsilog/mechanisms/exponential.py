@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import MONOTONE, Release, decimal, half_square, times
+from epsilog.mechanisms.base import MONOTONE, Release, half_square, times
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import UP, Field, term
+from epsilog.terms.formatting import format_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ class ExponentialMechanism(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """The range of its losses."""
-        return {"type": "bounded-range", "range": decimal(self.spread)}
+        return {"type": "bounded-range", "range": format_decimal(self.spread)}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> ExponentialMechanism:  # noqa: ARG002
         """Scale the sensitivity."""

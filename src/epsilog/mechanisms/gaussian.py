@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import SENSITIVITY, Release, decimal, sensitivity_factor
+from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
 from epsilog.mechanisms.composition import ReleaseCounts, compose_mu
 from epsilog.mechanisms.sampling import RandBelow, rounded_gaussian
 from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
+from epsilog.terms.formatting import format_decimal
 
 MOST_NOISE = 1e300  # of a multiplier above: what overflows is no noise that a double holds
 NOISE_MULTIPLIER = "noise standard deviation divided by the sensitivity; 0 gives no privacy"
@@ -55,7 +56,7 @@ class Gaussian(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """Its noise multiplier."""
-        return {"type": "gaussian", "noise_multiplier": decimal(self.noise_multiplier)}
+        return {"type": "gaussian", "noise_multiplier": format_decimal(self.noise_multiplier)}
 
     def with_noise(self, noise: float) -> Release:
         """With another ``noise_multiplier``."""

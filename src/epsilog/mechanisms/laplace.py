@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import SENSITIVITY, Release, decimal, sensitivity_factor
+from epsilog.mechanisms.base import SENSITIVITY, Release, sensitivity_factor
 from epsilog.mechanisms.composition import ReleaseCounts
 from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.fields import DOWN, UP, Field, term
+from epsilog.terms.formatting import format_decimal
 
 
 @term("laplace")
@@ -33,7 +34,7 @@ class Laplace(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """Its noise multiplier."""
-        return {"type": "laplace", "noise_multiplier": decimal(self.noise_multiplier)}
+        return {"type": "laplace", "noise_multiplier": format_decimal(self.noise_multiplier)}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Laplace:  # noqa: ARG002
         """Divide the noise."""

@@ -7,12 +7,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import ON_SAMPLE, Release, decimal
+from epsilog.mechanisms.base import ON_SAMPLE, Release
 from epsilog.mechanisms.composition import compose_mu, flatten, require_absent_output, require_unshuffled
 from epsilog.mechanisms.gaussian import Gaussian
 from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
+from epsilog.terms.formatting import format_decimal
 
 if TYPE_CHECKING:
     from epsilog.mechanisms.matrix import MatrixMechanism
@@ -52,7 +53,7 @@ class PoissonSampled(Release):
     @property
     def claimed_sample(self) -> str:
         """``sampling_probability``."""
-        return decimal(self.sampling_probability)
+        return format_decimal(self.sampling_probability)
 
     def between(self) -> tuple[Release, Release] | None:
         """Of a sample of a sample, or of a mixture: samples with the product of all chances, rounded up and down."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import Release, decimal
+from epsilog.mechanisms.base import Release
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import DOWN, Field, term
+from epsilog.terms.formatting import format_decimal
 
 
 @term("randomized-response")
@@ -29,7 +30,7 @@ class RandomizedResponse(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """Its probability of a uniform answer, and the number of answers."""
-        flip = decimal(self.flip_probability)
+        flip = format_decimal(self.flip_probability)
         return {"type": "randomized-response", "flip_probability": flip, "categories": self.categories}
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:

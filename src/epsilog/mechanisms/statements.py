@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import Annotated, ClassVar
 
 from epsilog import numerics
-from epsilog.mechanisms.base import Release, decimal, sensitivity_factor, times
+from epsilog.mechanisms.base import Release, sensitivity_factor, times
 from epsilog.mechanisms.gaussian import MOST_NOISE
 from epsilog.mechanisms.grouped import GROUPED, group_factor
 from epsilog.mechanisms.laplace import Laplace
 from epsilog.numerics.rounding import MU, round_down, round_outward, round_up
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import UP, Field, term
+from epsilog.terms.formatting import format_decimal
 
 STATED_EPSILON = Field("stated epsilon", "ε", unit="in nats", ge=0, rounding=UP)
 
@@ -69,7 +70,7 @@ class ApproximateDP(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """Both numbers."""
-        return {"type": "approximate", "epsilon": decimal(self.epsilon), "delta": decimal(self.delta)}
+        return {"type": "approximate", "epsilon": format_decimal(self.epsilon), "delta": format_decimal(self.delta)}
 
     def for_group(self, relation: NeighboringRelation, units: int, *, above: bool) -> Release:
         """As of ``PureDP``, with delta (1 + e^epsilon + ... + e^((units - 1) epsilon)) above."""
@@ -120,7 +121,7 @@ class ZeroConcentratedDP(Release):
 
     def claim(self, relation: NeighboringRelation) -> dict[str, str | int]:  # noqa: ARG002
         """What is stated."""
-        return {"type": "zcdp", "rho": decimal(self.rho)}
+        return {"type": "zcdp", "rho": format_decimal(self.rho)}
 
     def zcdp(self, relation: NeighboringRelation) -> float:  # noqa: ARG002
         """What is stated."""

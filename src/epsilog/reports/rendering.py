@@ -1,6 +1,7 @@
 """Renderings of a report, from its JSON alone: HTML to verify, Markdown, and a page for lay readers.
 
-The HTML has no scripts, fetches nothing and prints well. It contains the JSON, and only this rendering can be verified.
+The HTML fetches nothing and prints well; its only script checks the certificate. It contains the JSON, and only this
+rendering can be verified.
 The others quote the report's SHA-256.
 """
 
@@ -24,6 +25,7 @@ from epsilog.reports.figure_sources import (
     list_report_parts,
 )
 from epsilog.reports.plots import draw_report_plots
+from epsilog.reports.proof import build_proof
 from epsilog.reports.publication_fields import merge_publication_fields
 from epsilog.reports.statements import MODEL_NOTE
 from epsilog.terms import codec
@@ -81,6 +83,7 @@ def build_context(report: dict[str, Any], about: Mapping[str, str]) -> dict[str,
         "group_rows": list_group_rows(report["risk_metrics"]),
         "group_note": f"{write_copies(1.0)} {MODEL_NOTE}",
         "attack_note": f"{write_attacks(claim['guarantee']['privacy_unit'])} {MODEL_NOTE}",
+        "proof": build_proof(report),
         "settings": figures.list_settings(report),
         "data": figures.list_data_rows(report),
         "provenance": figures.list_provenance(report),

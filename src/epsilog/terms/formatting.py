@@ -58,3 +58,13 @@ def _round_decimal(value: float, digits: int, rounding: str) -> str:
         return f"{rounded.normalize():f}"
     mantissa, _, power = f"{rounded.normalize():e}".partition("e")
     return f"{mantissa}e{int(power)}"
+
+
+def format_decimal(number: float) -> str:
+    """The shortest decimal of a double from 0 on, as certificates write it.
+
+    >>> format_decimal(1e-05), format_decimal(4.0), format_decimal(1e22)
+    ('1e-5', '4', '1e22')
+    """
+    digits, _, exponent = repr(float(number)).removesuffix(".0").partition("e")
+    return f"{digits}e{int(exponent)}" if exponent else digits
