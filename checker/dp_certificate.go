@@ -70,7 +70,7 @@ func exp(x Int) pair {
 	k, unit := 0, B+GUARD
 	if n := bits(x) - int(B) + 12; n > 0 { k = n }
 	need(k <= 25, "an exponent is too large")
-	spend(num(int64(B+400)*int64(B+400)>>7 + int64(1)<<k>>9))
+	spend(num(int64(B+400)*int64(B+400)>>6 + int64(1)<<k>>9))
 	y, low := shl(x, uint(GUARD-k)), shl(one, unit)
 	for n := int64(unit/12 + 1); n > 0; n-- { low = add(shl(one, unit), floor(shr(prod(low, y), unit), num(n))) }
 	high := add(low, num(4))
@@ -90,7 +90,7 @@ func log(x Int) Int {
 func phi(x Int) pair {
 	t, n, density, half := new(big.Int).Abs(x), int64(1), shr(DENSITY, 1024-B), shr(ONE, 1)
 	low2, high2 := shr(prod(t, t), B), mul(t, t)
-	spend(num(int64(B+400) * int64(B+400) >> 5))
+	spend(num(int64(B+400) * int64(B+400) >> 4))
 	p := pair{sub(half, one), half}
 	if !less(num(2*int64(B)), shr(low2, B)) {
 		low, high, sumLow, sumHigh := t, t, t, t

@@ -46,7 +46,7 @@ function exp(x) {
   if (x < 0n) return ratio([ONE, ONE], exp(-x));
   const k = max(0n, size(x) - B + 12n), unit = B + GUARD;
   need(k <= 25n, "an exponent is too large");
-  spend(((B + 400n) ** 2n >> 7n) + ((1n << k) >> 9n));
+  spend(((B + 400n) ** 2n >> 6n) + ((1n << k) >> 9n));
   let low = 1n << unit;
   for (let n = unit / 12n + 1n; n > 0n; n--) low = (1n << unit) + ((low * (x << (GUARD - k))) >> unit) / n;
   let high = low + 4n;
@@ -65,7 +65,7 @@ function log(x) {
 
 function phi(x) {
   const t = abs(x), density = DENSITY >> (1024n - B), low2 = (t * t) >> B, high2 = mul(t, t);
-  spend((B + 400n) ** 2n >> 5n);
+  spend((B + 400n) ** 2n >> 4n);
   if (low2 >> B > 2n * B) return x > 0n ? [ONE - 1n, ONE] : [0n, 1n];
   let n = 1n, low = t, high = t, sumLow = t, sumHigh = t;
   while (high > 1n || 2n * high2 > (n + 2n) << B) {

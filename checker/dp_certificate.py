@@ -52,7 +52,7 @@ def exp(x):  # e^x as an interval [2]: the Taylor series of x / 2^k, squared k t
     if x < 0: return ratio((ONE, ONE), exp(-x))
     k, unit = max(0, x.bit_length() - B + 12), B + GUARD
     need(k <= 25, "an exponent is too large")
-    spend(((B + 400) ** 2 >> 7) + (1 << k >> 9))
+    spend(((B + 400) ** 2 >> 6) + (1 << k >> 9))
     low = 1 << unit
     for n in range(unit // 12 + 1, 0, -1):
         low = (1 << unit) + (low * (x << GUARD - k) >> unit) // n
@@ -73,7 +73,7 @@ def log(x):  # raises a guess by Halley's iteration until its exponential is at 
 def phi(x):  # the normal distribution function [4]: its density at t = |x| times t + t^3/3 + t^5/15 + ...
     t, n, density = abs(x), 1, DENSITY >> 1024 - B
     low2, high2 = t * t >> B, mul(t, t)
-    spend((B + 400) ** 2 >> 5)
+    spend((B + 400) ** 2 >> 4)
     if low2 >> B > 2 * B: return (ONE - 1, ONE) if x > 0 else (0, 1)  # what lies beyond is less than a unit
     low = high = sum_low = sum_high = t
     while high > 1 or 2 * high2 > (n + 2) << B:

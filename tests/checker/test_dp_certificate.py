@@ -1,5 +1,6 @@
 """The checkers' functions hold Arb's values, bounds hold exact sums under any hints, and other texts are refused."""
 
+import itertools
 import json
 import math
 import random
@@ -180,6 +181,57 @@ def test_no_hint_makes_a_bound_fall_below_an_exact_sum(hints, count, at, poisson
     assert bound >= max(exact_delta(pairs, count, Fraction(text)) for pairs in ways)
     if count == 1:
         assert bound <= max(exact_delta(pairs, 1, Fraction(text)) for pairs in ways) + Fraction(1, 10**30)
+
+
+MASSES = st.lists(st.integers(0, 20), min_size=2, max_size=5).filter(any)
+
+
+@given(MASSES, MASSES, st.lists(st.fractions(Fraction(1, 50), 30, max_denominator=50), min_size=1, max_size=8))
+def test_rays_dominate_the_pair_whose_points_they_join(p, q, at):
+    """In both orders, at the points and between them, also after a product with itself."""
+    set_bits(96)
+    pairs = [(Fraction(a, sum(p)), Fraction(b, sum(q))) for a, b in itertools.zip_longest(p, q, fillvalue=0)]
+    points = [(dp.interval(x)[1], dp.interval(find_profile(pairs, x))[1]) for x in at]
+    both = [(a * c, b * d) for a, b in pairs for c, d in pairs]
+    reverse = [(b, a) for a, b in pairs]
+    found = [(pairs, points), (reverse, dp.mirror(points)), (both, list(dp.together(points, points)))]
+    for truth, made in found:
+        rays, lost = dp.rays_of(made)
+        assert all(mass >= 0 for mass, _ in rays)
+        for x in [*at, *(1 / x for x in at), *((x + y) / 2 for x, y in itertools.pairwise(at))]:
+            above = Fraction(lost) + sum(mass * max(0, Fraction(ratio, dp.ONE) - x) for mass, ratio in rays)
+            assert above / dp.ONE >= find_profile(truth, x)
+    rays, lost = dp.rays_of(points)
+    for x in at:  # and no more than that, but for roundings
+        above = Fraction(lost) + sum(mass * max(0, Fraction(ratio, dp.ONE) - x) for mass, ratio in rays)
+        assert above / dp.ONE <= find_profile(pairs, x) + Fraction(1, 1 << 60)
+
+
+def find_profile(pairs, x):
+    return sum(max(0, a - x * b) for a, b in pairs)
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.sampled_from(["0.3", "0.5", "1"]), st.integers(0, 150))
+def test_a_sample_of_a_fixed_size_is_enumerated(drawn, count, flip, hundredths):
+    """Does any of the drawn units have a 1? The answer is randomized; all neighbors of 4 units, both orders mixed."""
+    chance = {}
+    for data in itertools.product((0, 1), repeat=4):
+        hits = [any(sample) for sample in itertools.combinations(data, drawn)]
+        chance[data] = Fraction(flip) / 2 + (1 - Fraction(flip)) * Fraction(sum(hits), len(hits))
+    mechanism = {"type": "randomized-response", "flip_probability": flip, "categories": 2}
+    made = claim(
+        [mechanism],
+        epsilon=f"{hundredths / 100}",
+        relation="replace-one",
+        poisson=f"{drawn} of 4",
+        count=count,
+        lines=[[[[]], 2 << 30, 1 << 28, 1 << 18, 60]],
+    )
+    bound = Fraction(dp.check(made), dp.ONE) * Fraction("1e-3")
+    for one, other in itertools.product(chance, repeat=2):
+        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+            pairs = [(chance[one], chance[other]), (1 - chance[one], 1 - chance[other])]
+            assert bound >= exact_delta(pairs, count, Fraction(hundredths, 100))
 
 
 def test_dp_sgd_is_proven_and_a_smaller_claim_never():
