@@ -34,13 +34,13 @@ REPORTS = {"clothes-central": "report.png", "exam-scores-central": "report-exams
 TOP = 1250  # pixels of a report: the claim, its figures, against whom it protects
 
 
-def settle(driver, seconds: float = 30.0) -> None:
+def settle(driver, seconds: float = 120.0) -> None:
     """Waits until nothing is being worked out."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.5)
         waits = driver.execute_script(
-            "return !!document.querySelector('.busy') || [...document.querySelectorAll('.empty, h2')]"
+            "return !!document.querySelector('.busy') || [...document.querySelectorAll('.empty, .method, h2')]"
             ".some(e => /…$|^Drawing/.test(e.textContent))"
         )
         if not waits:
@@ -93,6 +93,7 @@ def take(ledger: str, runs: str) -> None:
 
     app = create_app(ledger=ledger, runs=runs)
     with serving(app) as site, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        app.state.workers.deadline = 600.0  # that the machine is busy must not show in a picture
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
         for switch in (*SWITCHES.split(), f"--user-data-dir={profile}"):
