@@ -123,7 +123,7 @@ def test_a_simulation_is_rehearsed_trained_compared_and_proved_once(stand_in, wr
     assert control[1:] == (6.0, training.Randomness.with_weaker_noise(8, noise_factor=control[2].noise_factor))
     assert control[2].noise_factor < 1
     shown = f"{outcome._repr_html_()} {outcome!r}"  # by a notebook, which may be given away
-    assert "The curator checked it on custody.jsonl" in shown
+    assert "The curator checked this on custody.jsonl" in shown
     assert "lists name each client" not in shown
     assert "Cohorts of" not in shown
     utility = outcome.report["utility"]

@@ -187,7 +187,7 @@ def test_private_logs_do_not_reveal_norms_through_clip_norms(tmp_path):
 def test_checks_on_people_state_their_outcome_without_figures(report, found):
     told = {one["check"]: one for one in report["verification"]["findings"]}
     for check in ("log", "population", "delta", "norms", "custody", "participation"):
-        assert told[check]["message"] == "Checked on logs that are no part of this report: passed."
+        assert told[check]["message"] == "Checked on logs that this report does not contain: passed."
         assert told[check]["values"] == {}
     assert "on 3840 padding values" in told["noise"]["message"]
     assert {one.name for one in publish(found).what_ifs} == {"participation lists known"}
@@ -368,5 +368,5 @@ def test_rows_of_another_kind_may_be_left_out(tmp_path):
     found = verify_logs(save(honest(), tmp_path, **kept))
     assert found.status == "passed"
     (read,) = [one for one in found.findings if one.check == "log"]
-    assert "5 left out by where (kind = 'used')" in read.message
+    assert "5 excluded by the filter (kind = 'used')" in read.message
     assert [one.left_out for one in found.evidence.logs.summaries if one.where] == [5]

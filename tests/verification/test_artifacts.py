@@ -70,7 +70,7 @@ def test_only_an_owners_word_of_this_version_is_read():
     document = word.to_json()
     assert OwnerAttestation.from_json(document) == word
     for other in (document | {"v": 0}, document | {"kind": "plan"}, {}, None, [], "owner-attestation"):
-        with pytest.raises(ValueError, match="must be a version 1 owner's word"):
+        with pytest.raises(ValueError, match="must be a version 1 owner attestation"):
             OwnerAttestation.from_json(other)
     with pytest.raises(ValueError, match="custody_checks must name custody, norms, participation"):
         OwnerAttestation.from_json(document | {"custody_checks": {"custody": "passed"}})

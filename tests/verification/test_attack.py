@@ -41,7 +41,7 @@ def test_a_run_without_an_audit_has_no_finding_of_one():
 def test_a_leak_that_no_claim_allows_fails_and_silence_is_not_praised():
     silent, loud = one(evidence(scored(ONE, 0.0))), one(evidence(scored(ONE, 9.0)))
     assert (silent.code, silent.status) == ("audit/not-refuted", "passed")
-    assert "says nothing for it" in silent.message
+    assert "does not support it" in silent.message
     assert "proves little" in silent.message
     assert "verified" not in silent.message + loud.message
     assert (loud.code, loud.status, loud.claim_effect) == ("audit/refuted", "failed", "unsupported")
@@ -149,7 +149,7 @@ def test_what_is_no_planned_audit_is_refused_in_a_sentence(stated):
             PlannedAudit.of(make_plan(**{PLANNED: each}))
     with pytest.raises(CheckError, match=r"audit\.confidence must be"):
         PlannedAudit.from_json(whole | {"confidence": 2})
-    with pytest.raises(CheckError, match="audit must say what a plan states of one"):
+    with pytest.raises(CheckError, match="audit must be a planned audit"):
         PlannedAudit.from_json({name: value for name, value in whole.items() if name != "delta"})
 
 

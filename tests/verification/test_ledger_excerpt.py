@@ -63,7 +63,7 @@ def test_a_claim_and_a_charge_that_agree_on_too_little_fail_both(run):
         replace(run, claim=Claim.from_plan(plan), ledger=replace(run.ledger, amounts=cheap, request=asked))
     )
     assert found.status == "failed"
-    assert "whose price is" in found.message
+    assert "but the schedule costs" in found.message
 
 
 def test_files_must_be_named_and_the_same(run):
@@ -81,7 +81,7 @@ def test_a_round_begun_and_never_released_is_an_attempt(run):
     assert found.status == "passed"
     found = applied("attempts", replace(run, ledger=replace(run.ledger, attempts=dict(run.ledger.attempts) | {5: 1})))
     assert found.status == "warned"
-    assert "rounds [5] were begun and not released" in found.message.lower()
+    assert "rounds [5] were started and not released" in found.message.lower()
 
 
 def test_the_word_survives_a_report(run):
@@ -108,7 +108,7 @@ def entries(tmp_path_factory):
 @pytest.mark.slow
 def test_every_price_is_worked_out_again(entries):
     found = check_costs(entries)
-    assert (found.status, found.message) == ("passed", "Each of 7 prices is at least what the accountant says now.")
+    assert (found.status, found.message) == ("passed", "Each of 7 costs is at least the recomputed one.")
     for index, entry in enumerate(entries):
         if entry.verb is not Verb.RESERVED:
             continue
@@ -132,7 +132,7 @@ def test_an_owner_may_allow_less_and_it_shows(tmp_path):
         books.charge("acme", sgd, key="a", amount=little)
     entries = LedgerReader.read(tmp_path / "l.db").entries
     found = check_costs(entries)
-    assert (found.status, "on the owner's word" in found.message) == ("warned", True)
+    assert (found.status, "an attested amount" in found.message) == ("warned", True)
     assert check_costs(e for e in entries if e.verb is not Verb.COST_OVERRIDDEN).status == "failed"
 
 

@@ -88,7 +88,7 @@ def test_a_claim_is_held_against_both_ends_of_our_interval(run, monkeypatch, cla
     found = check_claim(claimed, certified_run(run.plan))
     assert found.status == verdict
     assert dict(found.values) == {"claimed": claimed, "lower": 3.9, "upper": 4.0}
-    assert ("below the least possible loss, 3.9" in found.message) is below_all
+    assert ("below the lower bound, 3.9" in found.message) is below_all
     guarantee = run.plan.guarantee
     for_model = guarantee.delta * (1 - OUTCOME_SHARE)
     assert asked == [(run.plan.scheme.release(), delta, guarantee.relation) for delta in (guarantee.delta, for_model)]
@@ -117,7 +117,7 @@ def contradictions(plan):
     yield "it claims", {"guarantee": replace(plan.guarantee, epsilon=math.nextafter(upper, 9e9))}
     for name in ("epsilon", "unamplified"):
         stated = getattr(plan, name)
-        question = f"{name} answers another question"
+        question = f"{name} has another quantity, relation or delta"
         yield question, {name: replace(stated, relation=other)}
         yield question, {name: replace(stated, given=(("delta", 1e-6),))}
         yield question, {name: replace(stated, quantity="delta")}
@@ -126,7 +126,7 @@ def contradictions(plan):
             low = stated.upper * 0.99
             yield f"{name} is [", {name: replace(stated, lower=min(stated.lower, low), upper=low)}
     assert plan.epsilon.assumptions
-    yield "epsilon leaves out what it assumes", {"epsilon": replace(plan.epsilon, assumptions=())}
+    yield "epsilon omits assumptions", {"epsilon": replace(plan.epsilon, assumptions=())}
     for term in ("root_term", "linear_term"):
         wrong = getattr(plan.closed_form, term) * (1 + 1e-8)
         yield f"the closed form's {term}", {"closed_form": replace(plan.closed_form, **{term: wrong})}
@@ -150,7 +150,7 @@ def test_examples_that_count_by_their_rows_need_sizes_that_are_public():
     zero_out = replace(plan.guarantee, relation=NeighboringRelation.ZERO_OUT)
     public = {"data": {"units": 150, "client_sizes": "public"}}
     for changes in ({}, {"guarantee": zero_out}, {"details": plan.details | public}):
-        assert "clients count by their rows" in check_plan(replace(plan, **changes)).message
+        assert "clients have weights by row counts" in check_plan(replace(plan, **changes)).message
     said = replace(plan, guarantee=zero_out, details=plan.details | public)
     assert "clients count by their rows" not in check_plan(said).message
     assert check_plan(make_plan(central, training={"example_cap": 9})).status == "passed"
@@ -241,10 +241,10 @@ def test_each_attempt_is_told(run):
     assert found.status == "warned"
     assert dict(found.values) == {"rounds_begun": 7, "attempts": 13}
     assert found.message.startswith(
-        "6 further attempts at rounds are recorded, at [2, 3, 4, 5, 6]; rounds [5, 6, 7] were begun and not released."
+        "6 further attempts at rounds are recorded, at [2, 3, 4, 5, 6]; rounds [5, 6, 7] were started and not released."
     )
     assert attempts(dict.fromkeys(range(1, 5), 1) | {2: 2}).message.startswith("1 further attempt at a round is")
-    assert attempts(dict.fromkeys(range(1, 6), 1)).message.startswith("Rounds [5] were begun and not released.")
+    assert attempts(dict.fromkeys(range(1, 6), 1)).message.startswith("Rounds [5] were started and not released.")
     assert attempts(dict.fromkeys(range(1, 5), 1)).status == "passed"
 
 
@@ -260,8 +260,8 @@ def test_rounds_are_complete_and_in_order(run):
         ((one, two, three, four), "passed", "All 4 rounds"),
         ((), "warned", "0 of 4"),
         ((one, two, three), "warned", "3 of 4 planned rounds"),
-        ((one, two, four), "failed", "3 rows, without rounds [3]"),
-        ((one, two, two, three), "failed", "more than once [2]"),
+        ((one, two, four), "failed", "3 rows, missing rounds [3]"),
+        ((one, two, two, three), "failed", "repeated rounds [2]"),
         ((two, one, three, four), "failed", "out of order"),
         ((one, two, three, four, more), "failed", "5 rounds were run, 4 were planned"),
         ((one, two, three, lost), "warned", "diverged in round 4 of 4"),
@@ -314,7 +314,9 @@ def test_the_owners_word_on_private_checks_binds(run):
     owner = replace(run.owner, custody_checks=dict(run.owner.custody_checks) | {"norms": Status.WARNED})
     found = {f.check: f for f in verify_evidence(replace(run, owner=owner)).findings}
     assert found["norms"].status == "failed"
-    assert found["norms"].message.startswith("The owner says warned, and custody.jsonl says passed: No norm exceeds")
+    assert found["norms"].message.startswith(
+        "The owner attests warned, but custody.jsonl gives passed: No norm exceeds"
+    )
     assert {found["custody"].status, found["participation"].status} == {"passed"}
     public = publish(verify_evidence(replace(run, owner=owner, custody=None)))
     shown = {f.check: f for f in public.findings}

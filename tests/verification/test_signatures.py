@@ -217,12 +217,12 @@ def test_a_receipt_of_an_entry_that_a_later_one_undid_is_found_out(key, tmp_path
         assert (finding.code, finding.status) == (code, told)
     runs = check_receipt(Receipt.parse(write_receipt(cancelled, key="runs", origin="o", signer=key).text), books)
     assert (runs.code, runs.status) == ("receipt/passed", "passed")
-    assert runs.message.endswith("is started, as the ledger says; by now it is committed.")
+    assert runs.message.endswith("is started, as in the ledger; it is now committed.")
     assert check_receipt(
         Receipt.parse(write_receipt(closed, key="runs", origin="o", signer=key).text), books
-    ).message.endswith("is committed, as the ledger says.")
+    ).message.endswith("is committed, as in the ledger.")
     alone = check_receipt(lie, None).message
-    assert "and that no later entry undid it, rests on the signer's word" in alone
+    assert "only the signer attests these contents and that no later entry cancels them" in alone
 
 
 def checkpoint_file(path, documents, origin, *, signer=None, older=None):
@@ -381,7 +381,7 @@ def test_a_report_is_signed_by_whom_it_is_signed(report, key, other, tmp_path):
 
 def test_a_signature_that_cannot_be_read_is_an_error(report, key, tmp_path):
     put(report, "{}")
-    with pytest.raises(RecordError, match="is no signature"):
+    with pytest.raises(RecordError, match="is not a signature"):
         told(report, key)
     with pytest.raises(RecordError, match="cannot be read"):
         told(report, key, signature=tmp_path / "nothing")

@@ -274,7 +274,7 @@ def test_cohorts_shrink_only_by_those_who_reached_their_cap():
     assert check_participation(custody([first, second, third]), scheme).status == "passed"
     assert check_participation(custody([first, second, third, []]), scheme).status == "passed"
     found = check_participation(custody([first, second, third, [3]]), scheme)
-    assert (found.status, found.message) == ("failed", "Round 4 has 1 clients where 0 were due.")
+    assert (found.status, found.message) == ("failed", "Round 4 has 1 clients; the plan requires 0.")
     assert check_participation(custody([first, second, third[:19]]), scheme).status == "failed"
     found = check_participation(custody([first, second, np.r_[third[:19], 3]]), scheme)
     assert (found.status, dict(found.values)["busiest_client"]) == ("failed", 3)

@@ -360,7 +360,7 @@ def _show_audit(found: CanaryAudit, claim: dict[str, Any] | None) -> None:
         outcome = f"refuted with confidence {claim['confidence']:.3g}" if claim["refuted"] else "not refuted"
         rows.append(("claimed", f"{format_upper(claim['epsilon'])}, {outcome}"))
     print_figures("Lower bound by an audit", rows)
-    print_notice(found.says)
+    print_notice(found.message)
     if claim and claim["protocol_in_plan"] is False:
         print_notice("The plan does not name this protocol, so nothing shows that it was fixed before the run.")
     if claim and claim["refuted"] and claim["by_its_profile"]:

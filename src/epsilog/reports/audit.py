@@ -49,7 +49,7 @@ def _write_messages(evidence: Evidence, audit: CanaryAudit | None, estimate: flo
     ]
     if audit is None or evidence.canaries is None:
         return [*messages, "The outcome of the audit is missing."]
-    messages.append(f"{int(evidence.canaries.canaries.included.sum()):,} of them were included. {audit.says}")
+    messages.append(f"{int(evidence.canaries.canaries.included.sum()):,} of them were included. {audit.message}")
     if estimate is not None:
         messages.append(
             f"Gaussians fitted to the cosines estimate epsilon at about {format_lower(estimate, 3)}. This is not a "

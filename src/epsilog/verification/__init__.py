@@ -1,8 +1,7 @@
-"""After a run: do the records agree with plan and ledger? Reads records, never ``training``.
+"""Verify a finished run: compare its records with its plan and its ledger. Never imports ``training``.
 
-``read_evidence`` reads what a run left behind, ``logs`` those of other frameworks. ``verify_evidence`` applies
-``RULES`` to either, and each finding says what was compared. A sampler that is rejected loses the amplified claim;
-noise that is too weak voids it.
+``read_evidence`` reads a run folder; ``logs`` reads the logs of other frameworks. ``verify_evidence`` applies ``RULES``
+to either. Without a passing sampler test, only the unamplified claim remains; noise that is too weak voids the claim.
 """
 
 from epsilog.verification.artifacts import (

@@ -1,7 +1,4 @@
-"""What a third party holds: a run's folder, a report, its page, a ledger, a bundle of one, a checkpoint or a receipt.
-
-They are told apart by content.
-"""
+"""Identify an artifact by its content, and check ledgers, checkpoints and receipts."""
 
 from __future__ import annotations
 
@@ -43,14 +40,14 @@ from epsilog.verification.signatures import (
 
 PAGE_START = b"<!doctype html>"
 NEITHER = "neither a run folder, nor a report, nor a ledger, nor a checkpoint"
-CLOSE = 0.995  # a price this near to ours may rest on another version's accountant
+CLOSE = 0.995  # another version's accountant may give this fraction of our cost
 
 
 def identify_artifact(path: Path) -> str:
-    """Return the kind of what lies at a path, as one word.
+    """Return the kind of the artifact at a path, as one word.
 
     Raises:
-        RecordError: it is none of them, or is not there.
+        RecordError: the path does not exist, or holds no known artifact.
     """
     if path.is_dir():
         if (path / RunArtifact.PLAN).exists():
@@ -82,151 +79,143 @@ def identify_artifact(path: Path) -> str:
     raise RecordError(f"{path} is {NEITHER}")
 
 
-def check_ledger_chain(ledger: str | Path, brought: TrustAnchors = NO_TRUST_ANCHORS) -> tuple[Finding, ...]:
-    """Works a whole ledger out again, from its store or a bundle, and prices every reservation in it afresh.
+def check_ledger_chain(ledger: str | Path, anchors: TrustAnchors = NO_TRUST_ANCHORS) -> tuple[Finding, ...]:
+    """Replay a whole ledger or bundle, and recompute the cost of every reservation in it.
 
     Args:
         ledger: its file or URL, or the bundle.
-        brought: what an auditor kept elsewhere, which the ledger must still hold, and whose signatures count.
+        anchors: the auditor's own head and checkpoint, which the ledger must contain, and the auditor's keys.
     """
-    books = LedgerReader.read(ledger)
-    return *check_ledger_contents(books, brought), *check_signatures(
-        check_checkpoint_signatures(books, brought), brought.keys
-    )
+    reader = LedgerReader.read(ledger)
+    signed = check_checkpoint_signatures(reader, anchors)
+    return *check_ledger_contents(reader, anchors), *check_signatures(signed, anchors.keys)
 
 
-def check_ledger_contents(books: LedgerReader, brought: TrustAnchors = NO_TRUST_ANCHORS) -> tuple[Finding, ...]:
-    """What a ledger that was read shows, signatures apart."""
-    if books.trouble:
-        return (Finding("ledger/invalid", Status.FAILED, f"The ledger does not hold: {books.trouble}"),)
-    says = f"All {len(books.entries)} entries hold; head {books.heads[-1] if books.heads else 'none'}"
+def check_ledger_contents(ledger: LedgerReader, anchors: TrustAnchors = NO_TRUST_ANCHORS) -> tuple[Finding, ...]:
+    """Check everything in a ledger except its signatures."""
+    if ledger.trouble:
+        return (Finding("ledger/invalid", Status.FAILED, f"The ledger is invalid: {ledger.trouble}"),)
+    message = f"All {len(ledger.entries)} entries are valid; head {ledger.heads[-1] if ledger.heads else 'none'}"
     return (
-        Finding("ledger/passed", Status.PASSED, says),
-        *_check_restores(books.entries),
-        *_check_partitions(books.entries),
-        check_costs(books.entries),
-        *check_head(books, brought.head),
-        *check_checkpoint(books, brought.checkpoint),
+        Finding("ledger/passed", Status.PASSED, message),
+        *_check_restores(ledger.entries),
+        *_check_partitions(ledger.entries),
+        check_costs(ledger.entries),
+        *check_head(ledger, anchors.head),
+        *check_checkpoint(ledger, anchors.checkpoint),
     )
 
 
 def _check_restores(entries: Iterable[Entry]) -> tuple[Finding, ...]:
-    """What a ledger says of having been put back from a backup: whatever came after that is not in it."""
+    """Warn of restores from a backup, which lose later entries."""
     words = {Verb.LEDGER_RESTORED: "restored", Verb.RESTORE_ACCEPTED: "accepted"}
-    told = [
+    restores = [
         f"entry {entry.index} ({words[entry.verb]} by {entry.body['actor']}: {entry.body['reason']})"
         for entry in entries
         if entry.verb in words
     ]
-    says = f"It was restored from a backup, and what was charged since is missing: {'; '.join(told)}."
-    return (Finding("ledger/restored", Status.WARNED, says),) if told else ()
+    message = f"The ledger was restored from a backup and lacks every charge since: {'; '.join(restores)}."
+    return (Finding("ledger/restored", Status.WARNED, message),) if restores else ()
 
 
 def _check_partitions(entries: Iterable[Entry]) -> tuple[Finding, ...]:
-    """Which blocks count as disjoint: the owner's word, on which the budgets above them rest."""
-    told = [
+    """Warn of partitions: only their owner attests that the blocks are disjoint."""
+    partitions = [
         f"{entry.scope} (entry {entry.index}, by {entry.body['actor']}: {entry.body['reason']})"
         for entry in entries
         if entry.verb is Verb.PARTITION_DECLARED
     ]
-    says = f"Budgets above count one block of each partition, disjoint by its owner's word: {'; '.join(told)}."
-    return (Finding("ledger/partitioned", Status.WARNED, says),) if told else ()
+    message = f"Budgets above count one block of each partition. Owners attest disjointness: {'; '.join(partitions)}."
+    return (Finding("ledger/partitioned", Status.WARNED, message),) if partitions else ()
 
 
-def check_note(path: Path, kind: str, books: LedgerReader | None, brought: TrustAnchors) -> tuple[Finding, ...]:
-    """Checks a checkpoint or a receipt: its signature, its proof, and the ledger where one is here."""
+def check_note(path: Path, kind: str, ledger: LedgerReader | None, anchors: TrustAnchors) -> tuple[Finding, ...]:
+    """Check a checkpoint or a receipt: its signature, its proof, and the ledger if one is given."""
     first: tuple[Finding, ...]
     if kind == "receipt":
         note, receipt = read_receipt(path)
-        now, first = StoredCheckpoint(Note(str(receipt.checkpoint))), (check_receipt(receipt, books),)
+        now, first = StoredCheckpoint(Note(str(receipt.checkpoint))), (check_receipt(receipt, ledger),)
     else:
         now = read_checkpoint(path)
-        note, first = now.note, () if books is None else check_checkpoint(books, now)
+        note, first = now.note, () if ledger is None else check_checkpoint(ledger, now)
     grown = [
         finding
-        for finding in check_consistency(now, brought.checkpoint)
-        if books is None or now.old is not None or finding.status is Status.FAILED  # a ledger shows the rest
+        for finding in check_consistency(now, anchors.checkpoint)
+        if ledger is None or now.old is not None or finding.status is Status.FAILED  # a ledger proves the rest
     ]
-    whole = () if books is None else check_ledger_contents(books, brought)
-    signed = [check_note_signatures(kind, note, brought.keys), *check_checkpoint_signatures(books, brought)]
-    return *first, *grown, *whole, *check_signatures(signed, brought.keys)
+    whole = () if ledger is None else check_ledger_contents(ledger, anchors)
+    signed = [check_note_signatures(kind, note, anchors.keys), *check_checkpoint_signatures(ledger, anchors)]
+    return *first, *grown, *whole, *check_signatures(signed, anchors.keys)
 
 
-def check_head(books: LedgerReader | None, head: str | None) -> tuple[Finding, ...]:
-    """Whether a ledger still holds an entry whose hash was kept elsewhere; nothing, if none was."""
+def check_head(ledger: LedgerReader | None, head: str | None) -> tuple[Finding, ...]:
+    """Check that a ledger still contains the entry with a kept hash, if one was kept."""
     if head is None:
         return ()
-    if books is None:
+    if ledger is None:
         return (Finding("head/not-checked", Status.NOT_CHECKED, "No ledger was given.", missing_evidence="ledger"),)
-    if head in books.heads:
-        says = f"The ledger holds the head that was kept, as entry {books.heads.index(head) + 1} of {len(books.heads)}."
-        return (Finding("head/passed", Status.PASSED, says),)
-    says = "The ledger does not hold the head that was kept: it was cut or rewritten."
-    return (Finding("head/missing", Status.FAILED, says),)
+    if head in ledger.heads:
+        message = f"The ledger contains the kept head, as entry {ledger.heads.index(head) + 1} of {len(ledger.heads)}."
+        return (Finding("head/passed", Status.PASSED, message),)
+    message = "The ledger does not contain the kept head: it was truncated or rewritten."
+    return (Finding("head/missing", Status.FAILED, message),)
 
 
 def check_costs(entries: Iterable[Entry]) -> Finding:
-    """Every reservation costs at least what the accountant says of its release today, or its owner has allowed less."""
-    asked: dict[bytes, Cost | None] = {}
-    allowed: set[ChargeId | None] = set()
-    found: dict[str, list[int]] = {"enough": [], "less": [], "a hair less": [], "on the owner's word": []}
+    """Check that every reservation covers the recomputed cost of its release, unless its owner overrode the cost."""
+    costs: dict[bytes, Cost | None] = {}
+    overridden: set[ChargeId | None] = set()
+    found: dict[str, list[int]] = {"enough": [], "less": [], "slightly less": [], "an attested amount": []}
     for entry in entries:
         if entry.verb is Verb.COST_OVERRIDDEN:
-            allowed.add(entry.charge_id)
+            overridden.add(entry.charge_id)
         if entry.verb is Verb.RESERVED:
             for kind, charged in entry.amounts.items():
-                again = _recompute_cost(entry.body["request"], kind, charged, asked)
-                found[_grade(charged, again, allowed=entry.charge_id in allowed)].append(entry.index)
-    priced = sum(map(len, found.values()))
+                again = _recompute_cost(entry.body["request"], kind, charged, costs)
+                found[_grade(charged, again, overridden=entry.charge_id in overridden)].append(entry.index)
+    count = sum(map(len, found.values()))
     if found["less"]:
-        says = f"Entries {found['less'][:5]} were charged less than their release costs."
-        return Finding("costs/too-low", Status.FAILED, says)
-    odd = [
-        f"entries {found[how][:5]} were charged {how}" for how in ("a hair less", "on the owner's word") if found[how]
+        message = f"Entries {found['less'][:5]} were charged less than their release costs."
+        return Finding("costs/too-low", Status.FAILED, message)
+    differing = [
+        f"entries {found[how][:5]} were charged {how}" for how in ("slightly less", "an attested amount") if found[how]
     ]
-    if odd:
-        return Finding(
-            "costs/unproven",
-            Status.WARNED,
-            f"Of {priced} prices, not all are what the accountant says: {'; '.join(odd)}.",
-        )
-    return Finding("costs/passed", Status.PASSED, f"Each of {priced} prices is at least what the accountant says now.")
+    if differing:
+        message = f"Not all of {count} costs could be recomputed: {'; '.join(differing)}."
+        return Finding("costs/unproven", Status.WARNED, message)
+    return Finding("costs/passed", Status.PASSED, f"Each of {count} costs is at least the recomputed one.")
 
 
-def _grade(charged: Amounts, again: Cost | None, *, allowed: bool) -> str:
+def _grade(charged: Amounts, again: Cost | None, *, overridden: bool) -> str:
     if again is not None and _covers(charged, again, 1.0):
         return "enough"
-    if allowed or again is None:
-        return "on the owner's word"
-    return "a hair less" if _covers(charged, again, CLOSE) else "less"
+    if overridden or again is None:
+        return "an attested amount"
+    return "slightly less" if _covers(charged, again, CLOSE) else "less"
 
 
-def _covers(charged: Amounts, again: Cost, share: float) -> bool:
-    """Whether an amount is at least a share of a price, in every quantity."""
-    return (
-        all(
-            quantity in charged and Fraction(charged[quantity]) >= Fraction(value) * Fraction(share)
-            for quantity, value in again.values.items()
-            if again.is_finite
-        )
-        and again.is_finite
+def _covers(charged: Amounts, again: Cost, fraction: float) -> bool:
+    """Return whether an amount is at least a fraction of a finite cost, in every quantity."""
+    return again.is_finite and all(
+        quantity in charged and Fraction(charged[quantity]) >= Fraction(value) * Fraction(fraction)
+        for quantity, value in again.values.items()
     )
 
 
 def _recompute_cost(
-    stored: Mapping[str, Any], kind: str, charged: Amounts, asked: dict[bytes, Cost | None]
+    stored: Mapping[str, Any], kind: str, charged: Amounts, costs: dict[bytes, Cost | None]
 ) -> Cost | None:
-    """The accountant's price for a stored request, whatever amount the caller stated; None where none is proven."""
+    """Return the accountant's cost of a stored request, not the stated amount; None where no bound is proven."""
     question = {name: stored[name] for name in ("release", "relation", "delta", "amount")}
     orders = list(charged) if PRIVACY_FILTERS[kind].by_order else []
     known = codec.encode_canonical(question | {"kind": kind, "orders": orders})
-    if known not in asked:
+    if known not in costs:
         request = ChargeRequest.from_json(stored)
         if request.amount is not None:
             delta = request.amount.get("delta", "0")
             request = replace(request, amount=None, delta=None if Fraction(delta) == 0 else delta)
         try:
-            asked[known] = compute_cost(request, kind, orders=orders)
+            costs[known] = compute_cost(request, kind, orders=orders)
         except (UnsupportedMechanismError, ValueError):
-            asked[known] = None
-    return asked[known]
+            costs[known] = None
+    return costs[known]

@@ -1,7 +1,7 @@
-"""What a run's canaries left behind: the secret that everything about them follows from, and how each was scored.
+"""The canaries of a run: the secret that determines them, and their scores.
 
-All of it is about made-up units, and scores are functions of released models: publishing it costs nobody anything. The
-plan named the secret's hash before the first round, so no coin could be chosen after a score was seen.
+Canaries are synthetic units, and scores are functions of released models, so publishing both costs no privacy. The plan
+states the secret's hash before the first round, so that coins cannot depend on scores.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ VERSION, KIND = 0, "canaries"
 
 @dataclass(frozen=True, slots=True)
 class CanaryScores:
-    """The coins, by the secret, and the scores of all canaries.
+    """The secret and the scores of all canaries.
 
     Attributes:
-        secret: as in ``terms.Canaries``; published once the last round is released.
-        scores: one for each canary, in or out; higher for those that seem in.
+        secret: as in ``terms.Canaries``; published after the last round.
+        scores: one for each canary, included or not; higher for those that seem included.
     """
 
     secret: str
@@ -32,16 +32,16 @@ class CanaryScores:
 
     @property
     def canaries(self) -> Canaries:
-        """Which they are."""
+        """Return the canaries that the secret determines."""
         return Canaries(len(self.scores), self.secret)
 
     def to_json(self) -> dict[str, Any]:
-        """The document that is stored and hashed."""
+        """Return the document that is stored and hashed."""
         return {"v": VERSION, "kind": KIND, "secret": self.secret, "scores": list(self.scores)}
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Reads what ``to_json`` wrote."""
+        """Read the output of ``to_json``."""
         if not isinstance(document, dict) or (document.get("v"), document.get("kind")) != (VERSION, KIND):
             raise ValueError(f"it must be the version {VERSION} scores of canaries")
         return cls(document["secret"], tuple(document["scores"]))

@@ -1,4 +1,4 @@
-"""Certificates: the verdict of the standalone checker as a finding, alone or held against a claim."""
+"""Report the standalone checker's result on a certificate, alone or against a claim, as a finding."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from epsilog.verification.evidence import Claim, Evidence
 
 
 def check_certificate_file(content: bytes) -> Finding:
-    """Check a certificate that stands alone: it proves what it claims, of no particular run."""
+    """Check that a certificate proves its claim, which names no particular run."""
     found = check_certificate(content)
-    verdict = found.message.partition(": ")[2]
+    detail = found.message.partition(": ")[2]
     by = f"(dp_certificate.py with SHA-256 {found.checker})"
     if found.proven:
-        return Finding("certificate/proven", Status.PASSED, f"The certificate proves its claim: {verdict} {by}.")
-    return Finding("certificate/refused", Status.FAILED, f"The certificate does not prove its claim: {verdict} {by}.")
+        return Finding("certificate/proven", Status.PASSED, f"The certificate proves its claim: {detail} {by}.")
+    return Finding("certificate/refused", Status.FAILED, f"The certificate does not prove its claim: {detail} {by}.")
 
 
 def get_certified_delta(claim: Claim) -> float:
-    """Return the delta that a certificate of a claim states: a plan keeps a share for the outcomes of checks."""
+    """Return the delta of a claim's certificate: a plan reserves a fraction of delta for the outcomes of checks."""
     return claim.guarantee.delta * (1.0 if claim.plan is None else 1 - OUTCOME_SHARE)
 
 
 def check_claimed_certificate(evidence: Evidence) -> Finding:
-    """Check that a run's certificate is proven, and that it is about the release that the plan describes."""
+    """Check that a run's certificate is proven, and that it covers the plan's release."""
     content, claim = evidence.certificate, evidence.claim
     if content is None:
         committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
         if RunArtifact.CERTIFICATE in committed:
-            message = f"{RunArtifact.CERTIFICATE} was committed, and is not here."
+            message = f"{RunArtifact.CERTIFICATE} was committed and is missing."
             return Finding("certificate/missing", Status.FAILED, message)
         message = "There is no certificate."
         return Finding("certificate/not-checked", Status.NOT_CHECKED, message, missing_evidence="certificate")
@@ -41,7 +41,7 @@ def check_claimed_certificate(evidence: Evidence) -> Finding:
         return found
     stated = json.loads(content)["claim"]
     if not _is_about(stated, claim):
-        message = "The certificate is about another release, delta or relation than the plan."
+        message = "The certificate covers another release, delta or relation than the plan."
         return Finding("certificate/other-claim", Status.FAILED, message)
     epsilon = float(stated["epsilon"])
     message = (
@@ -53,7 +53,7 @@ def check_claimed_certificate(evidence: Evidence) -> Finding:
 
 
 def _is_about(stated: dict[str, Any], claim: Claim) -> bool:
-    """Whether each field but epsilon is what the claim's own release makes it."""
+    """Return whether each field except epsilon follows from the claim's release."""
     guarantee = claim.guarantee
     try:
         again = write_claim(

@@ -1,4 +1,4 @@
-"""The claim, recomputed: the certified interval of what is released, and a delta that a population can bear."""
+"""Recompute the claim, and compare delta with the population."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from epsilog.terms import OUTCOME_SHARE, Finding, Interval, NeighboringRelation,
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification.evidence import Claim, Evidence
 
-WITHIN = 0.005  # a claim this close below our bound may rest on a tighter accountant than ours
+WITHIN = 0.005  # a claim this close below our bound may come from a tighter accountant
 
 
 def compute_certified_interval(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
-    """The accountant's interval; the same question is answered once."""
+    """Return the accountant's certified interval; cached."""
     return _compute_interval(release, check.in_half_open_interval(0, 1, check.DOWN)(delta=delta), relation)
 
 
@@ -27,7 +27,7 @@ def _compute_interval(release: Release, delta: float, relation: NeighboringRelat
 
 
 def compute_claim_interval(claim: Claim) -> Interval:
-    """Recompute what is claimed: of a plan its release, beside the published outcomes of checks (see ``register``)."""
+    """Recompute the claimed epsilon; for a plan, with the published outcomes of checks (see ``register``)."""
     guarantee = claim.guarantee
     alone = compute_certified_interval(claim.release, guarantee.delta, guarantee.relation)
     if claim.plan is None:
@@ -37,70 +37,58 @@ def compute_claim_interval(claim: Claim) -> Interval:
 
 
 def certified_run(plan: RegisteredPlan) -> Interval:
-    """Recompute what a plan claims."""
+    """Recompute a plan's claim."""
     return compute_claim_interval(Claim.from_plan(plan))
 
 
 def bound_unamplified(claim: Claim) -> Interval:
-    """Bound epsilon against whoever knows who took part: what a plan states of it is never repeated."""
-    return _price(claim, claim.scheme.unamplified_release())
+    """Bound epsilon against an attacker who knows all participants."""
+    return bound_release(claim, claim.scheme.unamplified_release())
 
 
 def bound_every_round(claim: Claim) -> Interval:
-    """Bound epsilon if everybody took part in every round, once in each."""
-    return _price(claim, claim.scheme.full_participation_release())
+    """Bound epsilon if every client takes part once in every round."""
+    return bound_release(claim, claim.scheme.full_participation_release())
 
 
 def bound_any_sampler(claim: Claim) -> float:
-    """Bound epsilon if everybody may have taken part in every round, once in each.
+    """Bound epsilon for a rejected or unknown sampler: every client may take part once in every round.
 
-    A rejected or unknown sampler leaves this. Unlike the price for known lists, it trusts no cap on how often one
-    client takes part, which only those lists show.
+    Unlike ``bound_unamplified``, it assumes no cap on participations per client.
     """
     return max(bound_unamplified(claim).upper, bound_every_round(claim).upper)
 
 
-def price_release(claim: Claim, release: Release) -> float:
+def bound_release(claim: Claim, release: Release) -> Interval:
     """Bound epsilon of a release by one run, or by the best of several, at the claim's delta and relation."""
-    return _price(claim, release).upper
-
-
-def _price(claim: Claim, release: Release) -> Interval:
     chosen = release if claim.plan is None else claim.plan.best_of_trials(release)
     return compute_certified_interval(chosen, claim.guarantee.delta, claim.guarantee.relation)
 
 
 def check_certified_claim(evidence: Evidence) -> Finding:
-    """Compare the claim with what is certified."""
+    """Compare the claim with the certified bound."""
     return check_claim(evidence.claim.guarantee.epsilon, compute_claim_interval(evidence.claim))
 
 
 def check_claim(claimed: float, again: Interval) -> Finding:
-    """Compare a claimed epsilon with the certified interval of what is released.
-
-    Args:
-        claimed: epsilon, as stated.
-        again: as recomputed here.
-    """
+    """Compare a claimed epsilon with the recomputed interval."""
     numbers = (("claimed", claimed), ("lower", again.lower), ("upper", again.upper))
     if not math.isfinite(again.upper):
         return Finding("claim/unbounded", Status.FAILED, "The schedule gives no finite guarantee.", numbers[:2])
     if claimed >= again.upper * (1 - 1e-12):
-        says = f"Recomputed: epsilon is in [{format_lower(again.lower, 6)}, {format_upper(again.upper, 6)}]; "
-        says += f"the claim of {format_upper(claimed, 6)} holds."
-        return Finding("claim/passed", Status.PASSED, says, numbers)
-    says = (
-        f"The claim of {format_lower(claimed, 6)} is below the bound that we can prove, {format_upper(again.upper, 6)}"
-    )
+        message = f"Recomputed: epsilon is in [{format_lower(again.lower, 6)}, {format_upper(again.upper, 6)}]; "
+        message += f"the claim of {format_upper(claimed, 6)} holds."
+        return Finding("claim/passed", Status.PASSED, message, numbers)
+    message = f"The claim of {format_lower(claimed, 6)} is below the proven upper bound, {format_upper(again.upper, 6)}"
     if claimed < again.lower:
-        says += f", and below the least possible loss, {format_lower(again.lower, 6)}"
+        message += f", and below the lower bound, {format_lower(again.lower, 6)}"
     close = again.lower <= claimed and claimed >= again.upper * (1 - WITHIN)
-    code, verdict = ("claim/slightly-low", Status.WARNED) if close else ("claim/too-low", Status.FAILED)
-    return Finding(code, verdict, says + ".", numbers)
+    code, status = ("claim/slightly-low", Status.WARNED) if close else ("claim/too-low", Status.FAILED)
+    return Finding(code, status, message + ".", numbers)
 
 
 def check_delta(evidence: Evidence) -> Finding:
-    """Check that delta is below 1/N: at 1/N a mechanism may publish the record of a unit picked at random."""
+    """Check that delta is below 1/N; delta = 1/N would permit publishing the record of a random unit."""
     guarantee, logs = evidence.claim.guarantee, evidence.logs
     counted = None if logs is None or logs.enrolled is None else max(1, logs.enrolled.population)
     return delta_finding(guarantee.delta, population=guarantee.population if counted is None else counted)

@@ -1,4 +1,4 @@
-"""Columns over rounds 1..T: settings of rounds, who was in them, and who could be; of our own records, or of logs."""
+"""Columns over rounds 1..T, from our records or from logs: round settings, participation and enrollment."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SETTINGS = ("clip_norm", "noise_stddev")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """One row a round, in the order of the file. What was not recorded is None.
+    """One row per round, in file order. An unrecorded column equals None.
 
     Attributes:
-        number: which round, from 1.
-        cohort: how many took part.
-        clip_norm: the norm bound of all groups of parameters together.
-        noise_stddev: of the noise on the sum, in its own unit.
-        divisor: what the noisy sum was divided by.
-        attempts: how often the round was started.
-        ended: when, in seconds since 1970.
-        copies: rows left out because another row says just the same.
+        number: the round, from 1.
+        cohort: the number of participants.
+        clip_norm: the clip norm of all parameter groups together.
+        noise_stddev: of the noise on the sum, in the unit of the sum.
+        divisor: the divisor of the noisy sum.
+        attempts: the number of times the round started.
+        ended: its end, in seconds since 1970.
+        copies: the number of omitted duplicate rows.
     """
 
     number: Ids
@@ -48,18 +48,18 @@ class Rounds:
 
     @property
     def order(self) -> Ids:
-        """Places of the rows, by their round."""
+        """Return the row indices, sorted by round."""
         return np.argsort(self.number, kind="stable")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cohort:
-    """Who was in one round.
+    """The clients of one round.
 
     Attributes:
         round: 1, 2, ...
-        drawn: places of those whom the sampler picked, from 0.
-        participants: of those that then took part.
+        drawn: indices of the sampled clients, from 0.
+        participants: indices of those that took part.
     """
 
     round: int
@@ -69,21 +69,21 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Participation:
-    """Who was in which round.
+    """The clients of all rounds.
 
     Attributes:
-        rounds: the last round that is named.
-        clients: how many different clients are named.
-        outside: how many of them are on no list of those who could take part.
-        withdrawn: how many took part before they had joined, or after they had left.
-        repeated: entries beyond the first of a client in a round.
-        copies: of those, rows that say just the same as another.
-        late: rows with a time outside their round.
-        largest_norm: by round, the largest norm; nan where there is none; None where no norm is recorded.
-        members: rounds and places as one ascending number, round * width + place.
-        width: more than the largest place.
-        span: the first and the last time; None where none is recorded.
-        responders: those members who then took part; None if all did.
+        rounds: the last recorded round.
+        clients: the number of distinct clients.
+        outside: the number of clients that are not enrolled.
+        withdrawn: the number of clients that took part before joining or after leaving.
+        repeated: the number of repeated entries of a client in a round.
+        copies: the number of those that are identical to another row.
+        late: the number of rows with a time outside their round.
+        largest_norm: the largest norm of each round, NaN for none; None if no norms are recorded.
+        members: sorted keys of the sampled clients, round * width + index.
+        width: greater than the largest client index.
+        span: the first and the last time; None if no times are recorded.
+        responders: the keys of those that took part; None if all did.
     """
 
     rounds: int
@@ -101,7 +101,7 @@ class Participation:
 
     @classmethod
     def from_custody(cls, custody: Sequence[CustodyRecord], clients: int) -> Self:
-        """Return the lists of a curator's records, a round each, of the clients 0..N-1."""
+        """Return the participation of clients 0..N-1 from a curator's records."""
         drawn, gone, withdrawn = [one.drawn for one in custody], set[int](), 0
         for record in custody:
             gone |= set(record.withdrawn)
@@ -124,15 +124,15 @@ class Participation:
 
     @property
     def sizes(self) -> Ids:
-        """Clients in each round, from the first."""
+        """Return the number of sampled clients in each round."""
         return np.bincount(self.members // self.width, minlength=self.rounds + 1)[1:]
 
     def iterate_cohorts(self, rounds: int) -> Iterator[Cohort]:
-        """Who was in each of the first ``rounds`` rounds."""
+        """Yield the cohort of each of the first ``rounds`` rounds."""
         present = self.members if self.responders is None else self.responders
         for number, drawn in enumerate(self._split(self.members, rounds), 1):
-            there = np.searchsorted(present, [number * self.width, (number + 1) * self.width])
-            yield Cohort(number, drawn, drawn if present is self.members else present[slice(*there)] % self.width)
+            ends = np.searchsorted(present, [number * self.width, (number + 1) * self.width])
+            yield Cohort(number, drawn, drawn if present is self.members else present[slice(*ends)] % self.width)
 
     def _split(self, members: Ids, rounds: int) -> Iterator[Ids]:
         starts = np.searchsorted(members, np.arange(1, rounds + 2) * self.width)
@@ -140,22 +140,22 @@ class Participation:
 
 
 def _encode_members(lists: Sequence[Sequence[int]], clients: int) -> Ids:
-    """Return the clients of 0..N-1 in some rounds, each once, as ``Participation.members`` has them."""
+    """Return the keys of clients 0..N-1 in some rounds, each once, as in ``Participation.members``."""
     pairs = [number * clients + one for number, ids in enumerate(lists, 1) for one in ids if 0 <= one < clients]
     return np.unique(np.array(pairs, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Enrollment:
-    """Who could take part.
+    """The enrolled clients.
 
     Attributes:
-        names: of everybody on the list, ascending.
-        joined: when, in seconds since 1970.
-        left: when; inf for those who never did.
-        counted: whether each counts to N at the date.
-        copies: rows left out because another row says just the same.
-        counted_on: that date, in seconds since 1970.
+        names: of all clients on the list, sorted.
+        joined: in seconds since 1970.
+        left: likewise; inf for a client that never left.
+        counted: whether N includes the client at the counting date.
+        copies: the number of omitted duplicate rows.
+        counted_on: the counting date, in seconds since 1970.
     """
 
     names: list[str]
@@ -167,24 +167,24 @@ class Enrollment:
 
     @property
     def population(self) -> int:
-        """N at the date."""
+        """Return N at the counting date."""
         return int(self.counted.sum())
 
     def count_at(self, time: float) -> int:
-        """How many had joined and not left."""
+        """Return the number of clients that had joined and not left."""
         return int(((self.joined <= time) & (self.left > time)).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSummary:
-    """What was read of a file, and what was not.
+    """The rows and columns of a file that were read, and the others.
 
     Attributes:
         name: the mapping's section.
-        file: its name.
-        rows: read.
-        left_out: not read, since ``where`` says so.
-        like_read: of those, rows in which every column that is read is in its bounds: they could have been read.
+        file: the file name.
+        rows: the number of rows read.
+        left_out: the number of rows that ``where`` excludes.
+        like_read: the number of excluded rows that are valid in every column read.
         where: the filter, by column.
         unread: columns that the mapping does not name.
     """
@@ -200,15 +200,15 @@ class ReadSummary:
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Where logs come from, and what their mapping says of the run.
+    """The files of a run's logs, and the description of the run in their mapping.
 
     Attributes:
         identity: name, purpose and owner.
-        reporting: the period, and what else the publisher says of it.
-        files: SHA-256 of the mapping and of each file that it names, as they were once the checks were done.
-        logs: those of them that hold rows of the run.
-        salt: binds logs that are not public by keyed hashes; None for none.
-        playbook: steps that the mapping names; None for none.
+        reporting: the period, and the publisher's further fields.
+        files: SHA-256 of the mapping and of each file that it names, after the checks.
+        logs: the names of the files that contain the run's rows.
+        salt: the key of the hashes that commit to private logs; None for none.
+        playbook: the playbook that the mapping names; None for none.
     """
 
     identity: Mapping[str, str]
@@ -221,17 +221,17 @@ class LogSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogData:
-    """All that was logged.
+    """All logs of a run; a missing log equals None.
 
     Attributes:
-        rounds: one row a round; None where there is no such log.
-        lists: who was in which round; None likewise.
-        padding: noise on sums that are truly 0, by round and in the sum's own unit; None likewise.
-        enrolled: who could take part; None likewise.
-        summaries: what was read, file by file.
-        digits: how many significant ones padding was logged with.
-        padding_copies: rows of padding beyond the first with the same round and value, where values have all digits.
-        source: the files; None where rows were made up.
+        rounds: one row per round.
+        lists: the participants of each round.
+        padding: noise on coordinates with true sum 0, by round, in the unit of the sum.
+        enrolled: the enrolled clients.
+        summaries: the rows and columns read from each file.
+        digits: the number of significant digits of the logged padding.
+        padding_copies: the number of repeated padding rows (round and value), if values are logged in full.
+        source: the files; None for synthetic rows.
     """
 
     rounds: Rounds | None = None
@@ -246,12 +246,12 @@ class LogData:
 
 @dataclass(frozen=True, slots=True)
 class LogUnits:
-    """What the claim says, for columns that are measured in it.
+    """The claim's figures that serve as units of columns.
 
     Attributes:
-        population: N as claimed.
-        clip_norm: as claimed.
-        divisor: the public number that the sum was to be divided by; None where the claim has none.
+        population: the claimed N.
+        clip_norm: the claimed clip norm.
+        divisor: the claimed public divisor of the sum; None if the claim states none.
     """
 
     population: int

@@ -1,11 +1,10 @@
-"""Control charts over a whole run: did what was set at the start hold to the end?
+"""Control charts over a whole run: detect small persistent changes of sampling or noise.
 
-A chart of single rounds (Shewhart's) sees one round that is far off. A chart of sums (as Page's CUSUM) sees rounds
-that are each a little off, one after another. Here each is a bet against the plan: for every round in which a change
-may have begun and for many sizes of it, the likelihood of what followed over its likelihood under the plan. The mean
-of these bets is a martingale that starts at 1, whenever one looks (Shiryaev & Roberts' statistic, each start weighed
-alike). So over a whole run, of any length that was not chosen by what was seen, it passes 1/x at most with chance x
-(Ville 1939): no table, and no approximation. The sampler's own variance is within the plan, and no drift.
+A Shewhart chart detects one round that is far off; a cumulative chart such as Page's CUSUM detects many rounds that are
+each slightly off. This one averages likelihood ratios against the plan, over every start of a change and many sizes of
+it (the Shiryaev-Roberts statistic with uniform weights). Under the plan, the average is a martingale that starts at 1.
+By Ville's inequality (1939) it exceeds 1/x in a run with probability at most x, if the run's length does not depend on
+the data. The sampler's own variance is part of the plan.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from scipy.special import bdtr, bdtrc
 from epsilog.terms import check
 from epsilog.verification.sampler_tests import TILTS, Ids, Numbers
 
-MOST_STARTS = 4096  # rounds in which a change may have begun; in longer runs blocks of rounds
-SHARES = np.array([0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98])  # of the planned noise, that bets are on
+MOST_STARTS = 4096  # possible starts of a change; longer runs group rounds into blocks
+SHARES = np.array([0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98])  # alternatives, as fractions of the planned noise
 
 
 def bound_cohort_drift(sizes: Ids, clients: int, probability: float) -> tuple[float, int]:
-    """Bounds the chance that Binomial(clients, probability) sizes look so much like a change, up or down, for a while.
+    """Return a p-value for a persistent change of Binomial(clients, probability) cohort sizes, up or down.
 
     Args:
-        sizes: of each round's cohort, in order.
+        sizes: the size of each round's cohort, in order.
         clients: N.
-        probability: with which each joins each round, below 1.
+        probability: the sampling probability, below 1.
 
     Returns:
-        The bound, and the round (from 1) after which the evidence was the strongest.
+        The p-value, and the round (from 1) after which the evidence is strongest.
     """
     drawn, rounds = _in_blocks(sizes), _in_blocks(np.ones(sizes.size))
     steps = TILTS * drawn[:, None] - clients * rounds[:, None] * np.log1p(probability * np.expm1(TILTS))
@@ -41,14 +40,14 @@ def bound_cohort_drift(sizes: Ids, clients: int, probability: float) -> tuple[fl
 
 
 def bound_noise_drift(values: Sequence[int], squares: Sequence[float]) -> tuple[float, int]:
-    """Bounds the chance that Gaussian noise looks so much like a fall below its standard deviation, for a while.
+    """Return a p-value for a persistent drop of Gaussian noise below its planned standard deviation.
 
     Args:
-        values: how many values each round has, in order.
+        values: the number of values in each round, in order.
         squares: the sum of their squares, in units of the variance.
 
     Returns:
-        As above.
+        The p-value, and the index (from 1) of the round after which the evidence is strongest.
     """
     counts = _in_blocks(np.array(values, dtype=np.float64))[:, None]
     sums = _in_blocks(np.minimum(np.array(squares, dtype=np.float64), 1e290))[:, None]
@@ -56,7 +55,7 @@ def bound_noise_drift(values: Sequence[int], squares: Sequence[float]) -> tuple[
 
 
 def _in_blocks(column: Ids | Numbers) -> Numbers:
-    """Sums over neighboring rounds, so that a change may have begun at the start of any of at most ``MOST_STARTS``."""
+    """Return sums over at most ``MOST_STARTS`` blocks of consecutive rounds."""
     if not column.size:
         return np.zeros(0)
     return np.asarray(np.add.reduceat(column.astype(np.float64), np.arange(0, column.size, _width(column.size))))
@@ -67,7 +66,7 @@ def _width(rounds: int) -> int:
 
 
 def _strongest(steps: Numbers, rounds: int) -> tuple[float, int]:
-    """The chance by Ville's inequality, and the round after which the evidence was the strongest."""
+    """Return the p-value by Ville's inequality, and the round after which the evidence is strongest."""
     if not steps.size:
         return 1.0, 0
     path = compute_log_e_values(steps)
@@ -76,25 +75,25 @@ def _strongest(steps: Numbers, rounds: int) -> tuple[float, int]:
 
 
 def compute_log_e_values(steps: Numbers) -> Numbers:
-    """The logarithm of the mean of all bets, after each round.
+    """Return the logarithm of the mean likelihood ratio after each round.
 
     Args:
-        steps: logarithm of the likelihood ratio of each round, or block of them, for each bet; shape (rounds, bets).
+        steps: log likelihood ratio of each round or block, for each alternative; shape (rounds, alternatives).
 
     Returns:
         Shape (rounds,). Its exponential is a martingale under the plan, and starts at 1.
     """
-    rounds, bets = steps.shape
-    running, path = np.full(bets, -np.inf), np.empty(rounds)  # of bets that have begun, each start weighing 1/rounds
+    rounds, alternatives = steps.shape
+    running, path = np.full(alternatives, -np.inf), np.empty(rounds)  # sums over past starts, each of weight 1/rounds
     for number, step in enumerate(np.maximum(steps, -1e300), start=1):
         running = np.logaddexp(running, -math.log(rounds)) + step
         waiting = math.log1p(-number / rounds) if number < rounds else -math.inf
-        path[number - 1] = np.logaddexp(np.logaddexp.reduce(running) - math.log(bets), waiting)
+        path[number - 1] = np.logaddexp(np.logaddexp.reduce(running) - math.log(alternatives), waiting)
     return path
 
 
 def compute_control_limits(clients: int, probability: float, rounds: int, false_alarm_rate: float) -> tuple[int, int]:
-    """Return the limits that all cohorts of a sound run meet, except with probability ``false_alarm_rate``."""
+    """Return limits that contain all cohort sizes of a sound run, except with probability ``false_alarm_rate``."""
     clients, rounds = check.integer(1)(clients=clients), check.integer(1)(rounds=rounds)
     probability = check.in_closed_interval(0, 1)(probability=probability)
     false_alarm_rate = check.in_open_interval(0, 1)(false_alarm_rate=false_alarm_rate)

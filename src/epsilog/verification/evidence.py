@@ -1,6 +1,6 @@
-"""Everything that a verification rests on, read and not believed: what a run left behind, or the logs of any other run.
+"""The evidence of a verification: a run folder, or the logs of another framework.
 
-Two readers make it (``run_folder`` and ``logs``), and every rule reads it: rules do not know where a column comes from.
+``run_folder`` and ``logs`` read it. Rules do not depend on the source of a column.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from epsilog.verification.owner_attestation import OwnerAttestation
 from epsilog.verification.reuse import PaddingRound, count_significant_digits
 from epsilog.verification.sampler_tests import Ids
 
-FALSE_ALARM = 1e-6  # how often a sound run is rejected by one statistical check, or warned of
+FALSE_ALARM = 1e-6  # probability that one statistical check rejects a sound run, or warns of it
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A guarantee and the schedule that is said to give it.
+    """A guarantee, and the schedule that should provide it.
 
     Attributes:
         guarantee: epsilon, delta, relation, unit and N.
         scheme: sampling, clipping, noise and rounds.
-        divisor: the public number that noisy sums are divided by; None where nobody stated one.
-        plan: the plan that claims it; None where a mapping states the claim itself.
+        divisor: the public divisor of noisy sums; None if none is stated.
+        plan: the registered plan; None if a mapping states the claim.
     """
 
     guarantee: Guarantee
@@ -47,47 +47,46 @@ class Claim:
 
     @classmethod
     def from_plan(cls, plan: RegisteredPlan, divisor: float | None = None) -> Claim:
-        """Return what a registered plan claims."""
+        """Return the claim of a registered plan."""
         return cls(plan.guarantee, plan.scheme, divisor, plan)
 
     @property
     def simulation(self) -> bool:
-        """Whether the plan says that randomness was seeded: then noise protects nobody."""
+        """Return whether the plan states seeded randomness: then the noise gives no privacy."""
         return self.plan is not None and self.plan.simulation
 
     @property
     def release(self) -> Release:
-        """What is released: by one run, or by the best of several."""
+        """Return the release of one run, or of the best of several."""
         return self.scheme.release() if self.plan is None else self.plan.release
 
     @property
     def expected_runs(self) -> float:
-        """How many runs are expected of which one is published."""
+        """Return the expected number of runs, of which one is published."""
         return 1.0 if self.plan is None or self.plan.trials is None else expected_trials(self.plan.trials)
 
     @property
     def units(self) -> LogUnits:
-        """For columns that are measured in what is claimed."""
+        """Return the units of columns that the claim defines."""
         return LogUnits(self.scheme.clients, self.scheme.clip_norm, self.divisor)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that a verification rests on.
+    """The evidence of a verification; a missing file equals None.
 
     Attributes:
-        claim: what is held against the evidence.
-        records: our own public round records, in file order; None for logs of another framework.
-        custody: the curator's records; None when that file is not here.
-        owner: the owner's attestation; None when that file is not here.
-        hashes: SHA-256 of each public file that was read, by name, and the commitment to the curator's records where
-            their key is here.
-        ledger: the ledger's excerpt on the plan; None when no ledger was given.
-        canaries: their coins and scores; None when that file is not here.
-        certificate: a proof of the claim that a standalone program checks; None when that file is not here.
-        logs: what was logged; None for a run of ours.
-        public: whether those who see the outcome may see who took part: then no draw is hidden.
-        false_alarm_rate: how often a sound run may be rejected by each statistical check, or warned of.
+        claim: the claim to verify.
+        records: our public round records, in file order; None for logs of another framework.
+        custody: the curator's records.
+        owner: the owner attestation.
+        hashes: SHA-256 of each public file, and the commitment to the curator's records if their key is given.
+        ledger: the ledger's excerpt on the plan; None if no ledger is given.
+        canaries: coins and scores of the canaries.
+        certificate: a proof of the claim that a standalone program checks.
+        logs: the logs of another framework; None for our own run.
+        public: whether readers of the outcome may see the participants; then no draw is hidden.
+        false_alarm_rate: the largest probability that a statistical check rejects a sound run, or warns of it.
     """
 
     claim: Claim
@@ -104,14 +103,14 @@ class Evidence:
 
     @property
     def plan(self) -> RegisteredPlan:
-        """The plan of a run of ours."""
+        """Return the plan of our own run."""
         assert self.claim.plan is not None
         return self.claim.plan
 
     def has(self, need: str) -> bool:
-        """Return whether a part or a column is here, such as "participation" or "rounds.padding"; of "a|b", either."""
+        """Return whether a part or column exists, such as "participation" or "rounds.padding"; "a|b" means either."""
 
-        def is_here(path: str) -> bool:
+        def exists(path: str) -> bool:
             found: Any = self
             for name in path.split("."):
                 found = getattr(found, name)
@@ -119,30 +118,30 @@ class Evidence:
                     return False
             return True
 
-        return any(is_here(path) for path in need.split("|"))
+        return any(exists(path) for path in need.split("|"))
 
     @property
     def hidden_false_alarm_rate(self) -> float:
-        """How often one check on hidden draws may reject a sound run, so that delta covers its outcome."""
+        """Return the largest false-alarm rate of a check on hidden draws; delta covers its outcome."""
         if self.public:
             return self.false_alarm_rate
         return min(self.false_alarm_rate, compute_alarm(self.claim.guarantee, trials=self.claim.expected_runs))
 
     @cached_property
     def rounds(self) -> Rounds | None:
-        """One row a round; None where no log has any."""
+        """Return one row per round; None without a round log."""
         return Rounds.from_records(self.records or ()) if self.logs is None else self.logs.rounds
 
     @cached_property
     def participation(self) -> Participation | None:
-        """Who was in which round; None where nobody says."""
+        """Return the participants of each round; None if unrecorded."""
         if self.logs is not None:
             return self.logs.lists
         return None if self.custody is None else Participation.from_custody(self.custody, self.claim.scheme.clients)
 
     @cached_property
     def padding(self) -> list[PaddingRound]:
-        """Noise on sums that are truly 0, in the unit of the claimed clip norm, of the rounds that have any."""
+        """Return the noise on coordinates with true sum 0, in the unit of the claimed clip norm, by round."""
         scheme = self.claim.scheme
         rounds = self.rounds if self.logs is not None or scheme.adaptive_clip else None
         scale: dict[int, float] = {}
@@ -154,19 +153,21 @@ class Evidence:
         else:
             recorded = [(number, values.tolist()) for number, values in sorted((self.logs.padding or {}).items())]
         return [
-            PaddingRound.scaled(number, values, scale.get(number, 1.0)) for number, values in recorded if len(values)
+            PaddingRound.from_values(number, values, scale.get(number, 1.0))
+            for number, values in recorded
+            if len(values)
         ]
 
     @cached_property
     def digits(self) -> int:
-        """How many significant digits padding was recorded with."""
+        """Return the number of significant digits of the recorded padding."""
         if self.logs is not None:
             return self.logs.digits
         return count_significant_digits(np.array([value for one in self.records or () for value in one.padding]))
 
     @cached_property
     def round_numbers(self) -> Ids:
-        """The rounds that any record or log names, ascending."""
+        """Return all recorded rounds, sorted."""
         named = [self.rounds.number] if self.rounds is not None else []
         if self.logs is not None:
             lists, padding = self.logs.lists, self.logs.padding
@@ -176,7 +177,7 @@ class Evidence:
 
     @cached_property
     def unpadded_rounds(self) -> list[int]:
-        """The rounds up to the last that any record names, in which noise was added and nobody recorded any of it."""
+        """Return the noisy rounds, up to the last recorded one, without recorded padding."""
         if self.logs is None:
             return [one.round for one in self.records or () if not one.padding and not one.aborted]
         run = np.arange(1, int(self.round_numbers.max(initial=0)) + 1)
@@ -185,7 +186,7 @@ class Evidence:
 
     @property
     def attempts(self) -> Mapping[int, int] | None:
-        """How often each round was started, by the ledger or the log; None where neither says."""
+        """Return the number of starts of each round, by the ledger or the log; None if neither counts them."""
         if self.logs is None:
             return None if self.ledger is None else self.ledger.attempts
         if self.rounds is None or self.rounds.attempts is None:
@@ -194,7 +195,7 @@ class Evidence:
 
     @cached_property
     def cohort_sizes(self) -> Ids | None:
-        """How many took part, round by round from the first; None where nobody says."""
+        """Return the cohort size of each round, from the first; None if unrecorded."""
         if self.participation is not None:
             last = int(self.rounds.number.max(initial=0)) if self.logs is not None and self.rounds is not None else 0
             sizes = self.participation.sizes

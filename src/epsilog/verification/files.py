@@ -1,4 +1,4 @@
-"""Files under audit, read whole and within bounds."""
+"""Read audited files, up to a maximum size."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from epsilog.terms import RecordError
 
-MAX_BYTES = 1 << 29  # of one file; a thousand rounds of a thousand clients are a twentieth of it
+MAX_BYTES = 1 << 29  # per file; a thousand rounds of a thousand clients take a twentieth of it
 
 
 def read_file(path: Path, *, follow: bool = True) -> bytes:
-    """Read one regular file of at most ``MAX_BYTES``; with ``follow`` off, a symbolic link is refused."""
+    """Read one regular file of at most ``MAX_BYTES``; without ``follow``, refuse a symbolic link."""
     try:
         if not follow and not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
             raise OSError(errno.ELOOP, "it is a symbolic link")

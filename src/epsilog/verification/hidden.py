@@ -1,15 +1,15 @@
-"""How rarely a check on hidden draws may reject a sound run, so that delta covers the publication of its outcome.
+"""Limit false alarms of checks on hidden draws, so that delta covers the publication of their outcomes.
 
-Amplification by sampling holds while the sampled lists are hidden, and the outcome of a check on them is a function of
-them. Let M be the model, (epsilon, delta')-DP, and V the outcomes of all such checks. If a sound run fails one of them
-with probability at most a, whatever the data are, then for neighbors D and D' and every event S of (M, V), with S' the
-event of M that belongs to "all passed":
+Amplification by sampling requires hidden samples, and the outcome of a check on them is a function of them. Let M be
+the model, (epsilon, delta')-DP, and V the outcomes of all such checks. Assume that a sound run fails one of them with
+probability at most a, for any data. Let D and D' be neighbors, S an event of (M, V), and S' its section at
+V = "all passed". Then
 
     P_D[S] <= P_D[M in S'] + a <= e^epsilon P_D'[M in S'] + delta' + a <= e^epsilon (P_D'[S] + a) + delta' + a.
 
-So (M, V) is (epsilon, delta' + (1 + e^epsilon) a)-DP. A plan prices its model at delta' = delta (1 - OUTCOME_SHARE),
-and a is chosen such that the rest of delta covers (1 + e^epsilon) a. What is unlikely, yet more likely than a, is a
-warning to the curator, and is published as passed.
+So (M, V) is (epsilon, delta' + (1 + e^epsilon) a)-DP. A plan computes the model's epsilon at
+delta' = delta (1 - OUTCOME_SHARE), and a is small enough for the rest of delta to cover (1 + e^epsilon) a. An outcome
+that is unlikely, but likelier than a, is a warning to the curator and is published as passed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from epsilog.plan import RegisteredPlan
 from epsilog.terms import OUTCOME_SHARE, Finding, Guarantee, Status
 
 CHECKS = 2
-"""Checks that read hidden draws: who was sampled, and the noise on an adaptive clip's counts."""
+"""The number of checks on hidden draws: on the samples, and on the count noise of an adaptive clip norm."""
 RAREST = 2.0**-64
-"""The most that one check may have, whatever delta is."""
-SMALLEST = 1e-290  # chances are computed as doubles: below this they have no relative precision
+"""The largest false-alarm rate of one check, for any delta."""
+SMALLEST = 1e-290  # smaller probabilities lose relative precision in double arithmetic
 UNLIKELY = "participation/unlikely"
-TOO_RARE = "Epsilon is so large that delta covers no outcome of a check on hidden draws."
+TOO_RARE = "Epsilon is too large for delta to cover the outcome of a check on hidden draws."
 
 
 def compute_alarm(guarantee: Guarantee, *, trials: float = 1.0) -> float:
@@ -36,10 +36,10 @@ def compute_alarm(guarantee: Guarantee, *, trials: float = 1.0) -> float:
 
     Args:
         guarantee: the claim of the model.
-        trials: how many runs are expected of which one is published: any of them may fail (union bound).
+        trials: the expected number of runs, of which one is published: any of them may fail (union bound).
 
     Returns:
-        At most ``RAREST``; 0 where e^epsilon leaves less than ``SMALLEST``, and then nothing may be checked.
+        At most ``RAREST``; 0 if the bound is below ``SMALLEST``, and then no check is permitted.
     """
     rest = guarantee.delta * OUTCOME_SHARE / (CHECKS * max(trials, 1.0))
     alarm = min(RAREST, rest * math.exp(-guarantee.epsilon) / 3)  # 1 + e^epsilon <= 2 e^epsilon, and rounding
@@ -55,23 +55,23 @@ def weigh_at(false_alarm_rate: float, weigh: Callable[[float], Finding], *, warn
     """Fail a sampler at one level, and warn of it at a higher one.
 
     Args:
-        false_alarm_rate: how often a sound run may fail; 0 if nothing may be checked.
-        weigh: the test as a function of its level.
-        warned: how often a sound run may be warned of.
+        false_alarm_rate: the largest probability that a sound run fails; 0 if no check is permitted.
+        weigh: the test, as a function of its level.
+        warned: the largest probability that a sound run gets a warning.
     """
     if not false_alarm_rate:
         return Finding("participation/not-checked", Status.NOT_CHECKED, TOO_RARE)
     found = weigh(max(warned, false_alarm_rate))
-    if found.status is not Status.FAILED or not found.false_alarm_rate:  # what no sound run does fails at any level
+    if found.status is not Status.FAILED or not found.false_alarm_rate:  # impossible outcomes fail at any level
         return replace(found, false_alarm_rate=min(found.false_alarm_rate, false_alarm_rate))
     at_level = weigh(false_alarm_rate)
     if at_level.status is Status.FAILED:
         return at_level
-    says = f"Such lists have a probability below {warned:g} under the planned sampler. Look for a fault: a report says "
-    says += "that this check passed, because its delta covers rarer outcomes only."
-    return replace(found, code=UNLIKELY, status=Status.WARNED, message=says, false_alarm_rate=false_alarm_rate)
+    message = f"Such lists have probability below {warned:g} under the planned sampler. Look for a fault: a report "
+    message += "states that this check passed, because its delta covers only rarer outcomes."
+    return replace(found, code=UNLIKELY, status=Status.WARNED, message=message, false_alarm_rate=false_alarm_rate)
 
 
 def get_published_verdict(finding: Finding) -> Status:
-    """Return the outcome that may be published: a warning about hidden draws is for the curator alone."""
+    """Return the publishable status: a warning about hidden draws is for the curator only."""
     return Status.PASSED if finding.code == UNLIKELY else finding.status

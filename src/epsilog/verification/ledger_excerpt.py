@@ -1,4 +1,4 @@
-"""A ledger's word on a plan: what was charged for it, what was released under the charge, and what the commit names."""
+"""Read from a ledger what concerns one plan: its charge, the rounds released under it, and the committed hashes."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ from epsilog.terms import LedgerIntegrityError, RecordError, check
 
 @dataclass(frozen=True, slots=True)
 class LedgerExcerpt:
-    """What the ledger says about one plan, up to the entry that closed its charge.
+    """A ledger's entries on one plan, up to the one that closed its charge.
 
-    What came later is no part of it, so that a report stays what it was while the ledger grows.
+    Later entries are excluded, so that a report does not change while the ledger grows.
 
     Attributes:
-        sound: whether the whole chain and all balances hold.
-        trouble: what does not hold, if anything.
-        count: entries up to the closing of the charge; all of them where it is open.
+        sound: whether the whole chain and all balances are valid.
+        trouble: the error, if any.
+        count: the number of entries up to the closing of the charge; all of them if it is open.
         head: hash of the last of those.
         key: the charge's idempotency key within its scope; None if no charge names the plan.
-        other_charges: further charges that name the plan and were not cancelled by then.
+        other_charges: the number of other charges that name the plan and were not cancelled by then.
         state: reserved, started, committed or cancelled.
-        request: what the charge asked for, as plain JSON values.
-        amounts: what it was charged, by kind of budget and quantity (decimal strings).
-        scope: where it was charged.
-        cap: the caps of the budget of that very scope when it was reserved; empty where the budget stands above it.
-        earlier_spending: what the nearest (epsilon, delta) budget had spent when it was reserved; empty if none.
-        spent_or_reserved: the same at and under its scope, reservations included; empty without such a budget.
+        request: the charge's request, as plain JSON values.
+        amounts: the amounts charged, by budget kind and quantity (decimal strings).
+        scope: the charged scope.
+        cap: the caps of that scope's own budget at the reservation; empty if the budget is of a scope above.
+        earlier_spending: spending of the nearest (epsilon, delta) budget at the reservation; empty if none.
+        spent_or_reserved: amounts spent or reserved at and under the charged scope; empty without such a budget.
         binding: of the (epsilon, delta) budgets at and above the scope, the one with least epsilon available then:
-            its scope, its caps, and its ``spent_or_reserved``; empty if there is none.
+            its scope, its caps, and its ``spent_or_reserved``; empty without such a budget.
         released: output hash of every released round.
-        attempts: how often each round was begun.
+        attempts: the number of starts of each round.
         evidence: SHA-256 values that the commit names; None while the charge is open.
     """
 
@@ -77,11 +77,11 @@ class LedgerExcerpt:
 
     @property
     def charged(self) -> Mapping[str, str]:
-        """What it was charged under (epsilon, delta) budgets, by quantity."""
+        """Return the amounts charged to (epsilon, delta) budgets, by quantity."""
         return self.amounts.get("approximate", {})
 
     def to_json(self) -> dict[str, Any] | None:
-        """Plain JSON values, as a report carries them; None where the ledger names no such charge."""
+        """Return plain JSON values, as in a report; None if no valid charge names the plan."""
         if not self.sound or self.key is None:
             return None
         by_round = {name: {str(n): v for n, v in getattr(self, name).items()} for name in ("released", "attempts")}
@@ -89,7 +89,7 @@ class LedgerExcerpt:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Reads what ``to_json`` wrote; whether it is true, only a ledger says."""
+        """Read the output of ``to_json``; only a ledger can confirm it."""
         check.one_of(tuple(state.value for state in ChargeState if state not in UNRESERVED_STATES))(
             state=document["state"]
         )
@@ -102,14 +102,14 @@ _WRITTEN = [f.name for f in fields(LedgerExcerpt) if f.name not in ("sound", "tr
 
 @dataclass(frozen=True, slots=True)
 class LedgerReader:
-    """A ledger that was read once, and whether it holds.
+    """A ledger or bundle, read and verified once.
 
     Attributes:
-        entries: all of them, in order; empty where the ledger does not hold.
-        heads: the hash of each.
-        trouble: what does not hold; "" for a sound ledger.
-        leaves: the leaf hash of each, in the tree that checkpoints are about.
-        note: the checkpoint that a bundle carries; None for a ledger's own file.
+        entries: all entries, in order; empty if the ledger is invalid.
+        heads: the hash of each entry.
+        trouble: the error; "" for a valid ledger.
+        leaves: the leaf hash of each entry, in the tree of checkpoints.
+        note: the checkpoint in a bundle; None for a ledger file.
     """
 
     entries: tuple[Entry, ...]
@@ -120,7 +120,7 @@ class LedgerReader:
 
     @classmethod
     def read(cls, ledger: str | Path | BinaryIO) -> Self:
-        """Verifies a ledger or a bundle, perhaps an open one; one that does not hold is an answer, no file an error."""
+        """Read and verify a ledger or a bundle; an invalid one sets ``trouble``, a missing file is an error."""
         if isinstance(ledger, Path) and not ledger.is_file():
             raise RecordError(f"{ledger} cannot be read: {'it is no file' if ledger.exists() else 'No such file'}")
         try:
@@ -132,17 +132,17 @@ class LedgerReader:
         return cls(found.entries, heads, leaves=leaves, note=found.note)
 
     def root(self, size: int) -> bytes:
-        """The root over the first so many entries."""
+        """Return the Merkle root of the first ``size`` entries."""
         return merkle.compute_root(self.leaves[:size])
 
     def read_excerpt(self, plan_hash: str) -> LedgerExcerpt:
-        """What the ledger says of the charge that names a plan; of several, of the last that was not cancelled."""
+        """Return the excerpt on the charge that names a plan; of several charges, the last one not cancelled."""
         if self.trouble:
             return LedgerExcerpt(sound=False, trouble=self.trouble)
         try:
             return self._read_excerpt(plan_hash)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return LedgerExcerpt(sound=False, trouble=f"an entry says something else than its verb: {error!r}")
+            return LedgerExcerpt(sound=False, trouble=f"the body of an entry does not fit its verb: {error!r}")
 
     def _read_excerpt(self, plan_hash: str) -> LedgerExcerpt:
         naming = [e for e in self.entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
@@ -181,7 +181,7 @@ class LedgerReader:
         )
 
     def _spent_before(self, opened: Entry) -> dict[str, str]:
-        """What had been spent before this charge under the nearest (epsilon, delta) budget at or above it."""
+        """Return earlier spending under the nearest (epsilon, delta) budget at or above a charge."""
         earlier = self.entries[: opened.index]
         budgets = _approximate_budgets(earlier, opened.scope)
         if not budgets:
@@ -197,21 +197,21 @@ class LedgerReader:
 
 
 def _approximate_budgets(entries: Iterable[Entry], scope: str) -> list[str]:
-    """Scopes of the (epsilon, delta) budgets that a charge counts in, from the top; none above a partition's block."""
-    made = {e.scope: e.verb for e in entries if e.verb in CREATION_VERBS and e.body["kind"] == "approximate"}
-    path = [one for one in list_ancestors(scope) if one in made]
-    paid = [i for i, one in enumerate(path, 1) if made[one] is Verb.PARTITION_DECLARED]
-    return path[paid[-1] if paid else 0 :]
+    """List the scopes of the (epsilon, delta) budgets that count a charge, from the top, but not above a partition."""
+    created = {e.scope: e.verb for e in entries if e.verb in CREATION_VERBS and e.body["kind"] == "approximate"}
+    path = [one for one in list_ancestors(scope) if one in created]
+    partitions = [i for i, one in enumerate(path, 1) if created[one] is Verb.PARTITION_DECLARED]
+    return path[partitions[-1] if partitions else 0 :]
 
 
 def _caps(entries: Iterable[Entry], scope: str) -> dict[str, str]:
-    """The caps of the budget of exactly this scope after some entries; empty where there is none."""
+    """Return the caps of this scope's own budget after some entries; empty if it has none."""
     stated = [entry.body["caps"] for entry in entries if entry.scope == scope and "caps" in entry.body]
     return dict(stated[-1]) if stated else {}
 
 
 def _binding(entries: Sequence[Entry], budgets: Iterable[str]) -> dict[str, Any]:
-    """The budget with least epsilon available; of several, the one nearest to the charge."""
+    """Return the budget with least epsilon available; of several, the one nearest to the charge."""
     found: dict[str, Any] = {}
     least = None
     for scope in budgets:
@@ -223,7 +223,7 @@ def _binding(entries: Sequence[Entry], budgets: Iterable[str]) -> dict[str, Any]
 
 
 def _until_closed(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries of a charge up to the one that closed it: what is said of it later changes nothing of what it was."""
+    """Return the entries of a charge up to the one that closed it; later entries do not change the charge."""
     own: list[Entry] = []
     for entry in entries:
         own.append(entry)

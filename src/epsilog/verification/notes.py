@@ -1,4 +1,4 @@
-"""Checkpoints and receipts as files of their own, or told in one line of another text."""
+"""Read checkpoints and receipts, from their own files or from one line of a text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from epsilog.verification.files import read_file
 
 
 def read_checkpoint(path: Path) -> StoredCheckpoint:
-    """Reads a kept checkpoint: its file, or a text that tells it in one line.
+    """Read a kept checkpoint from its file, or from one line of a text.
 
     Raises:
-        RecordError: it is none.
+        RecordError: the file contains no checkpoint.
     """
     try:
         return StoredCheckpoint.parse(_text(path))
@@ -23,7 +23,7 @@ def read_checkpoint(path: Path) -> StoredCheckpoint:
 
 
 def read_receipt(path: Path) -> tuple[Note, Receipt]:
-    """Reads a receipt and its signatures; see ``read_checkpoint``."""
+    """Read a receipt and its signatures; see ``read_checkpoint``."""
     try:
         note = find_note(_text(path))
         return note, Receipt.parse(note.text)
@@ -32,7 +32,7 @@ def read_receipt(path: Path) -> tuple[Note, Receipt]:
 
 
 def note_kind(path: Path) -> str | None:
-    """Says whether a file is a "checkpoint" or a "receipt"; None for neither."""
+    """Return "checkpoint", "receipt", or None for neither."""
     try:
         if is_receipt(find_note(_text(path))):
             return "receipt"
@@ -50,6 +50,6 @@ def _text(path: Path) -> str:
         content = read_file(path).decode()
     except UnicodeDecodeError as error:
         raise RecordError(f"{path} is not text in UTF-8") from error
-    if "PRIVATE KEY-----" in content:  # a message might repeat some of it
-        raise RecordError(f"{path} is a private key, which nobody else may see")
+    if "PRIVATE KEY-----" in content:  # a later message might quote it
+        raise RecordError(f"{path} is a private key; keep it secret")
     return content

@@ -1,4 +1,4 @@
-"""What a verification amounts to, and what of it may be published."""
+"""The result of a verification, and its publishable form."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ ORDER = (Status.FAILED, Status.NOT_CHECKED, Status.WARNED, Status.PASSED)
 EXIT_CODES = {Status.PASSED: 0, Status.FAILED: 4, Status.NOT_CHECKED: 5, Status.WARNED: 5}
 REQUIRED_LOGS = tuple(name for name in LOG_EVIDENCE_KINDS if name not in ("enrollment", "attempts"))
 PERSONAL = ("log", "population", "clipping", "norms", "divisor", "custody", "participation")  # count or measure people
-CONSTANT = ("clipping/passed", "divisor/passed")  # one number, that was set
-NAMING = ("rounds/missing", "rounds/out-of-order")  # rounds in which somebody was, or nobody
+CONSTANT = ("clipping/passed", "divisor/passed")  # a configured constant
+NAMING = ("rounds/missing", "rounds/out-of-order")  # their values show which rounds had participants
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was verified, what was found, and which claim is left.
+    """The findings on an artifact, and the claim that remains.
 
     Attributes:
         findings: one or more for each rule.
-        what_ifs: what deviations would cost.
-        required: evidence without which nothing is verified.
-        claim: the claim that the evidence supports, in a sentence; "" for what claims nothing.
-        figures: each part of the report that was verified, by path: ``Recomputed``, ``Attested`` or ``Unknown``.
+        what_ifs: the costs of deviations.
+        required: evidence; its absence makes the status "not checked".
+        claim: the supported claim, in a sentence; "" for an artifact without a claim.
+        figures: each part of a verified report, by path: ``Recomputed``, ``Attested`` or ``Unknown``.
         files: SHA-256 by name of the logs that were read.
-        evidence: what it rests on; None for what is no run.
+        evidence: the evidence; None for an artifact that is not a run.
     """
 
     findings: tuple[Finding, ...]
@@ -46,39 +46,35 @@ class Verification:
 
     @property
     def status(self) -> Status:
-        """The worst of all findings; what lacks evidence that is not required does not count."""
+        """Return the worst status of all findings, except those that lack evidence that is not required."""
         return combine_statuses(self.findings, required=self.required)
 
     @property
     def exit_code(self) -> int:
-        """0 if all that is required passed, 4 if something failed, 5 if it was not checked or is a warning to read."""
+        """Return 0 if everything required passed, 4 if a check failed, 5 for a warning or a missing check."""
         return EXIT_CODES[self.status]
 
     @property
     def false_alarm_rate(self) -> float:
-        """How often a sound run is rejected by some rule, at most (union bound)."""
+        """Bound the probability that some rule rejects a sound run (union bound)."""
         return min(1.0, math.fsum(finding.false_alarm_rate for finding in self.findings))
 
     @property
     def failed(self) -> set[str]:
-        """The rules that failed."""
+        """Return the rules that failed."""
         return {finding.check for finding in self.findings if finding.status is Status.FAILED}
 
     @property
     def unchecked(self) -> list[str]:
-        """The rules that were not checked."""
+        """Return the rules that were not checked."""
         return [finding.check for finding in self.findings if finding.status is Status.NOT_CHECKED]
 
     def with_findings(self, others: Iterable[Finding]) -> Verification:
-        """The same with further findings."""
+        """Return the verification with further findings."""
         return replace(self, findings=(*self.findings, *others))
 
     def to_json(self, playbook: Playbook | None = None) -> dict[str, Any]:
-        """Plain JSON values: each finding with what it does to the claim, how sure it is, and which steps it triggers.
-
-        Args:
-            playbook: whose steps; None for none.
-        """
+        """Return plain JSON values: each finding with its consequences and its steps in a playbook."""
         return {
             "status": self.status.value,
             "false_alarm_rate": self.false_alarm_rate,
@@ -88,15 +84,15 @@ class Verification:
 
     def _repr_html_(self) -> str:
         rows = [(finding.check, finding.status, finding.message) for finding in self.findings]
-        return render_html_table(f"Verification: {self.status}", rows, ["check", "status", "what was found"])
+        return render_html_table(f"Verification: {self.status}", rows, ["check", "status", "message"])
 
 
 def combine_statuses(findings: Iterable[Finding], *, required: Collection[str] = EVIDENCE_KINDS) -> Status:
-    """Return the worst status: failed, else not checked, else warned, else passed; of nothing, not checked.
+    """Return the worst status: failed, else not checked, else warned, else passed; without findings, not checked.
 
     Args:
         findings: one for each check.
-        required: evidence that must be here; what lacks other evidence does not count.
+        required: required evidence; only its absence counts.
     """
     counted = [
         f
@@ -113,14 +109,14 @@ def _find_response(finding: Finding, playbook: Playbook | None) -> dict[str, Any
 
 
 def redact(outcome: Verification, get_highest_rate: Callable[[str], float | None]) -> Verification:
-    """Return what a report may say: no figure that counts or measures people, and no price that rests on one.
+    """Return the publishable findings: no figure that counts or measures people, and no cost that depends on one.
 
-    Cohort sizes, norms and counts of clients are functions of the data that no noise hides. Of logs they are told where
-    those are public, and no price is told that a check has refuted.
+    Cohort sizes, norms and client counts are exact functions of private data. Public logs may show them. If a check on
+    logs failed, no cost is published.
 
     Args:
         outcome: all findings.
-        get_highest_rate: for each rule on a curator's records, how often it rejects a sound run; None for other rules.
+        get_highest_rate: the false-alarm rate of each rule on a curator's records; None for other rules.
     """
     evidence = outcome.evidence
     assert evidence is not None
@@ -136,29 +132,27 @@ def redact(outcome: Verification, get_highest_rate: Callable[[str], float | None
 
 
 def _redact_finding(finding: Finding, evidence: Evidence, rate: float | None) -> Finding:
-    """Return how a check on a curator's records ended; the owner's attestation stands in where they are not here."""
+    """Return the status of a check on a curator's records; without these, the attested status."""
     if rate is None:
         return finding
     status = get_published_verdict(finding)
     if evidence.custody is None and evidence.owner is not None:
         status = evidence.owner.custody_checks[finding.check]
-    message = f"The curator checked it on custody.jsonl, which is not public: {status}."
+    message = f"The curator checked this on custody.jsonl, which is not public: {status}."
     rate = 0.0 if status is Status.NOT_CHECKED else rate
     return Finding(f"{finding.check}/attested", status, message, false_alarm_rate=rate)
 
 
 def _list_counting_rules(outcome: Verification, evidence: Evidence) -> set[str]:
-    """Return the rules whose findings count or measure people in these logs."""
+    """List the rules with findings that count or measure people in these logs."""
     assert evidence.logs is not None
     ended = {one.check: one for one in outcome.findings}
     counting = {*PERSONAL}
     counting |= {"delta"} if evidence.logs.enrolled is not None else set()
-    counting |= {"rounds"} if evidence.rounds is None else set()  # who was there says which rounds there were
-    clipping = ended["clipping"]  # perhaps to what clients sent, and noise is told in units of that
+    counting |= {"rounds"} if evidence.rounds is None else set()  # participation lists then determine the rounds
+    clipping = ended["clipping"]  # a clip norm may depend on updates, and noise is measured in clip norms
     counting |= {"noise"} if clipping.code not in CONSTANT and clipping.status is not Status.NOT_CHECKED else set()
-    return counting | (
-        {"attempts", "noise"} if ended["rounds"].code in NAMING else set()
-    )  # of the rounds that are there
+    return counting | ({"attempts", "noise"} if ended["rounds"].code in NAMING else set())
 
 
 def _redact_log_finding(finding: Finding, counting: Collection[str]) -> Finding:
@@ -169,7 +163,7 @@ def _redact_log_finding(finding: Finding, counting: Collection[str]) -> Finding:
         return finding
     status = get_published_verdict(finding)
     code = finding.code if status is finding.status else f"{finding.check}/passed"
-    message = f"Checked on logs that are no part of this report: {status}."
+    message = f"Checked on logs that this report does not contain: {status}."
     return Finding(
         code, status, message, missing_evidence=finding.missing_evidence, false_alarm_rate=finding.false_alarm_rate
     )

@@ -1,7 +1,7 @@
-"""What only the owner can say of a run: the software, how the private checks ended, and a simulation's utility.
+"""The owner attestation: software, statuses of the private checks, and the utility of a simulation.
 
-Nobody else can recompute these. They are written before the charge is committed, and the commit names their hash: the
-owner cannot take them back.
+Others cannot recompute it. It is written before the charge is committed, and the commit names its hash, so that the
+owner cannot change it later.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Self
 from epsilog.terms import CheckError, Status, check
 
 VERSION = 1
-CUSTODY_CHECKS = ("custody", "norms", "participation")  # checks on custody.jsonl, whose figures are never published
+CUSTODY_CHECKS = ("custody", "norms", "participation")  # checks on custody.jsonl; their figures are never published
 MADE = ("date", "commit", "engine", "generator")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 CONTROL_NOISE_RATIO = 0.7  # the control's share of the planned noise
@@ -22,13 +22,13 @@ CONTROL_NOISE_RATIO = 0.7  # the control's share of the planned noise
 
 @dataclass(frozen=True, slots=True)
 class SimulatedUtility:
-    """What a simulation shows beside the run: never measured on private data of a real run.
+    """The utility figures of a simulation; never measured on private data of a real run.
 
     Attributes:
-        score_name: what the score is, e.g. "R squared on the public test set".
-        baseline_rounds: loss and score after each round without clip and noise; None each where training diverged.
+        score_name: the score, such as "R squared on the public test set".
+        baseline_rounds: loss and score after each round without clipping and noise; both None if training diverged.
         study: (epsilon, noise multiplier, final loss, final score) for other budgets; likewise.
-        control: what the verifier said of a run whose noise was 30% too low.
+        control: the noise finding of a control run with noise 30% too low.
     """
 
     score_name: str
@@ -37,18 +37,18 @@ class SimulatedUtility:
     control: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        bare = [{"round": i, "test_loss": a, "test_score": b} for i, (a, b) in enumerate(self.baseline_rounds, 1)]
+        """Return plain JSON values."""
+        rounds = [{"round": i, "test_loss": a, "test_score": b} for i, (a, b) in enumerate(self.baseline_rounds, 1)]
         return {
             "score_name": self.score_name,
-            "baseline_rounds": bare,
+            "baseline_rounds": rounds,
             "study": [dict(zip(STUDIED, point, strict=True)) for point in self.study],
             "control": self.control,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Reads what ``to_json`` wrote."""
+        """Read the output of ``to_json``."""
         return cls(
             data["score_name"],
             tuple((point["test_loss"], point["test_score"]) for point in data["baseline_rounds"]),
@@ -62,16 +62,16 @@ STUDIED = ("epsilon", "noise_multiplier", "test_loss", "test_score")
 
 @dataclass(frozen=True, slots=True)
 class OwnerAttestation:
-    """The owner's word, bound by its hash in the commit.
+    """The owner attestation, with its hash in the commit.
 
     Attributes:
-        software: versions of what ran, by name.
-        custody_checks: how each check on the curator's records ended; their figures stay with the curator.
-        utility: what a simulation shows beside the run; None for a real run.
-        selected_settings: settings of the best trial; None where one run was made, or none was selected.
-        counts: noisy counts that were released beside the model, each under a charge of its own: name, key, value,
-            error, lower, upper, charged.
-        provenance: the run's date, the source's commit, the engine and the noise generator; empty in older words.
+        software: versions of the software, by name.
+        custody_checks: the status of each check on the curator's records; their figures stay with the curator.
+        utility: the utility of a simulation; None for a real run.
+        selected_settings: settings of the best trial; None for a single run, or without a selection.
+        counts: noisy counts released with the model, each under a separate charge: name, key, value, error, lower,
+            upper, charged.
+        provenance: the run's date, the source's commit, the engine and the noise generator; empty in old attestations.
     """
 
     software: Mapping[str, str]
@@ -98,7 +98,7 @@ class OwnerAttestation:
             check.text()(**{name: version})
 
     def to_json(self) -> dict[str, Any]:
-        """The document that is stored and hashed."""
+        """Return the document that is stored and hashed."""
         return {
             "v": VERSION,
             "kind": "owner-attestation",
@@ -112,12 +112,10 @@ class OwnerAttestation:
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Reads what ``to_json`` wrote."""
-        if not isinstance(document, dict) or (document.get("v"), document.get("kind")) != (
-            VERSION,
-            "owner-attestation",
-        ):
-            raise ValueError(f"it must be a version {VERSION} owner's word")
+        """Read the output of ``to_json``."""
+        expected = (VERSION, "owner-attestation")
+        if not isinstance(document, dict) or (document.get("v"), document.get("kind")) != expected:
+            raise ValueError(f"it must be a version {VERSION} owner attestation")
         utility = document["utility"]
         return cls(
             document["software"],

@@ -1,4 +1,4 @@
-"""The owner's attestation against the plan, and the control that a simulation's verifier must reject."""
+"""Check the owner attestation against the plan, and the control run that a simulation's noise check must reject."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from epsilog.verification.owner_attestation import CONTROL_NOISE_RATIO, Simulate
 
 
 def check_owner(evidence: Evidence) -> Iterator[Finding]:
-    """Check that the owner speaks of a simulation only where one was planned, and that its control was rejected."""
+    """Check that utility figures exist exactly for a planned simulation, and that its control run was rejected."""
     if evidence.owner is None:
-        yield Finding("attestation/missing", Status.FAILED, f"The owner's word, {RunArtifact.OWNER}, is not here.")
+        message = f"The owner attestation, {RunArtifact.OWNER}, is missing."
+        yield Finding("attestation/missing", Status.FAILED, message)
         return
     utility = evidence.owner.utility
     if (utility is not None) != evidence.claim.simulation:
-        message = "Utility beside the run is for simulations, and for those only."
+        message = "The attestation must contain utility figures for a simulation, and only then."
         yield Finding("attestation/utility-misplaced", Status.FAILED, message)
         return
-    yield Finding("attestation/passed", Status.PASSED, "The owner's word is here; nobody else can recompute it.")
+    message = "The owner attestation is present. Others cannot recompute its contents."
+    yield Finding("attestation/passed", Status.PASSED, message)
     if utility is not None:
         yield check_control(utility)
 
 
 def check_control(utility: SimulatedUtility) -> Finding:
-    """A verifier that accepts the control proves nothing: then the run's own verification fails too."""
+    """Check that the noise check rejected the control run; otherwise it proves nothing about the run."""
     if utility.control["status"] == Status.FAILED:
         return Finding("control/passed", Status.PASSED, "The control run was rejected, so the noise check can fail.")
     values = int(utility.control["values"]["values"])
     if compute_power(values, share=CONTROL_NOISE_RATIO) < 0.99:
-        says = (
-            f"{values} padding values are too few to notice noise {1 - CONTROL_NOISE_RATIO:.0%} too low; the run "
+        message = (
+            f"{values} padding values are too few to detect noise {1 - CONTROL_NOISE_RATIO:.0%} too low; the run "
             "is too short."
         )
-        return Finding("control/too-short", Status.WARNED, says)
+        return Finding("control/too-short", Status.WARNED, message)
     return Finding(
-        "control/not-rejected", Status.FAILED, "The control run was not rejected: the noise check does not work."
+        "control/not-rejected", Status.FAILED, "The control run was accepted, so the noise check does not work."
     )

@@ -1,4 +1,4 @@
-"""A plan against itself: what it derives follows from its scheme, and its parts agree."""
+"""Check that a plan's figures follow from its scheme, and that its parts are consistent."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from epsilog.verification.audits import audit_plan
 from epsilog.verification.claim import WITHIN, bound_unamplified, certified_run
 from epsilog.verification.evidence import Claim, Evidence
 
-RECOMPUTE_TOLERANCE = 1e-9  # relatively: how far the same computation may come out elsewhere
+RECOMPUTE_TOLERANCE = 1e-9  # relative difference of the same computation between platforms
 
 
 def check_stated_plan(evidence: Evidence) -> tuple[Finding, ...]:
-    """Check the plan, where there is one; a mapping of logs may state the claim itself."""
+    """Check the plan, if there is one; a mapping of logs may state the claim instead."""
     return () if evidence.claim.plan is None else (check_plan(evidence.claim.plan),)
 
 
 def check_plan(plan: RegisteredPlan) -> Finding:
-    """Every figure in the plan that follows from its scheme is worked out again, and the plan is of one mind."""
-    wrong = list(_contradictions(plan))
+    """Recompute every figure that follows from the plan's scheme, and check that the plan is consistent."""
+    wrong = list(_list_contradictions(plan))
     if plan.guarantee.relation not in plan.scheme.relations:
-        wrong.append(f"its scheme has no price for neighbors that differ as {plan.guarantee.relation.value} says")
+        wrong.append(f"its scheme does not support the relation {plan.guarantee.relation.value}")
     if wrong:
-        return Finding("plan/inconsistent", Status.FAILED, f"The plan contradicts itself: {'; '.join(wrong)}.")
-    if low := _slightly_low(plan):
-        return Finding("plan/slightly-low", Status.WARNED, low)
-    return Finding(
-        "plan/passed", Status.PASSED, "Intervals, assumptions, closed form and delta of the plan are its scheme's."
-    )
+        return Finding("plan/inconsistent", Status.FAILED, f"The plan is inconsistent: {'; '.join(wrong)}.")
+    stated, again = plan.unamplified.upper, bound_unamplified(Claim.from_plan(plan)).upper
+    if stated < again * (1 - RECOMPUTE_TOLERANCE):  # a tighter accountant than ours may have computed it
+        low = f"The plan states an unamplified epsilon of {format_lower(stated, 6)}, below the proven upper bound, "
+        return Finding("plan/slightly-low", Status.WARNED, f"{low}{format_upper(again, 6)}.")
+    message = "The plan's intervals, assumptions, closed form and delta follow from its scheme."
+    return Finding("plan/passed", Status.PASSED, message)
 
 
 def closed_form(plan: RegisteredPlan) -> FederatedClosedForm:
-    """The popular closed form of a plan's scheme, worked out here."""
+    """Recompute the closed form of a plan's scheme."""
     share, sums = plan.scheme.closed_form
     return federated_closed_form(
         sampling_probability=share,
@@ -47,29 +48,18 @@ def closed_form(plan: RegisteredPlan) -> FederatedClosedForm:
     )
 
 
-def _slightly_low(plan: RegisteredPlan) -> str:
-    """That a stated bound may rest on a tighter accountant than ours; what is claimed has a check of its own."""
-    stated, again = plan.unamplified.upper, bound_unamplified(Claim.from_plan(plan)).upper
-    if stated >= again * (1 - RECOMPUTE_TOLERANCE):
-        return ""
-    return (
-        f"The plan states {format_lower(stated, 6)} against whoever knows who took part, below the bound that we can "
-        f"prove, {format_upper(again, 6)}."
-    )
-
-
-def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
+def _list_contradictions(plan: RegisteredPlan) -> Iterator[str]:
     guarantee = plan.guarantee
     if plan.epsilon.upper != guarantee.epsilon:
-        yield f"it claims {guarantee.epsilon!r}, and its interval ends at {plan.epsilon.upper!r}"
+        yield f"it claims {guarantee.epsilon!r}, but its upper bound is {plan.epsilon.upper!r}"
     for name, stated, again in (
         ("epsilon", plan.epsilon, certified_run(plan)),
         ("unamplified", plan.unamplified, bound_unamplified(Claim.from_plan(plan))),
     ):
         if (stated.quantity, stated.relation, stated.given) != (again.quantity, again.relation, again.given):
-            yield f"{name} answers another question than the guarantee's"
+            yield f"{name} has another quantity, relation or delta than the guarantee"
         if not set(again.assumptions) <= set(stated.assumptions):
-            yield f"{name} leaves out what it assumes"
+            yield f"{name} omits assumptions"
         if stated.upper < max(again.lower, again.upper * (1 - WITHIN)) or stated.lower > again.upper * (
             1 + RECOMPUTE_TOLERANCE
         ):
@@ -82,12 +72,12 @@ def _contradictions(plan: RegisteredPlan) -> Iterator[str]:
         yield f"its budget is at delta {plan.budget['delta']}, its guarantee at {guarantee.delta!r}"
     if Decimal(guarantee.epsilon) + plan.epsilon_of_counts > Decimal(plan.budget["epsilon"]):
         yield f"it claims {guarantee.epsilon!r} on a budget of {plan.budget['epsilon']}"
-    yield from _misfits(plan)
+    yield from _list_data_mismatches(plan)
     yield from audit_plan.list_contradictions(plan)
 
 
-def _misfits(plan: RegisteredPlan) -> Iterator[str]:
-    """What a plan says of its data, against its guarantee and its scheme."""
+def _list_data_mismatches(plan: RegisteredPlan) -> Iterator[str]:
+    """Compare a plan's description of its data with its guarantee and its scheme."""
     guarantee, scheme = plan.guarantee, plan.scheme
     data, unit, count = plan.details.get("data", {}), guarantee.privacy_unit, guarantee.population
     if data.get("privacy_unit", unit) != unit:
@@ -99,10 +89,10 @@ def _misfits(plan: RegisteredPlan) -> Iterator[str]:
     if _reveals_sizes(plan) and (
         guarantee.relation is not NeighboringRelation.ZERO_OUT or data.get("client_sizes") != "public"
     ):
-        yield "clients count by their rows, and it does not say that these are public and that neighbors keep them"
+        yield "clients have weights by row counts, but the plan does not state public row counts that neighbors share"
 
 
 def _reveals_sizes(plan: RegisteredPlan) -> bool:
-    """Whether clients that protect single examples count by how many they have."""
+    """Return whether clients that protect single examples have weights by their number of examples."""
     training = plan.details.get("training")
     return not plan.scheme.unit_is_client and isinstance(training, dict) and training.get("example_cap") is not None

@@ -1,4 +1,4 @@
-"""Which step of an organization's playbook a finding triggers: a TOML file of theirs, bound by its hash."""
+"""Map findings to the steps of an organization's playbook, a TOML file identified by its hash."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _KEY = re.compile(r"[a-z]+(-[a-z]+)*(/[a-z]+(-[a-z]+)*)?")
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
-    """Steps by what triggers them: the code of a finding, or a check for whatever it finds.
+    """Steps by trigger: the code of a finding, or a check for any of its findings.
 
     Attributes:
-        sha256: of the file, so that a reader knows which rules were in force.
-        steps: names of steps by code or by check.
+        sha256: of the file, which identifies the version.
+        steps: names of steps, by code or by check.
     """
 
     sha256: str
@@ -30,11 +30,11 @@ class Playbook:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a file with one table, [steps]: codes or checks, each with a step or a list of steps.
+        """Read a file with one table, [steps]: codes or checks, each with a step or a list of steps.
 
         Raises:
-            RecordError: a file that cannot be read, or is not TOML.
-            CheckError: a key or a step that is none.
+            RecordError: the file cannot be read, or is not TOML.
+            CheckError: an invalid key or step.
         """
         content = read_file(path)
         try:
@@ -44,19 +44,19 @@ class Playbook:
         table = document.get("steps")
         if set(document) != {"steps"} or not isinstance(table, dict):
             raise CheckError("playbook", "one table, [steps]", ", ".join(document) or "nothing")
-        return cls(hashlib.sha256(content).hexdigest(), {key: _steps(key, told) for key, told in table.items()})
+        return cls(hashlib.sha256(content).hexdigest(), {key: _parse_steps(key, value) for key, value in table.items()})
 
     def steps_for(self, finding: Finding) -> tuple[str, ...]:
-        """What its code says; else what its check says; nothing for what has passed."""
+        """Return the steps of a finding's code, else of its check; none if it passed."""
         if finding.status is Status.PASSED:
             return ()
         return self.steps.get(finding.code, self.steps.get(finding.check, ()))
 
 
-def _steps(key: str, told: Any) -> tuple[str, ...]:
-    steps = [told] if isinstance(told, str) else told
+def _parse_steps(key: str, value: Any) -> tuple[str, ...]:
+    steps = [value] if isinstance(value, str) else value
     if not _KEY.fullmatch(key):
         raise CheckError("steps", "by code, as check/outcome, or by check", repr(key))
     if not isinstance(steps, list) or not steps or not all(isinstance(step, str) and step.strip() for step in steps):
-        raise CheckError(f"steps.{key}", "the name of a step, or a list of such names", repr(told))
+        raise CheckError(f"steps.{key}", "the name of a step, or a list of such names", repr(value))
     return tuple(steps)

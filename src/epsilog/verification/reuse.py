@@ -1,8 +1,8 @@
-"""Was noise used twice? Continuous values do not come again, up to their sign, but for how they were rounded.
+"""Detect reused noise. Independent continuous values never repeat, even up to sign, except by rounding.
 
-With n values in cells that each hold one with chance p at most, a value repeats an earlier one with chance at most
-(i - 1) p, whatever came before, so that repeats are no more than a sum of such coins: Chernoff's bound on its tail is
-how likely so many are. A round that is another's, in any order, has chance k! p^k.
+Let each rounding cell have probability at most p. Given all earlier values, the i-th value repeats one of them with
+probability at most (i - 1) p. Chernoff's bound for a sum of such indicators bounds the probability of the observed
+number of repeats. A round of k values repeats another, in any order, with probability at most k! p^k.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ import numpy as np
 from epsilog.terms import Finding, Status
 from epsilog.verification.sampler_tests import Numbers
 
-BEYOND = 1e150  # no noise; its square would be no number
-SAME = 1e-12  # relatively: how far a value may move in a change of units
+BEYOND = 1e150  # larger values are not noise, and their squares overflow
+SAME = 1e-12  # relative rounding error of a change of units
 SINGLE, DOUBLE = 2.0**-23, 2.0**-52
 SHORT_TYPES = (8, 11, 24)  # significant bits of bfloat16, half and single precision
-TRIED = 17  # values that are compared with one of them
-REMAINDERS = (2.0**-21, 2.0**-44)  # of the largest value: what rounding may leave, in single precision and in doubles
-UNSURE = "noise/not-checked"
-FULL = 15  # significant digits from which on two values that were drawn anew are never alike
+TRIED = 17  # values to test by their ratios
+REMAINDERS = (2.0**-21, 2.0**-44)  # rounding errors relative to the largest value, in single precision and in doubles
+FULL = 15  # independent values with this many significant digits never agree
 
 
 @dataclass(frozen=True, slots=True)
 class PaddingRound:
-    """A round with noise on sums that are truly 0.
+    """A round with noise on coordinates with true sum 0.
 
     Attributes:
         round: 1, 2, ...
@@ -42,8 +41,8 @@ class PaddingRound:
     padding: tuple[float, ...]
 
     @classmethod
-    def scaled(cls, number: int, padding: Iterable[float], scale: float) -> PaddingRound:
-        """Return padding in another unit; what passes all doubles becomes the largest."""
+    def from_values(cls, number: int, padding: Iterable[float], scale: float) -> PaddingRound:
+        """Return padding in another unit, limited to finite doubles."""
         return cls(number, tuple(clamp(value * scale) for value in padding))
 
 
@@ -55,13 +54,13 @@ def clamp(value: float) -> float:
 def check_noise_reuse(
     rounds: Sequence[PaddingRound], planned: float, digits: int, false_alarm_rate: float
 ) -> Finding | None:
-    """A finding where noise comes again, or where it cannot be told; None where none does.
+    """Return a finding if noise was reused or the digits cannot exclude it; None otherwise.
 
     Args:
         rounds: with their padding, in one unit.
-        planned: standard deviation as claimed; 0 if none was.
-        digits: how many significant ones were logged.
-        false_alarm_rate: how often noise that was drawn anew may be rejected, in (0, 1).
+        planned: the claimed standard deviation; 0 for none.
+        digits: the number of logged significant digits.
+        false_alarm_rate: largest probability of rejecting independent noise, in (0, 1).
     """
     values = np.abs(np.array([value for one in rounds for value in one.padding if value and abs(value) < BEYOND]))
     ordered = np.sort(values)
@@ -74,23 +73,23 @@ def check_noise_reuse(
     numbers = (("values", float(values.size)), ("repeats", float(repeats)))
     rejected = _chance(values.size, repeats, coarse) < false_alarm_rate / 2
     if rejected or (pair is not None and _compute_run_probability(len(rounds), pair[2], coarse) < false_alarm_rate / 2):
-        says = f"{repeats} of {values.size} values of noise were there before, up to their sign"
-        says += f", and round {pair[1]} has those of round {pair[0]}" if pair else ""
-        says += ": noise that is used twice hides nothing."
-        return Finding("noise/reused", Status.FAILED, says, numbers, false_alarm_rate=false_alarm_rate)
+        message = f"{repeats} of {values.size} noise values repeat earlier ones, up to sign"
+        message += f", and round {pair[1]} repeats round {pair[0]}" if pair else ""
+        message += ". Reused noise gives no privacy."
+        return Finding("noise/reused", Status.FAILED, message, numbers, false_alarm_rate=false_alarm_rate)
     doubtful = _chance(values.size, repeats, fine) < false_alarm_rate
     expected = values.size * (values.size - 1) / 2 * coarse
     seen = _chance(values.size, math.ceil(expected) + smallest, coarse) < false_alarm_rate / 2
     seen |= _compute_run_probability(len(rounds), smallest, coarse) < false_alarm_rate / 2
     if doubtful or not seen:
-        says = f"{repeats} of {values.size} values of noise were there before, and were logged in too few digits to "
-        says += "tell whether noise was used twice."
-        return Finding(UNSURE, Status.NOT_CHECKED, says, numbers, missing_evidence="padding")
+        message = f"{repeats} of {values.size} noise values repeat earlier ones. The logs have too few digits to "
+        message += "distinguish reuse from rounding."
+        return Finding("noise/not-checked", Status.NOT_CHECKED, message, numbers, missing_evidence="padding")
     return None
 
 
 def count_significant_digits(values: Numbers) -> int:
-    """The most that any value has: 17 as soon as one is written out in full, fewer where all are of a shorter type."""
+    """Return the largest number of digits of a value: 17 for full doubles, fewer if all are of a shorter type."""
     most, bits = _most_written(values), _bits(values)
     if bits < 24:
         return min(most, max(1, math.floor(1 + (bits - 1) * math.log10(2))))
@@ -100,7 +99,7 @@ def count_significant_digits(values: Numbers) -> int:
 
 
 def _bits(values: Numbers) -> int:
-    """Significant bits of the type of all values; of whole multiples of one number, 24 at least."""
+    """Return the significant bits of the values' type; at least 24 if all are integer multiples of one number."""
     mantissas, exponents = np.frexp(np.abs(values[values != 0]))
     if not mantissas.size:
         return 24
@@ -112,10 +111,10 @@ def _bits(values: Numbers) -> int:
 
 
 def _bits_before_a_unit(mantissas: Numbers) -> int:
-    """Significant bits of the type of all values before one factor turned them into doubles; 53 if there was none.
+    """Return the significant bits of the values' type before one factor scaled them to doubles; 53 if none fits.
 
-    The ratio of two numbers of p bits is k / l 2^e with l < 2^p. Few doubles are so near to one: of 16 that are not of
-    such a type, all with a chance below 2^-32.
+    The ratio of two numbers of p bits is k / l 2^e with l < 2^p. Few doubles are this close to such a ratio: 16
+    arbitrary ones all are with probability below 2^-32.
     """
     tried = mantissas[:: max(1, mantissas.size // TRIED)][:TRIED].tolist()
     if len(tried) < TRIED:
@@ -129,7 +128,7 @@ def _bits_before_a_unit(mantissas: Numbers) -> int:
 
 
 def _spelt(values: Numbers, kind: type[np.floating[Any]]) -> bool:
-    """Whether each is the shortest way to write a number of a type."""
+    """Return whether each value is the shortest decimal form of a number of a type."""
     with np.errstate(over="ignore"):
         short = values.astype(kind)
     return all(float(str(one)) == value for one, value in zip(short, values.tolist(), strict=True))
@@ -146,7 +145,7 @@ def _most_written(values: Numbers) -> int:
 
 
 def _cell(values: Numbers, planned: float, step: float) -> float:
-    """The chance of the likeliest cell: its width by the density of the absolute value at 0."""
+    """Bound the probability of a rounding cell: its width times the density of the absolute value at 0."""
     spread = math.sqrt(float(np.mean(np.square(values))))
     spread = min(spread, planned) if planned else spread
     width = max(step * float(values.max()), _power_of_two(values), *(_grid(values, share) for share in REMAINDERS))
@@ -154,17 +153,17 @@ def _cell(values: Numbers, planned: float, step: float) -> float:
 
 
 def _power_of_two(values: Numbers) -> float:
-    """The largest power of two that all values are whole multiples of."""
+    """Return the largest power of two that divides all values."""
     mantissas, exponents = np.frexp(values)
     whole = (mantissas * 2.0**53).astype(np.int64)
     return float(np.ldexp((whole & -whole).astype(np.float64), exponents - 53).min())
 
 
 def _grid(values: Numbers, share: float) -> float:
-    """What all values are whole multiples of, but for how they were rounded; 0 where that is nothing much.
+    """Return the approximate common divisor of all values, up to rounding; 0 if it is too small.
 
-    Euclid's algorithm on the gaps between them and on themselves, from the smallest up: what was found is worked out
-    anew from each, which is the surer the larger that is, so that errors do not grow.
+    It applies Euclid's algorithm to the values and to their gaps, in increasing order. Each value refines the divisor,
+    larger values more precisely, so that errors do not accumulate.
     """
     values = np.unique(values)
     if values.size < 2:
@@ -181,7 +180,7 @@ def _grid(values: Numbers, share: float) -> float:
 
 
 def _common(one: float, other: float, least: float) -> float:
-    """What both are multiples of, but for remainders up to ``least``."""
+    """Return the common divisor of two values, up to remainders of ``least``."""
     while one > least:
         rest = abs(math.remainder(other, one))
         one, other = rest, one
@@ -189,7 +188,7 @@ def _common(one: float, other: float, least: float) -> float:
 
 
 def _chance(count: int, repeats: int, cell: float) -> float:
-    """Of so many repeats, or more, at most."""
+    """Bound the probability of at least ``repeats`` repeats (Chernoff)."""
     expected = count * (count - 1) / 2 * cell
     if repeats <= expected:
         return 1.0
@@ -197,13 +196,13 @@ def _chance(count: int, repeats: int, cell: float) -> float:
 
 
 def _compute_run_probability(rounds: int, values: int, cell: float) -> float:
-    """The chance that some round of so many has another's values, in some order, at most."""
-    told = math.log(max(rounds * (rounds - 1) / 2, 1)) + math.lgamma(values + 1) + values * math.log(cell)
-    return math.exp(min(0.0, told))
+    """Bound the probability that a round repeats another one, in any order."""
+    log_bound = math.log(max(rounds * (rounds - 1) / 2, 1)) + math.lgamma(values + 1) + values * math.log(cell)
+    return math.exp(min(0.0, log_bound))
 
 
 def _twins(rounds: Sequence[PaddingRound]) -> tuple[int, int, int] | None:
-    """Two rounds with the same values, up to sign and order, and how many."""
+    """Return two rounds with the same values, up to sign and order, and the number of values."""
     seen: dict[tuple[float, ...], int] = {}
     for one in rounds:
         values = tuple(sorted(float(f"{abs(value):.12g}") for value in one.padding))

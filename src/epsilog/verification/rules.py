@@ -1,4 +1,4 @@
-"""The rules of verification, as a list. To add one, write its check and add a line to ``RULES``."""
+"""The list of verification rules. To add one, write its check and add a line to ``RULES``."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ RUN, LOGS = "run", "logs"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Evidence without which a rule cannot be checked.
+    """Evidence that a rule requires.
 
     Attributes:
-        part: the part of the evidence, as ``Evidence.has`` reads it.
-        missing_evidence: the kind of evidence, as whoever verifies names what is required; "" if it always is.
-        message: what a reader is told where it is not here.
-        kinds: of which evidence: a run's, logs, or both.
+        part: the part of the evidence, as an argument of ``Evidence.has``.
+        missing_evidence: the kind of evidence, as in ``required``; "" if it is always required.
+        message: the message if it is missing.
+        kinds: the kinds of evidence that it applies to: a run, logs, or both.
     """
 
     part: str
@@ -43,38 +43,38 @@ class Need:
 
 
 def of_logs(part: str, lacks: str, message: str) -> Need:
-    """Return what a rule needs of logs."""
+    """Return a need of logs."""
     return Need(part, lacks, message, (LOGS,))
 
 
-CUSTODY = Need("custody", "custody", "The curator's records are not here.", (RUN,))
+CUSTODY = Need("custody", "custody", "The curator's records are missing.", (RUN,))
 LEDGER = Need("ledger", "ledger", "No ledger was given.", (RUN,))
-SOUND = Need("ledger.sound", "ledger", "The ledger does not hold.", (RUN,))
+SOUND = Need("ledger.sound", "ledger", "The ledger is invalid.", (RUN,))
 CHARGE = Need("ledger.key", "ledger", "No charge names the plan.", (RUN,))
-PADDED = "No record has noise on sums that are truly 0, so what was added is not known: only what was set."
-LISTS = of_logs("participation", "clients", "No log names who took part: one client in every round would pass unseen.")
+PADDED = "No record contains padding, so only the configured noise is known, not the noise added."
+LISTS = of_logs("participation", "clients", "No log lists participants; one client in every round would go unnoticed.")
 SETTINGS = of_logs(
-    "rounds.clip_norm|rounds.noise_stddev", "settings", "No log says which clip norm and which noise were set."
+    "rounds.clip_norm|rounds.noise_stddev", "settings", "No log contains clip norms or configured noise."
 )
-NORMS = of_logs("participation.largest_norm", "norms", "No log has norms of contributions.")
-SIZES = of_logs("cohort_sizes", "cohorts", "No log says how many took part in a round.")
-ATTEMPTS = of_logs("rounds.attempts", "attempts", "No log says how often a round was begun.")
-DIVISOR = of_logs("rounds.divisor", "divisor", "No log says what noisy sums were divided by.")
-ENROLLMENT = of_logs("logs.enrolled", "enrollment", "No enrollment list was given: N is taken as claimed.")
+NORMS = of_logs("participation.largest_norm", "norms", "No log contains norms of contributions.")
+SIZES = of_logs("cohort_sizes", "cohorts", "No log contains cohort sizes.")
+ATTEMPTS = of_logs("rounds.attempts", "attempts", "No log counts the starts of a round.")
+DIVISOR = of_logs("rounds.divisor", "divisor", "No log contains the divisor of noisy sums.")
+ENROLLMENT = of_logs("logs.enrolled", "enrollment", "No enrollment list was given; N was not checked.")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is checked.
+    """A verification rule.
 
     Attributes:
-        id: its name, as codes of findings begin.
-        check: what it finds in evidence; nothing where there is nothing to check.
-        needs: the first that is not here makes the rule "not checked".
-        kinds: of which evidence: a run's, logs, or both.
-        private: whether it reads a curator's records: then a run's report says how it ended and no more, and the
-            owner's attestation is held against it.
-        reads_draws: whether it reads hidden draws, of which scheme.
+        id: its name, which begins the codes of its findings.
+        check: returns the findings on evidence, perhaps none.
+        needs: required evidence; the first missing part makes the rule "not checked".
+        kinds: the kinds of evidence that it applies to: a run, logs, or both.
+        private: whether it reads a curator's records: then a report states only its status, and the owner attestation
+            must agree.
+        reads_draws: whether it reads hidden draws of a scheme.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Rule:
     reads_draws: Callable[[Scheme], bool] = lambda _: False
 
     def apply(self, evidence: Evidence) -> Iterator[Finding]:
-        """Find what there is to find; without the evidence, that it was not checked."""
+        """Yield the findings on evidence, or "not checked" if required evidence is missing."""
         kind = RUN if evidence.logs is None else LOGS
         if kind not in self.kinds:
             return
@@ -124,10 +124,10 @@ RULES = (
 
 
 def verify_evidence(evidence: Evidence, *, required: Collection[str] = EVIDENCE_KINDS) -> Verification:
-    """Apply every rule to what a run left behind, or to logs of any other run."""
+    """Apply every rule to the evidence of our own run or of another framework's logs."""
     runs = evidence.claim.expected_runs
     findings = (
-        replace(one, false_alarm_rate=min(1.0, one.false_alarm_rate * runs))  # any of them may fail
+        replace(one, false_alarm_rate=min(1.0, one.false_alarm_rate * runs))  # any of the runs may fail
         for rule in RULES
         for found in rule.apply(evidence)
         for one in (_apply_owner_attestation(found, evidence) if rule.private else found,)
@@ -136,12 +136,12 @@ def verify_evidence(evidence: Evidence, *, required: Collection[str] = EVIDENCE_
 
 
 def check_private(evidence: Evidence) -> tuple[Finding, ...]:
-    """Apply the rules on a curator's records alone, in the order of ``RULES``."""
+    """Apply only the rules on a curator's records, in the order of ``RULES``."""
     return tuple(found for rule in RULES if rule.private for found in rule.apply(evidence))
 
 
 def publish(outcome: Verification) -> Verification:
-    """Return what a report may say of a verification; see ``outcome.redact``."""
+    """Return the publishable part of a verification; see ``outcome.redact``."""
     evidence, private = outcome.evidence, {rule.id: rule for rule in RULES if rule.private}
     assert evidence is not None
 
@@ -155,13 +155,14 @@ def publish(outcome: Verification) -> Verification:
 
 
 def _apply_owner_attestation(finding: Finding, evidence: Evidence) -> Finding:
-    """Hold a finding against what the owner wrote before the commit: a failure stands, another end contradicts it."""
+    """Compare a finding with the owner attestation: fail if it attests a failure or another status."""
     if evidence.owner is None:
         return finding
-    told = evidence.owner.custody_checks[finding.check]
-    if evidence.custody is None and told is Status.FAILED:
-        return Finding(f"{finding.check}/attested-failure", Status.FAILED, "The owner's own word is that it failed.")
-    if evidence.custody is None or told is get_published_verdict(finding):
+    attested = evidence.owner.custody_checks[finding.check]
+    if evidence.custody is None and attested is Status.FAILED:
+        message = "The owner attests that this check failed."
+        return Finding(f"{finding.check}/attested-failure", Status.FAILED, message)
+    if evidence.custody is None or attested is get_published_verdict(finding):
         return finding
-    message = f"The owner says {told}, and custody.jsonl says {finding.status}: {finding.message}"
+    message = f"The owner attests {attested}, but custody.jsonl gives {finding.status}: {finding.message}"
     return replace(finding, code=f"{finding.check}/attestation-mismatch", status=Status.FAILED, message=message)

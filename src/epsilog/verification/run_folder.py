@@ -1,7 +1,6 @@
-"""What a run left behind, read and not believed: the plan, the records, the owner's word, and the ledger beside them.
+"""Read a run folder: the plan, the records, the owner attestation, and the ledger's excerpt.
 
-Every document has one spelling, its canonical JSON: a name twice, an unknown field, another order or a stray blank is
-refused before anything is compared.
+Every document must be canonical JSON: a repeated name, an unknown field, another order or a stray blank is an error.
 """
 
 from __future__ import annotations
@@ -21,21 +20,17 @@ from epsilog.verification.ledger_excerpt import LedgerReader
 from epsilog.verification.owner_attestation import OwnerAttestation
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
-COMMITTED = (RunArtifact.PLAN, RunArtifact.ROUNDS, COMMITMENT, RunArtifact.OWNER)  # what every commit names
-HASHED = (
-    *COMMITTED[:2],
-    RunArtifact.OWNER,
-    RunArtifact.CANARIES,
-    RunArtifact.CERTIFICATE,
-)  # by a plain hash: public, each of them
+COMMITTED = (RunArtifact.PLAN, RunArtifact.ROUNDS, COMMITMENT, RunArtifact.OWNER)  # every commit names these
+# Public files with a plain hash.
+HASHED = (*COMMITTED[:2], RunArtifact.OWNER, RunArtifact.CANARIES, RunArtifact.CERTIFICATE)
 READ = (*HASHED, RunArtifact.CUSTODY, RunArtifact.KEY, RunArtifact.REPORT, RunArtifact.PAGE, RunArtifact.MODEL)
 
 
 def read_run_folder(folder: Path) -> dict[str, bytes]:
-    """The files of a run, by name; those that are not there are left out.
+    """Return the existing files of a run, by name.
 
     Raises:
-        RecordError: a file that cannot be read, is too large, or is no regular file of its own (a link, a pipe).
+        RecordError: a file cannot be read, is too large, or is not a regular file (but a link or a pipe).
     """
     found: dict[str, bytes] = {}
     for name in READ:
@@ -45,14 +40,14 @@ def read_run_folder(folder: Path) -> dict[str, bytes]:
 
 
 def parse_evidence(files: Mapping[str, bytes], ledger: LedgerReader | None) -> Evidence:
-    """Reads the documents of a run.
+    """Read the documents of a run.
 
     Args:
-        files: contents by name; the plan and the round records must be there.
-        ledger: the ledger that the run was charged to; None leaves its checks out.
+        files: contents by name; the plan and the round records are required.
+        ledger: the ledger of the run's charge; None omits its checks.
 
     Raises:
-        RecordError: a document that is missing, or cannot be read in one way only; named with its line.
+        RecordError: a document is missing or invalid; the message names its line.
     """
     for name in (RunArtifact.PLAN, RunArtifact.ROUNDS):
         if name not in files:
@@ -74,7 +69,7 @@ def parse_evidence(files: Mapping[str, bytes], ledger: LedgerReader | None) -> E
 
 
 def _hashes(files: Mapping[str, bytes]) -> dict[str, Disclosed]:
-    """What a commit names of these files: plain hashes of public ones, a keyed one of the curator's records."""
+    """Return the hashes that a commit names: plain ones of public files, a keyed one of the curator's records."""
     found: dict[str, Disclosed] = {name: Public.of(files[name]) for name in HASHED if name in files}
     if RunArtifact.CUSTODY in files and RunArtifact.KEY in files:
         try:
@@ -86,7 +81,7 @@ def _hashes(files: Mapping[str, bytes]) -> dict[str, Disclosed]:
 
 
 def read_evidence(folder: Path, ledger: str | Path | None) -> Evidence:
-    """Reads a run's folder and the ledger that it was charged to; see ``read_run_folder`` and ``parse_evidence``."""
+    """Read a run folder and the ledger of its charge; see ``read_run_folder`` and ``parse_evidence``."""
     return parse_evidence(read_run_folder(folder), LedgerReader.read(ledger) if ledger else None)
 
 
@@ -94,19 +89,19 @@ D = TypeVar("D", RegisteredPlan, OwnerAttestation, CanaryScores)
 
 
 def _document(name: str, content: bytes, kind: type[D]) -> D:
-    """Reads one document and writes it again: the bytes must be the same."""
+    """Parse one document; its canonical form must equal the given bytes."""
     try:
         document = kind.from_json(codec.parse_json(content))
         same = codec.encode_canonical(document.to_json()) + b"\n" == content
     except codec.UNREADABLE as error:
         raise RecordError(f"{name} is not a {kind.__name__}: {error}") from error
     if not same:
-        raise RecordError(f"{name} must be canonical JSON of known fields, and is not")
+        raise RecordError(f"{name} must be canonical JSON of known fields")
     return document
 
 
 def parse_records(name: str, content: bytes, kind: type[R]) -> tuple[R, ...]:
-    """Reads one JSON Lines file of records, each in its one spelling."""
+    """Parse a JSON Lines file of canonical records."""
     lines = content.split(b"\n")
     if lines.pop() != b"":
         raise RecordError(f"{name}, line {len(lines) + 1}: must end with a newline")
@@ -122,5 +117,5 @@ def _record(name: str, number: int, line: bytes, kind: type[R]) -> R:
     if not isinstance(record, kind):
         raise RecordError(f"{name}, line {number}: must be a {kind.__name__}, got {type(record).__name__}")
     if not same:
-        raise RecordError(f"{name}, line {number}: must be canonical JSON of known fields, and is not")
+        raise RecordError(f"{name}, line {number}: must be canonical JSON of known fields")
     return record

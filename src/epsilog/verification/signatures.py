@@ -1,7 +1,4 @@
-"""Who has signed what, and whether a ledger is still the one of a kept checkpoint.
-
-Nothing that evidence says of keys is believed: the keys are those that an auditor brings along.
-"""
+"""Check signatures against the auditor's keys, and ledgers against a kept checkpoint or a receipt."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ from epsilog.verification.ledger_excerpt import LedgerReader
 
 @dataclass(frozen=True, slots=True)
 class TrustAnchors:
-    """What an auditor brings along, which nobody who made the evidence could change.
+    """The auditor's own trusted values, which do not come from the evidence.
 
     Attributes:
-        head: the hash of an entry.
-        checkpoint: of the ledger, as it was sent once.
-        keys: whose signatures count.
+        head: the hash of a ledger entry.
+        checkpoint: an earlier checkpoint of the ledger.
+        keys: the trusted keys.
     """
 
     head: str | None = None
@@ -33,21 +30,29 @@ class TrustAnchors:
 
 
 NO_TRUST_ANCHORS = TrustAnchors()
-OF_NONE = "The kept checkpoint is of no entries: any ledger begins with it."
+EMPTY = "The kept checkpoint covers no entries, so every ledger is consistent with it."
+# A failure or warning of any signature decides, in this order.
+DECISIVE = {
+    "invalid": Status.FAILED,
+    "file-mismatch": Status.FAILED,
+    "not-an-approval": Status.FAILED,
+    "key-mismatch": Status.FAILED,
+    "additional-statement": Status.WARNED,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureCheck:
-    """One signed thing, and what came of its signatures.
+    """The signatures of one artifact, checked with the auditor's keys.
 
     Attributes:
-        what: "report", "checkpoint", "receipt", or what else a sentence calls it.
-        claimed: the keys that it says to be signed by, as ``VerifierKey.label``.
-        by: those of the keys brought along that have signed that they approve of it.
-        withheld: those that have signed that they do not, such as that an approval is withdrawn.
-        elsewise: those that have signed a statement of another type on it, which approves of nothing.
-        broken: those whose signature it carries, and that have not signed it.
-        misplaced: whether what signatures there are, or those of the keys brought along, are of another file.
+        what: the artifact in a sentence, such as "report" or "checkpoint".
+        claimed: the keys that its signatures name, as ``VerifierKey.label``.
+        by: keys that signed an approval.
+        withheld: keys that signed another decision, such as the withdrawal of an approval.
+        elsewise: keys that signed a statement of another type, which is not an approval.
+        broken: keys with an invalid signature.
+        misplaced: whether all signatures, or those by the auditor's keys, are for another file.
     """
 
     what: str
@@ -60,7 +65,7 @@ class SignatureCheck:
 
 
 def check_note_signatures(what: str, note: Note, keys: Collection[VerifierKey]) -> SignatureCheck:
-    """Who has signed a checkpoint or a receipt."""
+    """Check the signatures of a checkpoint or a receipt."""
     found = [(key.label, holds) for key, holds in verify_signatures(note, keys)]
     return SignatureCheck(
         what,
@@ -73,7 +78,7 @@ def check_note_signatures(what: str, note: Note, keys: Collection[VerifierKey]) 
 def check_file_signatures(
     what: str, content: bytes, envelopes: Iterable[Envelope], keys: Collection[VerifierKey]
 ) -> SignatureCheck:
-    """Who has signed a file, by the envelopes that lie beside it."""
+    """Check a file's signatures, in their envelopes."""
     every = tuple(envelopes)
     here = [envelope for envelope in every if envelope.matches_file(content)]
     elsewhere = _list_claimed_signers(envelope for envelope in every if not envelope.matches_file(content))
@@ -98,187 +103,183 @@ def _list_claimed_signers(envelopes: Iterable[Envelope]) -> tuple[str, ...]:
 def read_signed(
     path: Path, keys: Collection[VerifierKey], *, signature: Path | None = None
 ) -> tuple[SignatureCheck, ...]:
-    """Who has signed a report, or the report and the page of a run's folder.
+    """Check the signatures of a report, or of the report and the page in a run folder.
 
     Args:
-        path: the report's file, or the folder.
-        keys: whose signatures count.
-        signature: the file of envelopes; beside the signed file, under its name and ``SUFFIX``, if None.
+        path: the report, or the folder.
+        keys: the trusted keys.
+        signature: the file of envelopes; if None, the signed file's path plus ``SUFFIX``.
 
     Raises:
-        RecordError: what should be a signature cannot be read.
+        RecordError: the signature file cannot be read.
     """
     if path.is_dir():
         files = [path / name for name in (RunArtifact.REPORT, RunArtifact.PAGE) if (path / f"{name}{SUFFIX}").exists()]
         if not files and keys:
             return (SignatureCheck("report"),)
         return tuple(_check_signed_file("report", file, file.with_name(f"{file.name}{SUFFIX}"), keys) for file in files)
-    beside = signature or path.with_name(f"{path.name}{SUFFIX}")
-    if signature is None and not beside.exists():
+    envelopes = signature or path.with_name(f"{path.name}{SUFFIX}")
+    if signature is None and not envelopes.exists():
         return (SignatureCheck("report"),) if keys else ()
-    return (_check_signed_file("report", path, beside, keys),)
+    return (_check_signed_file("report", path, envelopes, keys),)
 
 
-def _check_signed_file(what: str, file: Path, beside: Path, keys: Collection[VerifierKey]) -> SignatureCheck:
+def _check_signed_file(what: str, file: Path, signature: Path, keys: Collection[VerifierKey]) -> SignatureCheck:
     try:
-        envelopes = read_envelopes(read_file(beside))
+        envelopes = read_envelopes(read_file(signature))
     except CheckError as error:
-        raise RecordError(f"{beside} is no signature: {error}") from error
+        raise RecordError(f"{signature} is not a signature: {error}") from error
     return check_file_signatures(what, read_file(file), envelopes, keys)
 
 
 def check_signatures(signed: Sequence[SignatureCheck], keys: Collection[VerifierKey]) -> tuple[Finding, ...]:
-    """Whether the keys brought along have signed; nothing to say where there is no signature and no key.
+    """Report whether the auditor's keys signed; return nothing without signatures and keys.
 
     Args:
-        signed: what is verified first: others' signatures make nothing of one that it lacks.
-        keys: whose signatures count.
+        signed: the artifacts; the first must be signed itself.
+        keys: the trusted keys.
     """
     if not signed and not keys:
         return ()
-    told = [_judge_signature(one, keys) for one in signed] or [("none", "Nothing here is signed.")]
-    says = " ".join(text for _, text in told)
-    outcomes, own = {outcome for outcome, _ in told}, told[0][0]
-    if "broken" in outcomes:
-        return (Finding("signature/invalid", Status.FAILED, says),)
-    if "of-another-file" in outcomes:
-        return (Finding("signature/file-mismatch", Status.FAILED, says),)
-    if "not-an-approval" in outcomes:
-        return (Finding("signature/not-an-approval", Status.FAILED, says),)
-    if "of-another-key" in outcomes:
-        return (Finding("signature/key-mismatch", Status.FAILED, says),)
-    if "beside-another-statement" in outcomes:
-        return (Finding("signature/additional-statement", Status.WARNED, says),)
-    if own == "holds":
-        return (Finding("signature/passed", Status.PASSED, says),)
-    if "not-checked" in outcomes:
-        return (Finding("signature/not-checked", Status.NOT_CHECKED, says, missing_evidence="signature"),)
-    return (Finding("signature/missing", Status.NOT_CHECKED, says, missing_evidence="signature"),)
+    judged = [_judge_signature(one, keys) for one in signed] or [("missing", "Nothing is signed.")]
+    outcomes, message = [outcome for outcome, _ in judged], " ".join(text for _, text in judged)
+    decisive = next((outcome for outcome in DECISIVE if outcome in outcomes), None)
+    if decisive is not None:
+        return (Finding(f"signature/{decisive}", DECISIVE[decisive], message),)
+    if outcomes[0] == "passed":
+        return (Finding("signature/passed", Status.PASSED, message),)
+    code = "signature/not-checked" if "not-checked" in outcomes else "signature/missing"
+    return (Finding(code, Status.NOT_CHECKED, message, missing_evidence="signature"),)
 
 
 def _judge_signature(one: SignatureCheck, keys: Collection[VerifierKey]) -> tuple[str, str]:
-    """How one signed thing stands, and in a sentence."""
+    """Return the outcome of one artifact's signatures, and a sentence."""
     claimed = ", ".join(one.claimed)
     if one.broken:
-        return "broken", f"What stands as the signature of {', '.join(one.broken)} on the {one.what} is none."
+        return "invalid", f"The {one.what} has an invalid signature by {', '.join(one.broken)}."
     if one.withheld or (one.elsewise and not one.by):
         who = ", ".join(one.withheld or one.elsewise)
-        return "not-an-approval", f"What {who} signed on the {one.what} is no approval of it: read the statement."
+        return "not-an-approval", f"{who} signed a statement on the {one.what} that is not an approval: read it."
     if one.elsewise:
-        says = f"The {one.what} is signed by {', '.join(one.by)}; "
-        return "beside-another-statement", f"{says}{', '.join(one.elsewise)} signed another statement on it as well."
+        message = f"The {one.what} is signed by {', '.join(one.by)}; "
+        return "additional-statement", f"{message}{', '.join(one.elsewise)} also signed another statement on it."
     if one.by:
-        return "holds", f"The {one.what} is signed by {', '.join(one.by)}."
+        return "passed", f"The {one.what} is signed by {', '.join(one.by)}."
     if one.misplaced:
-        return "of-another-file", f"The signature that stands beside the {one.what} is of another file."
+        return "file-mismatch", f"The signature supplied for the {one.what} is for another file."
     if not one.claimed:
-        return "none", f"The {one.what} is not signed."
+        return "missing", f"The {one.what} is not signed."
     if not keys:
-        return "not-checked", f"The {one.what} says to be signed by {claimed}; no key was given to check that."
-    return "of-another-key", f"The {one.what} says to be signed by {claimed}, which is none of the keys given."
+        return "not-checked", f"The {one.what} has a signature by {claimed}, but no key was given to check it."
+    return "key-mismatch", f"The {one.what} has a signature by {claimed}, which matches none of the given keys."
 
 
-def check_checkpoint_signatures(books: LedgerReader | None, brought: TrustAnchors) -> list[SignatureCheck]:
-    """Who has signed a bundle's checkpoint and, where keys are here to check it, the one brought along."""
-    notes = [("bundle's checkpoint", books.note)] if books is not None and books.note is not None else []
-    if brought.checkpoint is not None and brought.keys:
-        notes.append(("kept checkpoint", brought.checkpoint.note))
-    return [check_note_signatures(what, note, brought.keys) for what, note in notes]
+def check_checkpoint_signatures(ledger: LedgerReader | None, anchors: TrustAnchors) -> list[SignatureCheck]:
+    """Check the signatures of a bundle's checkpoint and, if keys are given, of the auditor's kept one."""
+    notes = [("bundle's checkpoint", ledger.note)] if ledger is not None and ledger.note is not None else []
+    if anchors.checkpoint is not None and anchors.keys:
+        notes.append(("kept checkpoint", anchors.checkpoint.note))
+    return [check_note_signatures(what, note, anchors.keys) for what, note in notes]
 
 
-def check_checkpoint(books: LedgerReader | None, kept: StoredCheckpoint | None) -> tuple[Finding, ...]:
-    """Whether a ledger begins with the entries of a kept checkpoint; nothing, if none was kept."""
+def check_checkpoint(ledger: LedgerReader | None, kept: StoredCheckpoint | None) -> tuple[Finding, ...]:
+    """Check that a ledger begins with the entries of a kept checkpoint, if one was kept."""
     if kept is None:
         return ()
-    if books is None or books.trouble:
-        says = "The ledger does not hold." if books else "No ledger was given."
-        return (Finding("checkpoint/not-checked", Status.NOT_CHECKED, says, missing_evidence="ledger"),)
-    then, now = kept.checkpoint, len(books.leaves)
+    if ledger is None or ledger.trouble:
+        message = "The ledger is invalid." if ledger else "No ledger was given."
+        return (Finding("checkpoint/not-checked", Status.NOT_CHECKED, message, missing_evidence="ledger"),)
+    then, now = kept.checkpoint, len(ledger.leaves)
     if then.size == 0:
-        return (Finding("checkpoint/empty", Status.NOT_CHECKED, OF_NONE),)
-    said = None if books.note is None else Checkpoint.parse(books.note.text)
-    if said is not None and said.has_other_origin(then):
-        return (Finding("checkpoint/ledger-mismatch", Status.FAILED, _two_names(said, then)),)
+        return (Finding("checkpoint/empty", Status.NOT_CHECKED, EMPTY),)
+    own = _get_bundle_checkpoint(ledger)
+    if own is not None and own.has_other_origin(then):
+        return (Finding("checkpoint/ledger-mismatch", Status.FAILED, _format_origins(own, then)),)
     if now < then.size:
-        says = f"The kept checkpoint is of {then.size} entries, and the ledger has {now}: its end was cut off."
-        return (Finding("checkpoint/truncated", Status.FAILED, says),)
-    if books.root(then.size) != then.root:
-        says = f"The first {then.size} entries are not those of the kept checkpoint: the ledger was rewritten."
-        return (Finding("checkpoint/rewritten", Status.FAILED, says),)
-    says = f"The ledger's {now} entries begin with the {then.size} of the kept checkpoint."
-    return (Finding("checkpoint/passed", Status.PASSED, says),)
+        message = f"The kept checkpoint covers {then.size} entries, but the ledger has {now}: it was truncated."
+        return (Finding("checkpoint/truncated", Status.FAILED, message),)
+    if ledger.root(then.size) != then.root:
+        message = f"The first {then.size} entries do not match the kept checkpoint: the ledger was rewritten."
+        return (Finding("checkpoint/rewritten", Status.FAILED, message),)
+    message = f"The ledger's {now} entries begin with the {then.size} entries of the kept checkpoint."
+    return (Finding("checkpoint/passed", Status.PASSED, message),)
 
 
-def _two_names(now: Checkpoint, older: Checkpoint) -> str:
-    says = f"This is of the ledger {now.origin}, and the kept checkpoint of {older.origin}"
-    return f"{says}: a copy that begins alike may go its own way."
+def _get_bundle_checkpoint(ledger: LedgerReader) -> Checkpoint | None:
+    return None if ledger.note is None else Checkpoint.parse(ledger.note.text)
+
+
+def _format_origins(now: Checkpoint, older: Checkpoint) -> str:
+    message = f"This is the ledger {now.origin}, but the kept checkpoint is for {older.origin}"
+    return f"{message}: copies with a common beginning may diverge."
 
 
 def check_consistency(now: StoredCheckpoint, older: StoredCheckpoint | None) -> tuple[Finding, ...]:
-    """Whether a checkpoint's own proof shows that its ledger only grew since an older one; no ledger is needed."""
+    """Check by a checkpoint's own proof that its ledger only appended entries since an older one."""
     if older is None:
         return ()
     if now.checkpoint.has_other_origin(older.checkpoint):
-        says = _two_names(now.checkpoint, older.checkpoint)
-        return (Finding("consistency/ledger-mismatch", Status.FAILED, says),)
+        message = _format_origins(now.checkpoint, older.checkpoint)
+        return (Finding("consistency/ledger-mismatch", Status.FAILED, message),)
     if older.checkpoint.size == 0:
-        return (Finding("consistency/empty", Status.NOT_CHECKED, OF_NONE),)
+        return (Finding("consistency/empty", Status.NOT_CHECKED, EMPTY),)
     follows = now.follows(older.checkpoint)
     sizes = f"from {older.checkpoint.size} to {now.checkpoint.size} entries"
     if follows is None:
-        says = f"No proof leads {sizes}: verify with the ledger, or ask for a checkpoint since the older one."
-        return (Finding("consistency/not-checked", Status.NOT_CHECKED, says),)
+        message = f"No proof covers the growth {sizes}: verify with the ledger, or request a checkpoint since the "
+        return (Finding("consistency/not-checked", Status.NOT_CHECKED, f"{message}older one."),)
     if not follows:
-        says = f"The ledger did not grow {sizes}: it was rewritten."
-        return (Finding("consistency/invalid", Status.FAILED, says),)
+        message = f"The proof of growth {sizes} is invalid: the ledger was rewritten."
+        return (Finding("consistency/invalid", Status.FAILED, message),)
     return (Finding("consistency/passed", Status.PASSED, f"The ledger only grew, {sizes}."),)
 
 
-def check_receipt(receipt: Receipt, books: LedgerReader | None) -> Finding:
-    """Whether a receipt's proof leads from its entry to its root, and whether a ledger has that entry."""
+def check_receipt(receipt: Receipt, ledger: LedgerReader | None) -> Finding:
+    """Check a receipt's inclusion proof, and its entry in a ledger if one is given."""
     at = receipt.checkpoint
     if not receipt.included:
-        says = "The receipt's proof does not lead from its entry to its root."
-        return Finding("receipt/not-included", Status.FAILED, says)
+        return Finding("receipt/not-included", Status.FAILED, "The receipt's inclusion proof is invalid.")
     what = f"Entry {receipt.index + 1} of {at.size} in {at.origin}: {_format_charge(receipt)}"
-    if books is None or books.trouble:
-        says = f"{what}. That this is what the entry says, and that no later entry undid it, rests on the signer's word"
-        return Finding("receipt/passed", Status.PASSED, f"{says}; the ledger would show it.")
-    said = None if books.note is None else Checkpoint.parse(books.note.text)
-    if said is not None and said.has_other_origin(at):
-        says = f"The receipt is of the ledger {at.origin}, and this is {said.origin}."
-        return Finding("receipt/ledger-mismatch", Status.FAILED, says)
-    if not _holds(receipt, at, books):
-        return Finding("receipt/not-in-ledger", Status.FAILED, "The ledger holds no such entry in this place.")
-    return _since(receipt, books, f"{what}, as the ledger says")
+    if ledger is None or ledger.trouble:
+        message = f"{what}. Without the ledger, only the signer attests these contents and that no later entry "
+        return Finding("receipt/passed", Status.PASSED, f"{message}cancels them.")
+    own = _get_bundle_checkpoint(ledger)
+    if own is not None and own.has_other_origin(at):
+        message = f"The receipt is for the ledger {at.origin}, but this is {own.origin}."
+        return Finding("receipt/ledger-mismatch", Status.FAILED, message)
+    if not _contains(ledger, receipt, at):
+        return Finding("receipt/not-in-ledger", Status.FAILED, "The ledger does not contain this entry at its index.")
+    return _check_subsequent(receipt, ledger, f"{what}, as in the ledger")
 
 
-def _since(receipt: Receipt, books: LedgerReader, what: str) -> Finding:
-    """What came of the charge after the receipt's entry: under its checkpoint nothing may, and later it may be over."""
-    name, size = books.entries[receipt.index].charge_id, receipt.checkpoint.size
-    places = [place for place, entry in enumerate(books.entries) if entry.charge_id == name and place > receipt.index]
-    if not places:
+def _check_subsequent(receipt: Receipt, ledger: LedgerReader, what: str) -> Finding:
+    """Check that the receipt covers no later entry of its charge, and report the current state."""
+    name, size = ledger.entries[receipt.index].charge_id, receipt.checkpoint.size
+    subsequent = [
+        index for index, entry in enumerate(ledger.entries) if entry.charge_id == name and index > receipt.index
+    ]
+    if not subsequent:
         return Finding("receipt/passed", Status.PASSED, f"{what}.")
-    state = read_charge_facts(books.entries, places[-1])["state"]
-    if places[0] < size:
-        says = f"{what}; but entry {places[0] + 1} of {size} is of the same charge, which the receipt keeps back."
-        return Finding("receipt/not-latest-state", Status.FAILED, f"{says} By now it is {state}.")
+    state = read_charge_facts(ledger.entries, subsequent[-1])["state"]
+    if subsequent[0] < size:
+        message = f"{what}; but the receipt omits entry {subsequent[0] + 1} of {size}, which is of the same charge. "
+        return Finding("receipt/not-latest-state", Status.FAILED, f"{message}It is now {state}.")
     if state == ChargeState.CANCELLED and receipt.facts["state"] != ChargeState.CANCELLED:
-        return Finding("receipt/charge-cancelled", Status.WARNED, f"{what}; by now it is {state}, and costs nothing.")
-    return Finding("receipt/passed", Status.PASSED, f"{what}; by now it is {state}.")
+        return Finding("receipt/charge-cancelled", Status.WARNED, f"{what}; it is now {state}, and costs nothing.")
+    return Finding("receipt/passed", Status.PASSED, f"{what}; it is now {state}.")
 
 
-def _holds(receipt: Receipt, at: Checkpoint, books: LedgerReader) -> bool:
-    if len(books.leaves) < at.size or books.root(at.size) != at.root:
+def _contains(ledger: LedgerReader, receipt: Receipt, at: Checkpoint) -> bool:
+    if len(ledger.leaves) < at.size or ledger.root(at.size) != at.root:
         return False
     try:
-        return read_charge_facts(books.entries, receipt.index) == receipt.facts  # the root binds the leaf
+        return read_charge_facts(ledger.entries, receipt.index) == receipt.facts  # the root binds the leaf
     except UNREADABLE:
         return False
 
 
 def _format_charge(receipt: Receipt) -> str:
-    """What was charged, in words."""
+    """Describe the charge."""
     facts = receipt.facts
     amounts = [f"{quantity} {units}" for amount in facts["amounts"].values() for quantity, units in amount.items()]
     plan = f" for the plan {facts['plan_hash']}" if facts["plan_hash"] else ""

@@ -282,9 +282,9 @@ def test_what_is_said_never_promises():
     for mu in (0.0, 3.0):
         for method in (ONE_RUN, GAUSSIAN):
             found = audit_one_run(*shifted(np.random.default_rng(3), 400, mu), AuditProtocol(400, 1e-5, method=method))
-            assert ("proves little" in found.says) == (mu == 0)
-            assert "verified" not in found.says
-            assert ("if the mechanism is Gaussian" in found.says) == (mu > 0 and method == GAUSSIAN)
+            assert ("proves little" in found.message) == (mu == 0)
+            assert "verified" not in found.message
+            assert ("if the mechanism is Gaussian" in found.message) == (mu > 0 and method == GAUSSIAN)
             told = found.to_json()
             assert (told["side"], told["epsilon"], told["most"]) == ("lower", found.epsilon, found.most)
             assert [one["correct"] for one in told["guesses"]] == list(found.correct)

@@ -67,7 +67,7 @@ def in_turn(z):
 def test_noise_that_is_not_drawn_for_one_sum_is_refused(tmp_path, build, relation):
     planned(tmp_path, build, relation)
     mapping = parse_mapping({"claim": {"plan": "plan.json"}, "rounds": _rounds()})
-    with pytest.raises(CheckError, match="drawn anew for each round's sum"):
+    with pytest.raises(CheckError, match="independent noise for each round's sum"):
         read_claim(mapping, tmp_path)
 
 

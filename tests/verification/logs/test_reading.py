@@ -104,7 +104,7 @@ def test_a_column_must_be_there_once(tmp_path):
     path.write_text(text)
     rows = (tmp_path / "rounds.csv").read_text().replace("divisor", "sigma", 1)
     (tmp_path / "rounds.csv").write_text(rows)
-    with pytest.raises(CheckError, match=r"a column that rounds\.csv has once"):
+    with pytest.raises(CheckError, match=r"a column that occurs once in rounds\.csv"):
         logs_of(path)
 
 
@@ -306,7 +306,7 @@ def test_names_have_places(tmp_path):
         ('relation = "add-or-remove-one"', 'relation = "replace-one"', "claim.relation must be add-or-remove-one or"),
         ("active_within_days = 30", "", "active_within_days must be given together"),
         ('counted_on = "2026-01-01"', 'counted_on = "soon"', "enrollment.counted_on must be a date"),
-        ('file = "rounds.csv"', 'file = "round.csv"', "rounds.file must be a file that is there"),
+        ('file = "rounds.csv"', 'file = "round.csv"', "rounds.file must be an existing file"),
     ],
 )
 def test_a_mapping_that_says_too_little_is_refused_by_field(tmp_path, before, after, message):

@@ -1,8 +1,8 @@
-"""Empirical lower bounds: what an attack has shown a run to leak at least, with a stated confidence. Never a guarantee.
+"""Empirical lower bounds on epsilon, each by an attack and with a stated confidence; never a guarantee.
 
-``audit_one_run`` reads the scores of canaries that were put into one run by fair coins, ``audit_two_datasets`` the
-outcomes of many runs on two neighbors. Each refutes claims that are too good; silence proves little, and each says
-how much it could have shown. Docs: docs/how-to/audit-a-run.md.
+``audit_one_run`` takes the scores of canaries that fair coins included in one run; ``audit_two_datasets`` takes
+outcomes of many runs on two neighboring data sets. Each may refute a claim. An audit that refutes nothing proves
+little; each states the largest bound that it could have shown. Docs: docs/how-to/audit-a-run.md.
 """
 
 from epsilog.verification.audits.audit_plan import PLANNED, SCORES, PlannedAudit

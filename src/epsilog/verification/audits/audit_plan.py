@@ -1,4 +1,4 @@
-"""An audit by canaries as a plan states it before the run."""
+"""A canary audit, as a plan states it before the run."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from epsilog.plan import RegisteredPlan
 from epsilog.terms import Canaries, CheckError, check, codec
 from epsilog.verification.audits.canaries import AuditProtocol, Guesses
 
-PLANNED = "audit"  # where a plan's details hold it
+PLANNED = "audit"  # its key in a plan's details
 CLOSE = 1e-9  # how far a cosine may be rounded beyond 1
 SCORES = {True: "cosine", False: "loss"}  # by whether whole clients are protected
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedAudit:
-    """Everything about an audit that could be chosen afterwards, chosen before.
+    """The settings of an audit, all fixed before the run.
 
     Attributes:
-        protocol: how many canaries, what is guessed, and how sure the bound is to be.
-        score: "cosine" of a canary's direction and of what training changed, or how far its "loss" fell.
-        commitment: SHA-256 of the secret that coins and canaries follow from.
+        protocol: the number of canaries, the guesses, and the confidence of the bound.
+        score: "cosine" of a canary's direction and the change of the model, or the decrease of its "loss".
+        commitment: SHA-256 of the secret that determines coins and canaries.
     """
 
     protocol: Annotated[AuditProtocol, check.instance_of(AuditProtocol)]
@@ -33,29 +33,25 @@ class PlannedAudit:
         check.check_fields(self)
 
     def is_possible(self, scores: Iterable[float]) -> bool:
-        """Whether such scores may be what was planned: cosines are at most 1, losses may fall or rise by anything."""
+        """Return whether scores are possible: a cosine is at most 1 in magnitude, a change of loss is unbounded."""
         return self.score != "cosine" or all(abs(score) <= 1 + CLOSE for score in scores)
 
     def to_json(self) -> dict[str, Any]:
-        """What a plan's details hold."""
-        asked = self.protocol
+        """Return the entry in a plan's details."""
+        protocol = self.protocol
         return {
-            "canaries": asked.canaries,
+            "canaries": protocol.canaries,
             "score": self.score,
-            "delta": asked.delta,
-            "confidence": asked.confidence,
-            "method": asked.method,
-            "guesses": [list(one) for one in asked.guesses],
+            "delta": protocol.delta,
+            "confidence": protocol.confidence,
+            "method": protocol.method,
+            "guesses": [list(one) for one in protocol.guesses],
             "commitment": self.commitment,
         }
 
     @classmethod
     def from_json(cls, stated: Mapping[str, Any]) -> Self:
-        """Reads what ``to_json`` wrote.
-
-        Raises:
-            CheckError: something else.
-        """
+        """Read the output of ``to_json``; raise ``CheckError`` for anything else."""
         try:
             guesses = tuple(Guesses(*one) for one in stated["guesses"])
             protocol = AuditProtocol(
@@ -65,27 +61,25 @@ class PlannedAudit:
         except CheckError as error:
             raise error.under("audit") from None
         except codec.UNREADABLE as error:
-            raise CheckError(
-                "audit", f"what a plan states of one ({error!r})", repr(stated)[:200], verb="say"
-            ) from None
+            raise CheckError("audit", f"a planned audit ({error!r})", repr(stated)[:200]) from None
         if found.to_json() != stated:
-            raise CheckError("audit", "what a plan states of one, and nothing else", f"{sorted(stated)}", verb="say")
+            raise CheckError("audit", "a planned audit without further fields", f"{sorted(stated)}")
         return found
 
     @classmethod
     def create(cls, protocol: AuditProtocol, canaries: Canaries, *, unit_is_client: bool) -> Self:
-        """What a plan will state of these canaries."""
+        """Return the audit of these canaries, for a plan."""
         return cls(protocol, SCORES[unit_is_client], canaries.commitment)
 
     @classmethod
     def of(cls, plan: RegisteredPlan) -> Self | None:
-        """What a plan states; None where no audit was planned."""
+        """Return the audit that a plan states, or None."""
         stated = plan.details.get(PLANNED)
         return None if stated is None else cls.from_json(stated)
 
 
 def list_contradictions(plan: RegisteredPlan) -> Iterator[str]:
-    """Where a plan's audit is not of the plan's own claim."""
+    """Describe each way in which a plan's audit does not fit its claim."""
     stated = PlannedAudit.of(plan)
     data = plan.details.get("data", {})
     if stated is None:
@@ -95,4 +89,4 @@ def list_contradictions(plan: RegisteredPlan) -> Iterator[str]:
     if data.get("canaries") != stated.protocol.canaries or stated.protocol.canaries >= plan.guarantee.population:
         yield f"its data has {data.get('canaries')} canaries among its units, its audit {stated.protocol.canaries}"
     if stated.score != SCORES[plan.scheme.unit_is_client]:
-        yield f"its audit scores by {stated.score}, which is not what its scheme protects"
+        yield f"its audit scores by {stated.score}, which does not fit the privacy unit of its scheme"

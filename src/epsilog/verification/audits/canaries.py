@@ -1,4 +1,4 @@
-"""What the canaries of one run show: guesses from their scores, and the largest epsilon that these refute."""
+"""Audit one run by its canaries: guess inclusion from scores, and find the largest epsilon that the guesses refute."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from epsilog.terms.notebook import render_html_table
 from epsilog.verification.audits.curves import build_gaussian_curve, build_line_curve, list_profile_points
 from epsilog.verification.audits.refutation import bound_p_value, refutes_f_dp
 
-FEWEST = 8  # guesses of one kind: fewer show nothing at usual confidences
-MOST = 100.0  # the largest epsilon, or mu, that is looked for
+FEWEST = 8  # guesses of one kind: fewer refute nothing at usual confidences
+MOST = 100.0  # the largest epsilon, or mu, to search for
 CLOSE = 1e-6
 Method = Literal["one-run", "one-run-gaussian"]
 ONE_RUN: Method = "one-run"
 GAUSSIAN: Method = "one-run-gaussian"
 SILENCE = (
     "An attack that finds nothing proves little: a better one may find more, and canaries of one run hide each other "
-    "(Keinan et al. 2025), so the true epsilon may be far above."
+    "(Keinan et al. 2025), so the true epsilon may be much larger."
 )
 METHODS = {
     ONE_RUN: "one run, any mechanism (Steinke, Nasr & Jagielski 2023)",
@@ -33,21 +33,21 @@ METHODS = {
 
 
 class Guesses(NamedTuple):
-    """So many canaries of the highest scores are said to be in, and so many of the lowest to be out."""
+    """The numbers of canaries guessed in (those of highest score) and guessed out (those of lowest score)."""
 
     inside: int
     outside: int
 
     @property
     def total(self) -> int:
-        """Of both kinds."""
+        """Return the number of guesses of both kinds."""
         return self.inside + self.outside
 
 
 def list_default_guesses(canaries: int) -> tuple[Guesses, ...]:
-    """K of each end, for k of a half down to a thirty-second of all canaries.
+    """Return k guesses at each end, for k from a half down to a thirty-second of all canaries.
 
-    More of them would each get a smaller part of what confidence leaves.
+    More guesses would each get a smaller part of 1 - confidence.
 
     >>> list_default_guesses(40)
     (Guesses(inside=20, outside=20), Guesses(inside=10, outside=10))
@@ -58,15 +58,14 @@ def list_default_guesses(canaries: int) -> tuple[Guesses, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AuditProtocol:
-    """What is fixed before the run, so that nobody picks what came out best.
+    """Settings that are fixed before the run, so that the best result cannot be selected afterwards.
 
     Attributes:
-        canaries: how many there are, each put in by a fair coin of its own.
-        delta: at which epsilon is bounded, in [0, 1).
-        confidence: in (0, 1): how often, at least, no bound is above the truth.
+        canaries: their number; each is included by an independent fair coin.
+        delta: delta of the bound on epsilon, in [0, 1).
+        confidence: probability that no bound exceeds the true epsilon, at least; in (0, 1).
         method: "one-run" for any mechanism, or "one-run-gaussian" for Gaussian ones.
-        guesses: all that are made; each gets an equal part of what confidence leaves. Blank for
-        ``list_default_guesses``.
+        guesses: all guesses; each gets an equal part of 1 - confidence. Empty for ``list_default_guesses``.
     """
 
     canaries: Annotated[int, check.integer(2, 10**7)]
@@ -89,20 +88,20 @@ class AuditProtocol:
 
     @property
     def level(self) -> float:
-        """How often, at most, one of the guesses may mislead."""
+        """Return the largest error probability of one guess."""
         return (1 - self.confidence) / len(self.guesses)
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryAudit:
-    """What was found.
+    """The result of an audit.
 
     Attributes:
-        epsilon: with the protocol's confidence, epsilon at its delta is at least this.
-        correct: right guesses, for each of the protocol's.
-        best: which of the guesses shows it.
-        most: the bound if every guess had been right: more could not have been shown.
-        protocol: as it was fixed.
+        epsilon: lower bound on epsilon, at the protocol's delta and confidence.
+        correct: the number of correct guesses, for each of the protocol's guesses.
+        best: the index of the guess that gives the bound.
+        most: the bound if every guess had been correct, which is the largest possible.
+        protocol: the settings.
     """
 
     epsilon: float
@@ -112,65 +111,63 @@ class CanaryAudit:
     protocol: AuditProtocol
 
     @property
-    def says(self) -> str:
-        """Two sentences for a reader: what is shown, and what is not."""
-        one, asked = self.protocol.guesses[self.best], self.protocol
-        found = f"{self.correct[self.best]} of {one.total} guesses about {asked.canaries} canaries were right"
+    def message(self) -> str:
+        """Two sentences for a reader."""
+        one, protocol = self.protocol.guesses[self.best], self.protocol
+        found = f"{self.correct[self.best]} of {one.total} guesses about {protocol.canaries} canaries were correct"
         if self.epsilon == 0:
-            shown = (
-                f"{found}, which shows no leak. With all of them right epsilon would have been shown to be at least "
-            )
+            shown = f"{found}, which shows no leak. Had all been correct, epsilon would be at least "
             return f"{shown}{format_lower(self.most, 3)}. {SILENCE}"
-        bound = f"epsilon is at least {format_lower(self.epsilon, 3)} at delta {asked.delta:g}"
-        if asked.method == GAUSSIAN:
+        bound = f"epsilon is at least {format_lower(self.epsilon, 3)} at delta {protocol.delta:g}"
+        if protocol.method == GAUSSIAN:
             bound += ", if the mechanism is Gaussian"
-        return f"{found}: with confidence {asked.confidence:.3g} {bound}. It is a lower bound and promises nothing."
+        return f"{found}: with {protocol.confidence:.3g} confidence, {bound}. A lower bound guarantees nothing."
 
     def refutes(self, claimed: float) -> bool:
-        """Whether a claimed epsilon, at the protocol's delta, is below what was shown."""
+        """Return whether the bound exceeds a claimed epsilon at the protocol's delta."""
         return claimed < self.epsilon
 
     def _repr_html_(self) -> str:
-        asked = self.protocol
+        protocol = self.protocol
         rows = [
-            ("epsilon is at least", format_lower(self.epsilon), f"at delta {asked.delta:g}"),
-            ("confidence", f"{asked.confidence:g}", METHODS[asked.method]),
-            ("could have shown", format_lower(self.most), f"{asked.canaries} canaries"),
+            ("epsilon is at least", format_lower(self.epsilon), f"at delta {protocol.delta:g}"),
+            ("confidence", f"{protocol.confidence:g}", METHODS[protocol.method]),
+            ("could have shown", format_lower(self.most), f"{protocol.canaries} canaries"),
         ]
-        return render_html_table("Lower bound by an attack; it promises nothing", rows)
+        return render_html_table("Lower bound by an attack; it guarantees nothing", rows)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        asked = self.protocol
+        """Return plain JSON values."""
+        protocol = self.protocol
         return {
             "epsilon": self.epsilon,
             "side": "lower",
-            "delta": asked.delta,
-            "confidence": asked.confidence,
-            "method": METHODS[asked.method],
-            "canaries": asked.canaries,
+            "delta": protocol.delta,
+            "confidence": protocol.confidence,
+            "method": METHODS[protocol.method],
+            "canaries": protocol.canaries,
             "guesses": [
                 {"inside": g.inside, "outside": g.outside, "correct": n}
-                for g, n in zip(asked.guesses, self.correct, strict=True)
+                for g, n in zip(protocol.guesses, self.correct, strict=True)
             ],
             "most": self.most,
-            "message": self.says,
+            "message": self.message,
         }
 
 
 def audit_one_run(scores: ArrayLike, included: ArrayLike, protocol: AuditProtocol) -> CanaryAudit:
-    """Bounds epsilon from below by the scores of canaries in one run.
+    """Return a lower bound on epsilon from the scores of canaries in one run.
 
-    It holds if each canary was put in by a fair coin of its own, if a score is a function of what was released and of
-    the canary, not of its coin, and if the protocol was fixed before. Neighbours differ in one canary being there.
+    It assumes that independent fair coins included the canaries and that the protocol was fixed in advance. A score may
+    depend on the canary and on released results, not on the canary's coin. Neighboring data sets differ in one canary.
 
     Args:
-        scores: one for each canary, shape (m,); higher for those that seem in. Ties are decided against the bound.
-        included: whether each was in, shape (m,).
-        protocol: what was fixed beforehand.
+        scores: one for each canary, shape (m,); higher for those that seem included. Ties count as wrong guesses.
+        included: whether each was included, shape (m,).
+        protocol: the settings.
 
     Raises:
-        CheckError: shapes that differ, a score that is no number, a coin that is neither.
+        CheckError: a wrong shape, a score that is not a number, or a coin that is not true or false.
     """
     values, coins = _read(scores, included, protocol.canaries)
     correct = tuple(count_correct_guesses(values, coins, one) for one in protocol.guesses)
@@ -194,7 +191,7 @@ def _read(scores: ArrayLike, included: ArrayLike, canaries: int) -> tuple[NDArra
 
 
 def count_correct_guesses(values: NDArray[np.float64], coins: NDArray[np.bool_], guesses: Guesses) -> int:
-    """How many are right; of canaries with the same score those that are guessed wrongly come first."""
+    """Count correct guesses; among canaries of equal score, wrong guesses come first."""
     right = 0
     for count, signed, truth in ((guesses.inside, -values, coins), (guesses.outside, values, ~coins)):
         if count:
@@ -206,56 +203,56 @@ def count_correct_guesses(values: NDArray[np.float64], coins: NDArray[np.bool_],
 def _bound(protocol: AuditProtocol, guesses: Guesses, correct: int) -> float:
     m, count, level = protocol.canaries, guesses.total, protocol.level
     if protocol.method == ONE_RUN:
-        return _largest(lambda e: bound_p_value(m, count, correct, epsilon=e, delta=protocol.delta) <= level)
+        return _find_largest(lambda e: bound_p_value(m, count, correct, epsilon=e, delta=protocol.delta) <= level)
 
-    def refuted(mu: float) -> bool:
+    def is_refuted(mu: float) -> bool:
         return refutes_f_dp(m, count, correct, curve=build_gaussian_curve(mu), level=level)
 
-    mu = _largest(refuted)
+    mu = _find_largest(is_refuted)
     return gaussian_epsilon(mu, protocol.delta)[0] if mu > 0 else 0.0
 
 
-def _largest(refuted: Callable[[float], bool]) -> float:
-    """The largest number up to 100 that was seen to be refuted, about; 0 if none was."""
-    if not refuted(CLOSE):
+def _find_largest(is_refuted: Callable[[float], bool]) -> float:
+    """Return a number up to 100 that is refuted, about the largest; 0 if none is."""
+    if not is_refuted(CLOSE):
         return 0.0
     low, high = CLOSE, 1.0
-    while refuted(high):
+    while is_refuted(high):
         low, high = high, 2 * high
         if high > MOST:
             return low
     while high - low > CLOSE * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        low, high = (middle, high) if is_refuted(middle) else (low, middle)
     return low
 
 
 def refutes_epsilon(audit: CanaryAudit, claimed: float, *, level: float) -> bool:
-    """Whether the guesses refute a claimed epsilon at the protocol's delta, of any mechanism.
+    """Return whether the guesses refute a claimed epsilon at the protocol's delta, for any mechanism.
 
     Args:
-        audit: what was guessed.
+        audit: the result of the guesses.
         claimed: at least 0.
-        level: how often, at most, one of the guesses may mislead.
+        level: the largest error probability of one guess.
     """
-    asked = audit.protocol
+    protocol = audit.protocol
     return any(
-        bound_p_value(asked.canaries, one.total, n, epsilon=claimed, delta=asked.delta) <= level
-        for one, n in zip(asked.guesses, audit.correct, strict=True)
+        bound_p_value(protocol.canaries, one.total, n, epsilon=claimed, delta=protocol.delta) <= level
+        for one, n in zip(protocol.guesses, audit.correct, strict=True)
     )
 
 
 def refutes_profile(audit: CanaryAudit, points: Sequence[tuple[float, float]], *, level: float | None = None) -> bool:
-    """Whether the guesses refute a whole privacy profile, which says more than any one of its points.
+    """Return whether the guesses refute a whole privacy profile, which claims more than any one of its points.
 
     Args:
-        audit: what was guessed.
-        points: (epsilon, delta) of the claim, each an upper bound that holds in both directions.
-        level: how often, at most, one of the guesses may mislead; None for the protocol's.
+        audit: the result of the guesses.
+        points: (epsilon, delta) of the claim, each an upper bound for both adjacency types.
+        level: the largest error probability of one guess; None for the protocol's.
     """
-    lines, asked = list_profile_points(points), audit.protocol
-    borne = asked.level if level is None else level
+    lines, protocol = list_profile_points(points), audit.protocol
+    limit = protocol.level if level is None else level
     return bool(lines) and any(
-        refutes_f_dp(asked.canaries, one.total, n, curve=build_line_curve(lines), level=borne)
-        for one, n in zip(asked.guesses, audit.correct, strict=True)
+        refutes_f_dp(protocol.canaries, one.total, n, curve=build_line_curve(lines), level=limit)
+        for one, n in zip(protocol.guesses, audit.correct, strict=True)
     )

@@ -1,4 +1,4 @@
-"""How wrong an attacker must be at least who is right so often: the inverse of a curve from false to true positives."""
+"""The least FPR of an attack with a given TPR: inverse trade-off functions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from scipy.special import ndtr, ndtri
 
 Curve = Callable[[float], float]
-"""The least chance of an event under one neighbor that has chance y under the other; rises with y, and is convex."""
+"""The least probability under one data set of an event with probability y under its neighbor; increasing and convex."""
 
 
 def build_line_curve(lines: Sequence[tuple[float, float]]) -> Curve:
-    """The curve of points (epsilon, delta) of a privacy profile: P(A) <= e^epsilon Q(A) + delta for each, both ways.
+    """Return the curve of points (epsilon, delta) of a profile: P(A) <= e^epsilon Q(A) + delta, and with P, Q swapped.
 
     >>> curve = build_line_curve([(0.0, 0.1)])
     >>> round(curve(0.5), 12), curve(0.05)
@@ -27,18 +27,18 @@ def build_line_curve(lines: Sequence[tuple[float, float]]) -> Curve:
 
 
 def _two_ways(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Q(A) >= (P(A) - delta) / e^epsilon, and the same of what is not A: slope and start of each line."""
+    """Return slope and intercept of both lines: Q(A) >= (P(A) - delta) / e^epsilon, and its form for A's complement."""
     shrunk = math.exp(-epsilon)
     return (shrunk, -delta * shrunk), (1 / shrunk, 1 - delta - 1 / shrunk)
 
 
 def list_profile_points(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Points of a profile that say something: delta below 1, and epsilon small enough to compute with."""
+    """Return the points of a profile with delta below 1 and a finite exponential of epsilon."""
     return [(epsilon, delta) for epsilon, delta in points if 0 <= delta < 1 and 0 <= epsilon < 300]
 
 
 def build_gaussian_curve(mu: float) -> Curve:
-    """The curve of mu-GDP.
+    """Return the curve of mu-GDP.
 
     Source: Dong, Roth & Su 2019 (arXiv:1905.02383), Definition 2.6.
     """

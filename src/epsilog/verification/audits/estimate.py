@@ -1,4 +1,4 @@
-"""Epsilon as two normal laws would have it, fitted to scores: an estimate, and no bound from either side."""
+"""Estimate epsilon from two normal distributions fitted to scores; not a bound on either side."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from scipy.special import ndtr
 from epsilog.terms import CheckError, check
 
 Vector = NDArray[np.float64]
-Law = tuple[float, float]
+Normal = tuple[float, float]
 """Mean and standard deviation."""
-MOST = 100.0  # the largest epsilon that is estimated; more is called this
+MOST = 100.0  # the largest estimate
 NARROWEST = 1e-12
 
 
 def estimate_by_cosines(scores: Vector, included: NDArray[np.bool_], *, delta: float) -> float:
-    """Estimates epsilon by the cosines of canaries that sent their directions, and of those that did not.
+    """Estimate epsilon from the cosines of included canaries and of excluded ones.
+
+    Its error is unbounded: it assumes that one canary represents all, and that the tails are normal.
 
     Source:
-        Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098): canaries' cosines with the last model
-        and those of canaries that nobody saw are fitted by normal laws, and epsilon is that of the two. Here the unseen
-        ones are those that were out. Nothing bounds how far off it is: it supposes that one canary tells of all, and
-        that the laws are normal far out in their tails.
+        Andrew, Kairouz, Oh, Oprea, McMahan & Suriyakumar 2023 (arXiv:2302.03098): normal distributions are fitted to
+        the cosines of used and unused canaries with the last model. Here the unused canaries are the excluded ones.
 
     Raises:
-        CheckError: fewer than two on a side.
+        CheckError: fewer than two canaries on a side.
     """
     both = scores[~included], scores[included]
     for name, side in zip(("out", "in"), both, strict=True):
@@ -36,13 +36,13 @@ def estimate_by_cosines(scores: Vector, included: NDArray[np.bool_], *, delta: f
     return estimate_epsilon(*map(fit_normal, both), delta=delta)
 
 
-def fit_normal(values: Vector) -> Law:
-    """Mean and standard deviation of a sample."""
+def fit_normal(values: Vector) -> Normal:
+    """Return mean and standard deviation of a sample."""
     return float(values.mean()), max(float(values.std(ddof=1)), NARROWEST)
 
 
-def estimate_epsilon(absent: Law, there: Law, *, delta: float) -> float:
-    """Epsilon at delta of two normal laws, given by mean and standard deviation; at most 100.
+def estimate_epsilon(absent: Normal, present: Normal, *, delta: float) -> float:
+    """Return epsilon at delta of two normal distributions, given by mean and standard deviation; at most 100.
 
     >>> round(estimate_epsilon((0.0, 1.0), (1.0, 1.0), delta=1e-5), 3)  # mu = 1 of Gaussian DP
     4.377
@@ -50,21 +50,21 @@ def estimate_epsilon(absent: Law, there: Law, *, delta: float) -> float:
     delta = check.in_open_interval(0, 1, check.DOWN)(delta=delta)
     low, high = 0.0, MOST
 
-    def met(epsilon: float) -> bool:
-        return max(_excess(absent, there, epsilon), _excess(there, absent, epsilon)) <= delta
+    def is_met(epsilon: float) -> bool:
+        return max(_divergence(absent, present, epsilon), _divergence(present, absent, epsilon)) <= delta
 
-    if met(low):
+    if is_met(low):
         return low
-    if not met(high):
+    if not is_met(high):
         return high
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if met(middle) else (middle, high)
+        low, high = (low, middle) if is_met(middle) else (middle, high)
     return high
 
 
-def _excess(one: Law, other: Law, epsilon: float) -> float:
-    """The hockey-stick divergence of two normal laws: where ln p - ln q is above epsilon, P less e^epsilon Q."""
+def _divergence(one: Normal, other: Normal, epsilon: float) -> float:
+    """Return the hockey-stick divergence of two normal distributions: P - e^epsilon Q where ln p - ln q > epsilon."""
     (m, s), (n, t) = one, other
     # ln p - ln q - epsilon = a x^2 + b x + c
     a, b = (1 / t**2 - 1 / s**2) / 2, m / s**2 - n / t**2
@@ -81,10 +81,10 @@ def _excess(one: Law, other: Law, epsilon: float) -> float:
             q = -(b + math.copysign(math.sqrt(root), b)) / 2
             left, right = sorted((q / a, c / q))
             edges = [(-math.inf, left), (right, math.inf)] if a > 0 else [(left, right)]
-    p, q = (sum(_mass(law, edge) for edge in edges) for law in (one, other))
+    p, q = (sum(_mass(normal, edge) for edge in edges) for normal in (one, other))
     return max(0.0, p - math.exp(epsilon) * q)
 
 
-def _mass(law: Law, edge: tuple[float, float]) -> float:
-    low, high = ((each - law[0]) / law[1] for each in edge)
+def _mass(normal: Normal, edge: tuple[float, float]) -> float:
+    low, high = ((each - normal[0]) / normal[1] for each in edge)
     return float(ndtr(-low) - ndtr(-high)) if low > 0 else float(ndtr(high) - ndtr(low))

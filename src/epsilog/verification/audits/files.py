@@ -1,4 +1,4 @@
-"""Protocols and scores as files, from whatever made them."""
+"""Read audit protocols (TOML) and canary scores (CSV)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COINS = {"1": True, "0": False, "true": True, "false": False}
 
 
 def read_protocol(path: Path) -> AuditProtocol:
-    """Reads a protocol from TOML: ``canaries``, ``delta``, and what else its terms say.
+    """Read a protocol from TOML with the keys ``FIELDS``; only ``canaries`` and ``delta`` are required.
 
     Raises:
-        RecordError: it cannot be read, or says something else.
+        RecordError: the file cannot be read or is not a protocol.
     """
     try:
         document: dict[str, Any] = tomllib.loads(read_file(path).decode("utf-8"))
@@ -39,10 +39,10 @@ def read_protocol(path: Path) -> AuditProtocol:
 
 
 def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Reads scores and coins from a CSV file with the columns ``score`` and ``included``, a canary a line.
+    """Read scores and coins from a CSV file with the columns ``score`` and ``included``, one canary per line.
 
     Raises:
-        RecordError: a column that is missing, or a line that says something else; named with its number.
+        RecordError: a missing column, or an invalid line, with its number.
     """
     try:
         rows = csv.DictReader(read_file(path).decode("utf-8-sig").splitlines())

@@ -1,4 +1,4 @@
-"""How unlikely it is to guess so many coins right, if a claim holds."""
+"""Bound the probability of the observed number of correct guesses under a claim."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from epsilog.verification.audits.curves import Curve
 
 
 def bound_p_value(canaries: int, guesses: int, correct: int, *, epsilon: float, delta: float) -> float:
-    """Bounds the chance of at least so many right guesses under (epsilon, delta)-DP.
+    """Bound the probability of at least ``correct`` correct guesses under (epsilon, delta)-DP.
 
-    Each canary is in or out by a fair coin of its own; ``guesses`` of them, a number fixed beforehand, are guessed from
-    what was released.
+    Independent fair coins include the canaries. The released results give ``guesses`` guesses, a number fixed in
+    advance.
 
     Args:
         canaries: m.
         guesses: at most m.
-        correct: at most ``guesses``.
+        correct: v, at most ``guesses``.
         epsilon: of the claim, at least 0.
         delta: of the claim, in [0, 1].
 
     Source:
-        Steinke, Nasr & Jagielski 2023 (arXiv:2305.08846), Theorem 5.2: with W binomial, of ``guesses`` trials with
-        chance e^epsilon / (1 + e^epsilon), it is P(W >= v) + 2 m delta max over i of P(v > W >= v - i) / i.
+        Steinke, Nasr & Jagielski 2023 (arXiv:2305.08846), Theorem 5.2:
+        P(W >= v) + 2 m delta max over i of P(v > W >= v - i) / i, with W binomial of ``guesses`` trials and success
+        probability e^epsilon / (1 + e^epsilon).
 
     >>> round(bound_p_value(100, 100, 60, epsilon=0.0, delta=0.0), 4)  # sixty heads or more of a hundred
     0.0284
@@ -40,22 +41,22 @@ def bound_p_value(canaries: int, guesses: int, correct: int, *, epsilon: float, 
 
 
 def refutes_f_dp(canaries: int, guesses: int, correct: int, *, curve: Curve, level: float) -> bool:
-    """Whether at least so many right guesses have a chance below ``level`` under a trade-off curve.
+    """Return whether at least ``correct`` correct guesses have probability below ``level`` under a trade-off function.
 
-    With p_i the chance of exactly i right guesses of c', let r_c = sum over i >= c of i p_i / m, the chance that a
-    canary is guessed rightly and all in all at least c are, and h_c likewise for wrongly and c' - i. A coin turned
-    round makes a right guess wrong and one less in all, so h_(i) >= curve(r_(i+1)). Were the level reached, these would
-    add up to more than the share of canaries that are guessed at all.
+    Let p_i be the probability of exactly i correct guesses of c'. Let r_c = sum over i >= c of i p_i / m: the
+    probability that a given canary is guessed correctly and at least c are in total. Let h_c be the same for wrong
+    guesses, with c' - i. Flipping one coin makes a correct guess wrong and lowers the total by one, so
+    h_(i) >= curve(r_(i+1)). If the level were reached, the sum would exceed the fraction of canaries that are guessed.
 
     Args:
-        canaries: m, each in or out by a fair coin.
-        guesses: c', fixed beforehand.
+        canaries: m, each included by a fair coin.
+        guesses: c', fixed in advance.
         correct: c.
-        curve: of the claim, the same in both directions.
+        curve: of the claim, the same for both adjacency types.
         level: in (0, 1).
 
     Source:
-        Mahloujifar, Melis & Chaudhuri 2025 (arXiv:2410.22235), Theorem 3.2 and Algorithm 3, for two values a canary.
+        Mahloujifar, Melis & Chaudhuri 2025 (arXiv:2410.22235), Theorem 3.2 and Algorithm 3, with two values per canary.
     """
     right, wrong = level * correct / canaries, level * (guesses - correct) / canaries
     for i in range(correct - 1, -1, -1):

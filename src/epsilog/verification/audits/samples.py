@@ -1,4 +1,4 @@
-"""What many runs on two neighbors show: a set of outcomes that one of them reaches too much oftener."""
+"""Audit a mechanism by many runs on two neighboring data sets."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from scipy.special import betaincinv
 
 from epsilog.terms import CheckError, arrays, check
 
-FEWEST = 10  # outcomes of each
+FEWEST = 10  # outcomes in each half of a sample
 
 
 def audit_two_datasets(one: ArrayLike, other: ArrayLike, *, delta: float, confidence: float = 0.95) -> float:
-    """Bounds epsilon from below by released numbers, from independent runs on two neighboring data sets.
+    """Return a lower bound on epsilon from numbers released by independent runs on two neighboring data sets.
 
-    The first half of each sample picks a half-line and which neighbor reaches it oftener; the second half counts, so
-    nothing is picked from what counts. Epsilon is at least ln((P(A) - delta) / Q(A)) for every set A.
+    The first half of each sample selects a half-line A and the order of the data sets; the second half estimates P(A)
+    and Q(A), so that selection and estimation are independent. Epsilon is at least ln((P(A) - delta) / Q(A)).
 
     Args:
-        one: outcomes on the one data set, shape (n,), at least 20.
-        other: outcomes on the other, shape (k,), at least 20.
+        one: outcomes on the first data set, shape (n,), at least 20.
+        other: outcomes on the second, shape (k,), at least 20.
         delta: of the claim, in [0, 1).
         confidence: in (0, 1).
 
     Returns:
-        An epsilon that the true one reaches with this confidence; 0 where nothing is shown.
+        A lower bound on epsilon at this confidence; 0 if the outcomes show none.
 
     Raises:
-        CheckError: too few outcomes, or one that is no number.
+        CheckError: too few outcomes, or one that is not a number.
 
     Source:
-        Clopper & Pearson 1934 for both rates; the half-line is the best set of a shifted unimodal law.
+        Clopper & Pearson 1934 for both rates; a half-line is the best set for a shifted unimodal distribution.
     """
     delta, confidence = (
         check.in_half_open_interval(0, 1)(delta=delta),
@@ -41,7 +41,7 @@ def audit_two_datasets(one: ArrayLike, other: ArrayLike, *, delta: float, confid
     p, q = _numbers("one", one), _numbers("other", other)
     (p_pick, p_count), (q_pick, q_count) = (np.split(x, [len(x) // 2]) for x in (p, q))
     _, threshold, above, turned = max(
-        (*_promise(first, second, delta=delta, above=above), above, turned)
+        (*_select_half_line(first, second, delta=delta, above=above), above, turned)
         for turned, first, second in ((False, p_pick, q_pick), (True, q_pick, p_pick))
         for above in (False, True)
     )
@@ -65,8 +65,10 @@ def _count_reaching(values: NDArray[np.float64], threshold: float, *, above: boo
     return int((values >= threshold).sum() if above else (values <= threshold).sum())
 
 
-def _promise(p: NDArray[np.float64], q: NDArray[np.float64], *, delta: float, above: bool) -> tuple[float, float]:
-    """What the best half-line promises on these outcomes, cautiously, and its threshold."""
+def _select_half_line(
+    p: NDArray[np.float64], q: NDArray[np.float64], *, delta: float, above: bool
+) -> tuple[float, float]:
+    """Return a cautious estimate of epsilon from the best half-line, and its threshold."""
     at = np.unique(np.concatenate([p, q]))
     p, q = np.sort(p), np.sort(q)
     if above:
@@ -82,5 +84,5 @@ def _promise(p: NDArray[np.float64], q: NDArray[np.float64], *, delta: float, ab
 
 
 def _at_least(hits: int, trials: int, level: float) -> float:
-    """The lower end of Clopper & Pearson's interval, one-sided."""
+    """Return the one-sided lower end of Clopper & Pearson's interval."""
     return float(betaincinv(hits, trials - hits + 1, level)) * (1 - 1e-9) if hits else 0.0

@@ -1,7 +1,7 @@
-"""A run that epsilog did not train, verified by its logs: a mapping says which column is what, and what is claimed.
+"""Verify a run of another framework by its logs, with a mapping of their columns and a claim.
 
-``verify_logs`` reads and checks. Logs are their writer's word: nothing binds them to the run, and a report of ours is
-more. Imported when first needed, since reading logs takes polars.
+``verify_logs`` reads and checks them. Their writer attests the logs: nothing binds them to the run, unlike the records
+of our own runs. Import this package only when needed, since it requires polars.
 """
 
 from epsilog.verification.logs.reading import read_playbook, verify_logs

@@ -1,4 +1,4 @@
-"""What was claimed of a run: stated in the mapping, or registered in a plan of ours."""
+"""Read the claim of a run: stated in the mapping, or registered in our own plan."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from epsilog.verification.logs.mapping import LogMapping, PlannedClaim, StatedCl
 
 
 def read_claim(mapping: LogMapping, base: Path) -> Claim:
-    """Reads the claim of a mapping.
+    """Read the claim of a mapping.
 
     Raises:
-        CheckError: a claim that does not hold together, or that no theorem prices.
-        RecordError: a plan that cannot be read.
+        CheckError: the claim is inconsistent, or no theorem bounds it.
+        RecordError: the plan cannot be read.
     """
     if isinstance(mapping.claim, PlannedClaim):
         return _read_planned_claim(base / mapping.claim.plan)
@@ -36,13 +36,10 @@ def _read_planned_claim(path: Path) -> Claim:
         raise RecordError(f"{path.name} is not a plan: {error}") from error
     scheme = plan.scheme
     if plan.trials is not None:
-        raise CheckError(
-            "claim.plan", "of one run: logs of the best of several trials do not tell of the others", "trials"
-        )
-    if not isinstance(scheme, ClientLevelCentral):  # each client's noise, or noise over rounds, is not a sum's own
-        bound = (
-            f"of a fixed clip norm, and of noise that is drawn anew for each round's sum ({ClientLevelCentral.kind})"
-        )
+        bound = "of one run: logs of the best of several trials do not cover the others"
+        raise CheckError("claim.plan", bound, "trials")
+    if not isinstance(scheme, ClientLevelCentral):  # elsewhere noise is not drawn independently for each sum
+        bound = f"of a fixed clip norm, with independent noise for each round's sum ({ClientLevelCentral.kind})"
         raise CheckError("claim.plan", bound, repr(scheme.kind))
     return Claim.from_plan(plan, scheme.expected_cohort)
 
@@ -59,8 +56,8 @@ def _read_stated_claim(stated: StatedClaim) -> Claim:
         cycle_length=stated.cycle_length,
     )
     if stated.relation not in scheme.relations:
-        priced = " or ".join(relation.value for relation in scheme.relations)
-        raise CheckError("relation", f"{priced} for sampling = {stated.sampling!r}", repr(stated.relation.value))
+        supported = " or ".join(relation.value for relation in scheme.relations)
+        raise CheckError("relation", f"{supported} for sampling = {stated.sampling!r}", repr(stated.relation.value))
     epsilon = stated.epsilon
     if epsilon is None:
         epsilon = compute_certified_interval(scheme.release(), stated.delta, stated.relation).upper

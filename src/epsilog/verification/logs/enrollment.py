@@ -1,4 +1,4 @@
-"""Reads who could take part, and counts N at a date."""
+"""Read the enrolled clients, and count N at a date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAY = 86_400.0
 
 
 def read_enrollment(log: EnrollmentLog, base: Path, summaries: list[ReadSummary]) -> Enrollment:
-    """Reads the list of everybody who could take part; what was read is added to ``summaries``."""
+    """Read the enrollment list, and append to ``summaries``."""
     columns = log.columns
     fields = [
         tables.make_text_column("enrollment.client", columns.client),
@@ -40,14 +40,15 @@ def read_enrollment(log: EnrollmentLog, base: Path, summaries: list[ReadSummary]
     names = frame["enrollment.client"].to_list()
     twice = next((one for one, other in itertools.pairwise(names) if one == other), None)
     if twice is not None:
-        bound = "in one row, or in rows that say the same"
-        raise CheckError(f"enrollment.client ({log.file}, column {columns.client})", bound, f"{twice!r} in several")
+        bound = "in one row, or in identical rows"
+        value = f"{twice!r} in several"
+        raise CheckError(f"enrollment.client ({log.file}, column {columns.client})", bound, value)
     at = _date(log.counted_on)
     joined = frame["enrollment.joined"].to_numpy()
     left = _or(frame, "enrollment.left", math.inf)
     counted = (joined <= at) & (left > at)
     if log.active_within_days is not None:
-        active = _or(frame, "enrollment.last_active", -math.inf)  # nobody knows of any activity
+        active = _or(frame, "enrollment.last_active", -math.inf)  # a blank means no known activity
         counted &= active >= at - log.active_within_days * DAY
     return Enrollment(names, joined, left, counted, every.height - frame.height, at)
 

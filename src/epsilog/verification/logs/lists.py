@@ -1,4 +1,4 @@
-"""Reads who took part. Millions of rows go by in pieces; what stays is one integer for each client in each round."""
+"""Read participation lists in chunks; only one integer per client and round stays in memory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from epsilog.verification.sampler_tests import Ids, Numbers
 if TYPE_CHECKING:
     import polars as pl
 
-PIECE = 1 << 20  # rows that are looked at together
-MOST_CLIENTS = 100_000_000  # whom a log may name: tests hold a number for each
+PIECE = 1 << 20  # rows per chunk
+MOST_CLIENTS = 100_000_000  # tests store a number for each client
 
 
 def read_lists(
@@ -33,14 +33,14 @@ def read_lists(
     *,
     population: int,
 ) -> Participation:
-    """Reads who took part in which round; what was read is added to ``summaries``."""
+    """Read the participants of each round, and append to ``summaries``."""
     population = check.integer(1, MOST_CLIENTS)(population=population)
     return _Reader(log, base, summaries).lists(population, enrolled, rounds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reader:
-    """Reads who took part, in a few passes over the file."""
+    """Reader of a participation log, in a few passes over the file."""
 
     log: ParticipationLog
     base: Path
@@ -87,7 +87,7 @@ class _Reader:
         )
 
     def _by_round(self, rows: CheckedRows) -> pl.DataFrame:
-        """A row for each round: the largest norm, the first and the last time."""
+        """Return one row per round: the largest norm and the first time."""
         pl, wanted = tables.import_polars(), []
         norms = [name for name in rows.frame.collect_schema().names() if name.startswith("participation.norm")]
         if norms:
@@ -98,7 +98,7 @@ class _Reader:
         return rows.collect(rows.frame.group_by("participation.round").agg(*wanted)).sort("participation.round")
 
     def _encode_rows(self, rows: CheckedRows) -> tuple[Ids, Ids, list[str], Numbers | None]:
-        """Each row's round, from 1, its client's place in the list of names, which is ascending, and its time."""
+        """Return each row's round (from 1), its client's index in the sorted list of names, that list, and times."""
         pl = tables.import_polars()
         number = (pl.col("participation.round") + (1 - self.log.first_round)).cast(pl.Int32)
         time = ["participation.time"] if self.log.columns.time else []
@@ -112,7 +112,7 @@ class _Reader:
         return found["participation.round"].to_numpy(), places[codes], [names[i] for i in order], times
 
     def _copies(self, rows: CheckedRows, twice: Ids, names: list[str], places: Ids, width: int) -> int:
-        """Of the rows of clients that are in a round more than once, those that say just the same as another."""
+        """Count the identical ones among repeated rows of a client in a round."""
         pl = tables.import_polars()
         name_at = dict(zip(places.tolist(), names, strict=True))
         pairs = np.unique(twice)
@@ -122,13 +122,13 @@ class _Reader:
                 "participation.client": [name_at[int(place)] for place in pairs % width],
             }
         )
-        there = rows.collect(rows.frame.join(wanted, on=["participation.round", "participation.client"], how="semi"))
-        return there.height - there.unique().height
+        found = rows.collect(rows.frame.join(wanted, on=["participation.round", "participation.client"], how="semi"))
+        return found.height - found.unique().height
 
     def _late(self, number: Ids, times: Numbers, by_round: pl.DataFrame, rounds: Rounds | None) -> int:
-        """Rows with a time after their round ended, or before the one before it did.
+        """Count rows with a time after their round ended, or before the previous round did.
 
-        Without a log of when rounds ended, rows that are later than the first of a later round.
+        Without end times, count rows later than the first row of a later round.
         """
         last = int(number.max())
         begins, ends = np.full(last + 1, -math.inf), np.full(last + 1, math.inf)
@@ -157,7 +157,7 @@ class _Reader:
         return largest
 
     def _withdrawn(self, rows: CheckedRows, enrolled: Enrollment | None) -> int:
-        """How many took part before they had joined or after they had left, where rows have a time."""
+        """Count clients that took part before joining or after leaving, if rows have times."""
         if enrolled is None or not self.log.columns.time:
             return 0
         pl = tables.import_polars()
@@ -169,10 +169,10 @@ class _Reader:
 
 
 def _places(names: list[str], population: int, enrolled: Enrollment | None) -> tuple[Ids, int]:
-    """Each client's place among N, and how many are on no list of those who could take part.
+    """Return each client's index among N, and the number of clients that are not enrolled.
 
-    Whole numbers from 0 or from 1 are places, and so is the order of an enrollment list; otherwise places are drawn
-    under a public seed: who never took part has no name, and tests by place must not take the others for all.
+    Integer names from 0 or 1, or the order of an enrollment list, give the indices. Otherwise a public seed draws them:
+    clients that never took part have no name, and tests by index must not treat the others as all clients.
     """
     if enrolled is not None:
         place = {name: i for i, name in enumerate(enrolled.names)}
@@ -191,13 +191,13 @@ def _places(names: list[str], population: int, enrolled: Enrollment | None) -> t
 
 
 def _draw_places(names: list[str], population: int) -> Ids:
-    """Different places at random, the same for everybody."""
+    """Return distinct random indices under a public seed."""
     among = max(population, len(names))
     return np.random.default_rng(population).choice(among, len(names), replace=False).astype(np.int64)
 
 
 def _numbers(names: list[str]) -> Ids | None:
-    """Names that are whole numbers in their one spelling; None where one is not."""
+    """Return names as integers; None unless all are canonical decimal integers."""
     if not all(name.isascii() and name.isdigit() and len(name) <= 15 for name in names):
         return None
     numbers = np.array(names, dtype=np.int64)

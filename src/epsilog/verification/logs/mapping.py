@@ -1,7 +1,7 @@
-"""The mapping file (TOML): which column of which log is what, in which unit, and what was claimed of the run.
+"""The mapping file (TOML): the columns of each log with their units, and the claim.
 
-Nothing is guessed: a standard deviation says whether it is in clip norms or absolute, and on the sum or on the mean; a
-log says which number its first round has. Unknown keys, missing keys and values out of range are reported together.
+Nothing is inferred: noise has a unit (clip norms or absolute) and a place (sum or mean), and each log states the number
+of its first round. Unknown keys, missing keys and values out of range are reported together.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CLIP_NORMS, ABSOLUTE = "clip norms", "absolute"
 Chance = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)]
 Norms = Text | Annotated[dict[str, Text], Field(min_length=1)]
-"""One column, or one for each group of parameters that is clipped by itself."""
+"""One column, or one for each separately clipped parameter group."""
 
 
 class NoiseColumn(ConfigSection):
-    """A column of standard deviations, or of noise itself, with its unit."""
+    """A column of standard deviations or of noise values, with its unit."""
 
     column: Text
     unit: Literal["clip norms", "absolute"]
@@ -33,7 +33,7 @@ class NoiseColumn(ConfigSection):
 
 
 class TimeColumn(ConfigSection):
-    """A column of points in time: seconds or milliseconds since 1970, or ISO 8601 without an offset, or with Z."""
+    """A column of times: seconds or milliseconds since 1970, or ISO 8601 without an offset, or with Z."""
 
     column: Text
     unit: Literal["s", "ms", "iso"]
@@ -42,9 +42,8 @@ class TimeColumn(ConfigSection):
 class LogFile(ConfigSection):
     """A file of rows.
 
-    ``at`` is for JSON: the way to the rows of a document, or the name that every line has its row under. ``key`` is a
-    name for the keys where the rows of a document stand in an object by key. ``where`` keeps only rows with these
-    values.
+    ``at`` is the path to the rows of a JSON document, or the name of the row in each JSON line. ``key`` names a column
+    for the keys of a JSON object of rows. ``where`` keeps only rows with these values.
     """
 
     file: Text
@@ -63,13 +62,13 @@ class LogFile(ConfigSection):
 
 
 class RoundLogFile(LogFile):
-    """A file whose rows name a round, and the number that the first round has there."""
+    """A file with rows that name a round, and the number of its first round."""
 
     first_round: Annotated[int, Field(ge=0, le=1, strict=True)]
 
 
 class RoundColumns(ConfigSection):
-    """[rounds.columns]: what one row says of one round."""
+    """[rounds.columns]: the columns of one round."""
 
     round: Text
     cohort: Text | None = None
@@ -82,13 +81,13 @@ class RoundColumns(ConfigSection):
 
 
 class RoundsLog(RoundLogFile):
-    """[rounds]: one row a round."""
+    """[rounds]: one row per round."""
 
     columns: RoundColumns
 
 
 class ParticipationColumns(ConfigSection):
-    """[participation.columns]: what one row says of one client in one round."""
+    """[participation.columns]: the columns of one client in one round."""
 
     round: Text
     client: Text
@@ -103,20 +102,20 @@ class ParticipationLog(RoundLogFile):
 
 
 class PaddingColumns(ConfigSection):
-    """[padding.columns]: one value of noise whose true sum is 0."""
+    """[padding.columns]: one noise value on a coordinate with true sum 0."""
 
     round: Text
     value: NoiseColumn
 
 
 class PaddingLog(RoundLogFile):
-    """[padding]: one row for each value."""
+    """[padding]: one row per value."""
 
     columns: PaddingColumns
 
 
 class EnrollmentColumns(ConfigSection):
-    """[enrollment.columns]: when a client joined, left, and was last active."""
+    """[enrollment.columns]: the times when a client joined, left, and was last active."""
 
     client: Text
     joined: TimeColumn
@@ -125,7 +124,7 @@ class EnrollmentColumns(ConfigSection):
 
 
 class EnrollmentLog(LogFile):
-    """[enrollment]: one row for each client; N are those who had joined and not left at a date, and were active."""
+    """[enrollment]: one row per client; N counts the active clients that had joined and not left at a date."""
 
     columns: EnrollmentColumns
     counted_on: Text
@@ -140,7 +139,7 @@ class EnrollmentLog(LogFile):
 
 
 class StatedClaim(ConfigSection):
-    """[claim]: what was claimed of the run, in words of this file."""
+    """[claim]: a claim that the mapping itself states."""
 
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)] | None = None
     delta: Chance
@@ -158,7 +157,7 @@ class StatedClaim(ConfigSection):
 
 
 class PlannedClaim(ConfigSection):
-    """[claim] of a plan of ours: the plan.json that a run left."""
+    """[claim] of our own plan: the plan.json of a run."""
 
     plan: Text
 
@@ -171,7 +170,7 @@ Claim = Annotated[Annotated[PlannedClaim, Tag("planned")] | Annotated[StatedClai
 
 
 class IdentityFields(ConfigSection):
-    """[identity]: what the run was for, as a report of its logs says it."""
+    """[identity]: name, purpose and owner of the run, for its report."""
 
     name: Text = "Logs of a run"
     purpose: Text | None = None
@@ -182,18 +181,18 @@ class LogMapping(ConfigSection):
     """The whole file.
 
     Attributes:
-        claim: what was claimed.
-        identity: what the run was for.
-        reporting: the period, and what else the publisher says of it: fields of ``epsilog.reports.FIELDS``.
-        public: whether whoever sees a report of these logs may see them too; else it tells no size of a cohort.
-        salt: random text of 32 characters or more; with it a report binds logs that are not public by keyed hashes.
+        claim: the claim, stated or registered.
+        identity: name, purpose and owner of the run.
+        reporting: the period, and further fields of the publisher (see ``epsilog.reports.FIELDS``).
+        public: whether readers of the report may see these logs; otherwise the report omits cohort sizes.
+        salt: random text of at least 32 characters, the key of hashes that commit a report to private logs.
         playbook: a file of steps, by the findings that trigger them.
-        rounds: one row a round.
-        participation: one row for each client in each round.
-        padding: one row for each value of noise whose true sum is 0.
-        enrollment: who could take part, and when.
-        false_alarm_rate: how often each statistical check may reject a sound run; an arbitrarily small rate would let
-            every run pass.
+        rounds: one row per round.
+        participation: one row per client and round.
+        padding: one row per noise value on a coordinate with true sum 0.
+        enrollment: the enrolled clients, with times.
+        false_alarm_rate: the largest probability that a statistical check rejects a sound run; at an arbitrarily small
+            rate, every run would pass.
     """
 
     claim: Claim
@@ -210,14 +209,14 @@ class LogMapping(ConfigSection):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file that it names, each once."""
-        planned = (self.claim.plan,) if isinstance(self.claim, PlannedClaim) else ()
-        beside = (self.playbook,) if self.playbook is not None else ()
-        return tuple(dict.fromkeys((*planned, *beside, *self.logs)))
+        """Return every file that the mapping names, each once."""
+        plan = (self.claim.plan,) if isinstance(self.claim, PlannedClaim) else ()
+        playbook = (self.playbook,) if self.playbook is not None else ()
+        return tuple(dict.fromkeys((*plan, *playbook, *self.logs)))
 
     @property
     def logs(self) -> tuple[str, ...]:
-        """Those of them that hold rows of the run."""
+        """Return the files that contain rows of the run, each once."""
         sources = (self.rounds, self.participation, self.padding, self.enrollment)
         return tuple(dict.fromkeys(source.file for source in sources if source is not None))
 
@@ -232,10 +231,10 @@ class LogMapping(ConfigSection):
 
 
 def read_mapping(path: Path) -> LogMapping:
-    """Reads and checks a mapping file.
+    """Read and check a mapping file.
 
     Raises:
-        ConfigError: with all that is wrong, by field.
+        ConfigError: all errors, by field.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -247,7 +246,7 @@ def read_mapping(path: Path) -> LogMapping:
 
 
 def parse_mapping(document: dict[str, object], name: str = "mapping") -> LogMapping:
-    """Checks a mapping that was read already."""
+    """Check a parsed mapping."""
     try:
         return LogMapping.model_validate(document)
     except ValidationError as error:

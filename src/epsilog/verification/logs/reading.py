@@ -1,4 +1,4 @@
-"""A run's logs, read, converted to one unit, and not believed; and from a mapping file to a verification."""
+"""Read the logs that a mapping file names, convert units, and verify them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from epsilog.verification.rules import verify_evidence
 
 
 def verify_logs(path: Path, *, required: Collection[str] = REQUIRED_LOGS) -> Verification:
-    """Hold the logs that a mapping file names against the claim that it states.
+    """Verify the logs of a mapping file against its claim.
 
     Args:
-        path: the mapping file; paths within it are relative to it.
-        required: evidence (see ``LOG_EVIDENCE_KINDS``) without which nothing is verified.
+        path: the mapping file; paths in it are relative to it.
+        required: evidence (see ``LOG_EVIDENCE_KINDS``); its absence makes the status "not checked".
 
     Raises:
-        ConfigError: a mapping that does not say what it must.
-        CheckError: a column or a value that is not what the mapping says.
+        ConfigError: the mapping is invalid.
+        CheckError: a column or a value does not fit the mapping.
     """
     mapping = read_mapping(path)
     claim = read_claim(mapping, path.parent)
@@ -67,7 +67,7 @@ def read_logs(mapping: LogMapping, base: Path, units: LogUnits) -> LogData:
     """Read every file that a mapping names; paths are relative to ``base``.
 
     Raises:
-        CheckError: a value or a column that is not what the mapping says, by field, bound and value.
+        CheckError: a column or a value does not fit the mapping.
     """
     summaries: list[ReadSummary] = []
     enrolled = rounds = padding = lists = None

@@ -1,4 +1,4 @@
-"""Reads the log of rounds and the padding, in the unit of the noise on the sum."""
+"""Read the round log and the padding, in the unit of the noise on the sum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from epsilog.verification.sampler_tests import Ids, Numbers
 def read_rounds(
     log: RoundsLog, base: Path, units: LogUnits, summaries: list[ReadSummary]
 ) -> tuple[Rounds, dict[int, Numbers] | None, int]:
-    """One row a round, the padding in its cells, and how many significant digits that has."""
+    """Return one row per round, the padding in its cells, and the padding's number of significant digits."""
     columns, name = log.columns, "rounds"
     fields = [make_round_field(name, columns.round, log.first_round)]
     fields += [tables.make_integer_column("rounds.cohort", columns.cohort, 0)] if columns.cohort else []
@@ -70,20 +70,20 @@ def read_rounds(
 def _unit(
     name: str, column: NoiseColumn, units: LogUnits, clip_norm: Numbers | None, divisor: Numbers | None
 ) -> Numbers | float:
-    """What turns logged noise into noise on the sum, in the sum's own unit."""
+    """Return the factor from logged noise to noise on the sum, in the unit of the sum."""
     unit: Numbers | float = 1.0
     if column.unit == CLIP_NORMS:
         unit = units.clip_norm if clip_norm is None else clip_norm
     if column.on == "mean":
         by = units.divisor if divisor is None else divisor
         if by is None:
-            raise CheckError(f"{name}.on", "sum, where neither a column nor the claim has a divisor", "'mean'")
+            raise CheckError(f"{name}.on", "sum, unless a column or the claim has a divisor", "'mean'")
         unit = unit * by
     return unit
 
 
 def _values(written: str, place: int, column: str) -> Numbers:
-    """A cell with several numbers: a JSON list, or numbers with blanks between them."""
+    """Parse a cell of several numbers: a JSON list, or numbers separated by blanks."""
     try:
         parsed = json.loads(written) if written.startswith("[") else [float(word) for word in written.split()]
         values = np.array(parsed, dtype=np.float64)
@@ -98,9 +98,9 @@ def _values(written: str, place: int, column: str) -> Numbers:
 def read_padding(
     log: PaddingLog, base: Path, units: LogUnits, rounds: Rounds | None, summaries: list[ReadSummary]
 ) -> tuple[dict[int, Numbers], int, int]:
-    """Padding with a row for each value, by round; how many significant digits it has; rows that are there twice.
+    """Return padding by round, its number of significant digits, and the number of repeated rows.
 
-    Of values that are cut short, two of one round may be alike, so none of those counts as there twice.
+    Rounded values of one round may be equal by chance, so only values in full count as repeated.
     """
     value = log.columns.value
     fields = [
@@ -122,9 +122,9 @@ def read_padding(
 
 
 def _by_round(number: Ids, rounds: Rounds | None, name: str) -> Numbers | None:
-    """What the log of rounds says of each of these rounds; None where it says nothing of it."""
-    said = None if rounds is None else getattr(rounds, name)
-    if rounds is None or said is None:
+    """Return a column of the round log for these rounds; None if it has no such column."""
+    column = None if rounds is None else getattr(rounds, name)
+    if rounds is None or column is None:
         return None
     order = np.argsort(rounds.number, kind="stable")
     at = np.searchsorted(rounds.number[order], number)
@@ -132,5 +132,5 @@ def _by_round(number: Ids, rounds: Rounds | None, name: str) -> Numbers | None:
     known[known] = rounds.number[order][at[known]] == number[known]
     if not known.all():
         missing = f"round {number[~known][0]}"
-        raise CheckError("padding.round", "a round of the log of rounds, which has its unit", missing)
-    return np.asarray(said[order][at])
+        raise CheckError("padding.round", "in the round log, which has its unit", missing)
+    return np.asarray(column[order][at])

@@ -1,7 +1,6 @@
-"""Files of rows through polars, lazily: the columns that a mapping names, each value checked, none dropped unsaid.
+"""Read the mapped columns of log files lazily with polars, and check every value.
 
-Every value is read as it stands and turned into a number here, so that what is no number is found by its row rather
-than turned into nothing.
+Values are read as text and converted here, so that an invalid number is reported with its row instead of becoming null.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from epsilog.verification.logs.mapping import LogFile
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_ROUNDS = 10_000_000  # a number of a round that is larger is an accident, and would cost memory
-LARGEST = 2**53  # whole numbers from here on are not the same in everybody's file
-EARLIEST_YEAR, LATEST_YEAR = 2000, 2099  # another year is a time in another unit
+MOST_ROUNDS = 10_000_000  # a larger round number is an error, and would cost memory
+LARGEST = 2**53  # doubles do not represent all larger integers
+EARLIEST_YEAR, LATEST_YEAR = 2000, 2099  # another year means a wrong unit
 EARLIEST, LATEST = 946_684_800.0, 4_102_444_799.0  # of these years, in seconds since 1970
 YEARS = f"{EARLIEST_YEAR} to {LATEST_YEAR}"
 _PACKED = (
@@ -41,14 +40,14 @@ _FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 
 @dataclass(frozen=True, slots=True)
 class LogField:
-    """One column that is read.
+    """A column to read.
 
     Attributes:
-        name: the field of the mapping, as errors call it.
+        name: the field of the mapping, for errors.
         column: the column's name in the file.
-        bound: what every value must be, in words.
-        parse: makes numbers, or text, of the raw column; null where it is none.
-        holds: whether what was read is in bounds.
+        bound: a description of valid values.
+        parse: converts the raw column to numbers or text; null for invalid values.
+        holds: whether a parsed value is valid.
         blank: whether a value may be missing.
     """
 
@@ -61,34 +60,34 @@ class LogField:
 
 
 def make_integer_column(name: str, column: str, low: int, high: int = LARGEST - 1) -> LogField:
-    """A column of whole numbers; 3.0 is one."""
+    """Return a field of integers; 3.0 is valid."""
     bound = f"a whole number in [{low}, {high}]" if high < LARGEST - 1 else f"a whole number, at least {low}"
     return LogField(name, column, bound, _number, lambda x: (x == x.floor()) & x.is_between(low, high))
 
 
 def make_positive_column(name: str, column: str) -> LogField:
-    """A column of finite numbers above 0."""
+    """Return a field of finite positive numbers."""
     return LogField(name, column, "finite and above 0", _number, lambda x: x.is_finite() & (x > 0))
 
 
 def make_non_negative_column(name: str, column: str) -> LogField:
-    """A column of finite numbers, none below 0."""
+    """Return a field of finite nonnegative numbers."""
     return LogField(name, column, "finite and at least 0", _number, lambda x: x.is_finite() & (x >= 0))
 
 
 def make_finite_column(name: str, column: str) -> LogField:
-    """A column of finite numbers."""
+    """Return a field of finite numbers."""
     return LogField(name, column, "finite", _number, lambda x: x.is_finite())
 
 
 def make_text_column(name: str, column: str) -> LogField:
-    """A column of words."""
+    """Return a field of text."""
     bound = "text that is not blank, in one line (an open quote?)"
     return LogField(name, column, bound, _text, lambda x: (x.str.len_bytes() > 0) & ~x.str.contains("\n", literal=True))
 
 
 def make_time_column(name: str, column: str, unit: str, *, blank: bool = False) -> LogField:
-    """A column of points in time, as seconds since 1970."""
+    """Return a field of times, as seconds since 1970."""
     bound = {
         "iso": "a time such as 2026-01-31T10:00:00, without an offset or with Z, in 2000 to 2099",
         "s": f"seconds since 1970, in the years {YEARS}",
@@ -106,24 +105,24 @@ class CheckedRows:
     """The checked rows of one file.
 
     Attributes:
-        frame: lazily, a column for each field by its name; text, or double.
-        summary: what was read.
+        frame: a lazy frame with one column per field, of text or doubles.
+        summary: the rows and columns read.
     """
 
     frame: pl.LazyFrame
     summary: ReadSummary
 
     def collect(self, frame: pl.LazyFrame | None = None) -> pl.DataFrame:
-        """Computes a frame in pieces, never all rows at once unless all are asked for."""
+        """Compute a frame in chunks."""
         return _collect(self.frame if frame is None else frame)
 
 
 def open_log_file(source: LogFile, base: Path, section: str, fields: Sequence[LogField]) -> CheckedRows:
-    """Opens a file and checks every value of the columns that are wanted.
+    """Open a file and check every value of the given fields.
 
     Raises:
-        CheckError: a column that is not there, or is there twice; a value out of its bounds, with its row.
-        RecordError: a file that cannot be read.
+        CheckError: a missing or duplicate column; an invalid value, with its row.
+        RecordError: the file cannot be read.
     """
     frame = _open_log(source, base / source.file, section)
     if source.format == "jsonl":
@@ -144,7 +143,7 @@ def open_log_file(source: LogFile, base: Path, section: str, fields: Sequence[Lo
 
 
 def import_polars() -> Any:
-    """The library, imported when first needed."""
+    """Import polars on first use."""
     try:
         import polars as pl
     except ImportError as error:
@@ -156,12 +155,12 @@ def _collect(frame: pl.LazyFrame) -> pl.DataFrame:
     try:
         return frame.collect(engine="streaming")
     except (import_polars().exceptions.PolarsError, OSError) as error:
-        raise CheckError("file", "one that can be read to its end", str(error).partition("\n")[0]) from None
+        raise CheckError("file", "readable to its end", str(error).partition("\n")[0]) from None
 
 
 def _open_log(source: LogFile, path: Path, section: str) -> pl.LazyFrame:
     if not path.is_file():
-        raise CheckError(f"{section}.file", "a file that is there", repr(source.file))
+        raise CheckError(f"{section}.file", "an existing file", repr(source.file))
     frame: pl.LazyFrame
     if source.format in ("csv", "jsonl"):
         _require_plain(source, path, section)
@@ -172,7 +171,7 @@ def _open_log(source: LogFile, path: Path, section: str) -> pl.LazyFrame:
             frame = import_polars().scan_parquet(path, glob=False, hive_partitioning=False)
         case "csv":
             separator = _separator(path)
-            if not _is_one_way(path, separator):  # a quote in a column that is not read would hide rows of others
+            if not _is_one_way(path, separator):  # a quote in an unread column could hide other rows
                 bound = (
                     "CSV with each row in one line, and each quote at the ends of a value or doubled (an open quote?)"
                 )
@@ -188,14 +187,14 @@ def _open_log(source: LogFile, path: Path, section: str) -> pl.LazyFrame:
 
 
 def _require_plain(source: LogFile, path: Path, section: str) -> None:
-    """Quotes, and names that come twice, are looked for in the file as it lies there."""
+    """Refuse compressed files: the checks for quotes and repeated names read the raw bytes."""
     with path.open("rb") as file:
         if file.read(4).startswith(_PACKED):
             raise CheckError(f"{section}.file", "a file that is not compressed (unpack it)", repr(source.file))
 
 
 def _alone(path: Path) -> str:
-    """A name that polars takes for this file, and not for a pattern of others: what is hashed is what is read."""
+    """Escape a path, so that polars reads the hashed file and not the matches of a pattern."""
     return glob.escape(str(path))
 
 
@@ -203,18 +202,18 @@ def _is_one_way(path: Path, separator: str) -> bool:
     try:
         return delimited.is_one_way(path, separator.encode())
     except (OSError, EOFError) as error:
-        raise CheckError("file", "one that can be read to its end", type(error).__name__) from None
+        raise CheckError("file", "readable to its end", type(error).__name__) from None
 
 
 def _separator(path: Path) -> str:
-    """The most frequent of the usual ones in the header line."""
+    """Return the most frequent of the usual separators in the header line."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(1 << 20)
     return max(",;\t|", key=header.count)
 
 
 def _names(path: Path, section: str) -> list[str]:
-    """The names in the first rows of a JSON Lines file."""
+    """Return the names in the first rows of a JSON Lines file."""
     try:
         return list(import_polars().scan_ndjson(_alone(path), infer_schema_length=1000).collect_schema())
     except (import_polars().exceptions.PolarsError, OSError) as error:
@@ -222,7 +221,7 @@ def _names(path: Path, section: str) -> list[str]:
 
 
 def _within(name: str, path: Path, section: str) -> pl.LazyFrame:
-    """Rows that stand under one name of every line."""
+    """Return the rows under one name of every line."""
     library = import_polars()
     frame: pl.LazyFrame = library.scan_ndjson(_alone(path), infer_schema_length=None)
     if not isinstance(_schema(frame, section, path.name).get(name), library.Struct):
@@ -231,20 +230,20 @@ def _within(name: str, path: Path, section: str) -> pl.LazyFrame:
 
 
 def _of_json(source: LogFile, path: Path, section: str) -> pl.LazyFrame:
-    """Rows within one JSON document: a list of objects, or an object of objects by key."""
+    """Return the rows of one JSON document: a list of objects, or an object of objects by key."""
     try:
         found = json.loads(read_file(path), object_pairs_hook=_once)
     except ValueError as error:
         raise CheckError(f"{section}.file", "JSON", str(error)) from None
     for step in source.at.split(".") if source.at else ():
         if not isinstance(found, dict) or step not in found:
-            raise CheckError(f"{section}.at", "the way to the rows", f"{source.at!r}, and nothing at {step!r}")
+            raise CheckError(f"{section}.at", "the path to the rows", f"{source.at!r} without {step!r}")
         found = found[step]
     if source.key is not None:
         if not isinstance(found, dict) or not all(isinstance(row, dict) for row in found.values()):
-            raise CheckError(f"{section}.key", "absent where rows are no objects by key", repr(source.key))
+            raise CheckError(f"{section}.key", "absent unless rows are objects by key", repr(source.key))
         if any(source.key in row for row in found.values()):
-            raise CheckError(f"{section}.key", "a name that no row has", repr(source.key))
+            raise CheckError(f"{section}.key", "a name that no row contains", repr(source.key))
         found = [{source.key: key, **row} for key, row in found.items()]
     if not isinstance(found, list) or not found or not all(isinstance(row, dict) for row in found):
         raise CheckError(f"{section}.file", "a list of objects, at least one", type(found).__name__)
@@ -255,11 +254,11 @@ def _of_json(source: LogFile, path: Path, section: str) -> pl.LazyFrame:
 
 
 class _TwiceError(ValueError):
-    """An object has a name twice."""
+    """A JSON object repeats a name."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names are each there once."""
+    """Return an object; raise if it repeats a name."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -268,7 +267,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_twice(source: LogFile, path: Path, section: str, names: set[str]) -> None:
-    """Refuses a line of JSON that has a name twice; lines in which no wanted name comes again are not parsed."""
+    """Refuse a line of JSON that repeats a name; skip lines that cannot repeat a wanted one."""
     wanted = [json.dumps(name, ensure_ascii=False).encode() for name in (*names, *([source.at] if source.at else ()))]
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -282,7 +281,7 @@ def _parsed_once(line: bytes, number: int, section: str) -> None:
     except _TwiceError as error:
         raise CheckError(f"{section}.file", "each name once in a line", f"{error} in line {number}") from None
     except (ValueError, RecursionError):
-        return  # what is no JSON is found when values are read
+        return  # reading the values reports invalid JSON
 
 
 def _value_to_text(value: Any) -> str | None:
@@ -293,18 +292,18 @@ def _schema(frame: pl.LazyFrame, section: str, file: str) -> Mapping[str, Any]:
     try:
         return frame.collect_schema()
     except (import_polars().exceptions.PolarsError, OSError) as error:
-        raise CheckError(f"{section}.file", f"a whole file, as {file} is not", str(error).partition("\n")[0]) from None
+        raise CheckError(f"{section}.file", f"readable ({file})", str(error).partition("\n")[0]) from None
 
 
 def _require(column: str, name: str, kinds: Mapping[str, Any], file: str) -> None:
     if column not in kinds:
         raise CheckError(name, f"a column of {file} ({', '.join(kinds)})", repr(column))
     if f"{column}_duplicated_0" in kinds:
-        raise CheckError(name, f"a column that {file} has once", repr(column))
+        raise CheckError(name, f"a column that occurs once in {file}", repr(column))
 
 
 def _build_filter(where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.Expr:
-    """Whether a row has the values of a filter."""
+    """Return the condition that a row has the values of a filter."""
     library = import_polars()
     tests = [_text(library.col(column), kinds[column]).eq_missing(value) for column, value in where.items()]
     wanted: pl.Expr = library.all_horizontal(*tests) if tests else library.lit(value=True)
@@ -312,21 +311,21 @@ def _build_filter(where: Mapping[str, str], kinds: Mapping[str, Any]) -> pl.Expr
 
 
 def _parse_columns(frame: pl.LazyFrame, fields: Sequence[LogField], kinds: Mapping[str, Any]) -> pl.LazyFrame:
-    """Each row's number, its columns as they stand, and what they were read as."""
+    """Return each row's number, its raw columns, and their parsed values."""
     raw = [import_polars().col(field.column).alias(f"raw {i}") for i, field in enumerate(fields)]
     parsed = [field.parse(import_polars().col(field.column), kinds[field.column]).alias(field.name) for field in fields]
     return frame.select("#row", *raw, *parsed)
 
 
 def _left_out(held: pl.LazyFrame, fields: Sequence[LogField]) -> tuple[int, int]:
-    """How many rows a filter leaves out, and how many of them could have been read."""
+    """Count the rows that a filter excludes, and those among them that are valid."""
     bad = import_polars().any_horizontal(*(_bad(i, field) for i, field in enumerate(fields)))
     counted = _collect(held.select(import_polars().len().alias("#"), (~bad).sum().alias("like")))
     return int(counted["#"].item()), int(counted["like"].item())
 
 
 def _check_rows(held: pl.LazyFrame, fields: Sequence[LogField], section: str, file: str) -> int:
-    """Counts the rows, and refuses the first value that is out of its bounds."""
+    """Count the rows, and refuse the first invalid value."""
     bad = [_bad(i, field) for i, field in enumerate(fields)]
     counted = _collect(
         held.select(import_polars().len().alias("#"), *(b.sum().alias(f"b{i}") for i, b in enumerate(bad)))
@@ -345,7 +344,7 @@ def _check_rows(held: pl.LazyFrame, fields: Sequence[LogField], section: str, fi
 
 
 def _bad(place: int, field: LogField) -> pl.Expr:
-    """Whether a value is out of its bounds; one that is missing where it must not be is."""
+    """Return the condition that a value is invalid, or missing though required."""
     raw, value = import_polars().col(f"raw {place}"), import_polars().col(field.name)
     wrong: pl.Expr = value.is_null() | ~field.holds(value).fill_null(value=False)
     return wrong & raw.is_not_null() if field.blank else wrong
