@@ -77,7 +77,7 @@ __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name at its first use, so that ``import epsilog`` takes milliseconds."""
+    """Import a public name at its first use, so that ``import epsilog`` takes milliseconds."""
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _PARTS:
@@ -88,5 +88,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names and packages."""
+    """Return the public names and packages."""
     return sorted([*__all__, *_PARTS, "__version__"])

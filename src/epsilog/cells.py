@@ -132,7 +132,7 @@ def is_series(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Bytes as text, and a scalar of NumPy, JAX or PyTorch as Python's own value."""
+    """Return bytes as text, and a scalar of NumPy, JAX or PyTorch as Python's own value."""
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):

@@ -79,7 +79,7 @@ def run_methods(
     *,
     above: bool = False,
 ) -> Answer:
-    """Asks the methods in turn until the interval is narrow enough, and names those that moved its sides last.
+    """Ask the methods in turn until the interval is narrow enough, and names those that moved its sides last.
 
     A method that refuses, or that leaves double range, proves nothing, and the next one is asked.
 
@@ -122,19 +122,19 @@ def run_methods(
 
 
 def _name_methods(above: Message | None, below: Message | None) -> Message:
-    """The methods that moved the sides last, as one."""
+    """Return the methods that moved the sides last, as one."""
     if above is None or below in (None, above):
         return above or below or Message("method/nothing@1")
     return Message.of("method/each-side@1", above=above, below=below)
 
 
 def gaussian(composition: Composition, question: Question, relative_width: float) -> Bounds | None:  # noqa: ARG001
-    """Bounds the answer about Gaussians and statements of mu-GDP; None as soon as one part is something else."""
+    """Bound the answer about Gaussians and statements of mu-GDP; None as soon as one part is something else."""
     return None if composition.mu is None else bound_gaussian(composition.mu, question)
 
 
 def pure(composition: Composition, question: Question, relative_width: float) -> Bounds | None:  # noqa: ARG001
-    """Bounds epsilon at delta 0, and other answers from above; None where no loss is the largest."""
+    """Bound epsilon at delta 0, and other answers from above; None where no loss is the largest."""
     largest = composition.largest_loss
     if question == EpsilonAt(0):
         return largest
@@ -143,7 +143,7 @@ def pure(composition: Composition, question: Question, relative_width: float) ->
 
 
 def balls_in_bins(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
-    """Bounds the answer about epochs of the same bins over Gaussians; None for anything else."""
+    """Bound the answer about epochs of the same bins over Gaussians; None for anything else."""
     return (
         None
         if composition.bins is None
@@ -152,7 +152,7 @@ def balls_in_bins(composition: Composition, question: Question, relative_width: 
 
 
 def inversion(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
-    """Bounds the answer about several releases with pairs; None where no useful bound on the error is known."""
+    """Bound the answer about several releases with pairs; None where no useful bound on the error is known."""
     if composition.has_pairs and composition.orderings(relevant_delta(question))[0].rounds > 1:
         with suppress(InversionInfeasibleError):
             return bound_by_inversion(composition.orderings(relevant_delta(question)), question, relative_width)
@@ -218,7 +218,7 @@ def by_parts(composition: Composition, question: Question, relative_width: float
 
 
 def trials(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
-    """The best of several trials, through one trial."""
+    """Return the best of several trials, through one trial."""
     if composition.trials is None:
         return None
     one, law = composition.trials
@@ -228,7 +228,7 @@ def trials(composition: Composition, question: Question, relative_width: float, 
 
 
 def groups(composition: Composition, question: Question, relative_width: float, *, above: bool) -> Answer | None:
-    """What a group loses, through one unit."""
+    """Return what a group loses, through one unit."""
     if composition.group is None:
         return None
     one, units = composition.group
@@ -337,7 +337,7 @@ REDUCTIONS = (curves, trials, groups, between, uncut, failing)
 def compute_interval(
     composition: Composition, question: Question, relative_width: float = RELATIVE_WIDTH, *, above: bool = False
 ) -> tuple[Bounds, Message]:
-    """Bounds an answer through the first reduction that applies, else by the methods; what claims and searches ask.
+    """Bound an answer through the first reduction that applies, else by the methods; what claims and searches ask.
 
     What no method bounds as a whole is bounded by its parts (``composing``).
 
@@ -389,7 +389,7 @@ def epsilon(
     relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Interval | Intervals:
-    """Bounds epsilon at ``delta`` from both sides.
+    """Bound epsilon at ``delta`` from both sides.
 
     Args:
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
@@ -453,7 +453,7 @@ def delta(
     relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Interval | Intervals:
-    """Bounds delta at ``epsilon`` from both sides.
+    """Bound delta at ``epsilon`` from both sides.
 
     Args:
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
@@ -481,7 +481,7 @@ def delta(
 
 
 def each(ask: Callable[[float], Interval], rule: check.Validator[float], **named: object) -> Interval | Intervals:
-    """Asks about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
+    """Ask about the number given by keyword, or about each of a series; nothing is asked unless all are good."""
     if not any(map(check.is_series, named.values())):
         return ask(rule(**named))
     numbers, shape = parse_points(rule, **named)
@@ -495,7 +495,7 @@ def apply_group_size(release: Release, group_size: int) -> Release:
 
 
 def build_interval(composition: Composition, question: Question, relative_width: float) -> Interval:
-    """The claim about a composition: bounds on the answer, how they were found, and what they assume."""
+    """Return the claim about a composition: bounds on the answer, how they were found, and what they assume."""
     bounds, method = compute_interval(
         composition, question, check.in_open_interval(0, 1)(relative_width=relative_width)
     )
@@ -523,5 +523,5 @@ def list_assumptions(release: Release) -> tuple[Message, ...]:
 
 
 def _list_assumptions(counts: ReleaseCounts) -> tuple[Message, ...]:
-    """The same about single releases with their counts."""
+    """Return the same about single releases with their counts."""
     return tuple(dict.fromkeys([_FIXED, *(assumed for part in counts for assumed in part.assumptions())]))

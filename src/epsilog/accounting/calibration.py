@@ -47,7 +47,7 @@ def calibrate(
     digits: int | None = None,
     relative_width: float = RELATIVE_WIDTH,
 ) -> float:
-    """Finds the cheapest value of one parameter that meets a goal.
+    """Find the cheapest value of one parameter that meets a goal.
 
     The goal is (epsilon, delta), or an advantage, or a true positive rate at a false positive rate.
 
@@ -108,7 +108,7 @@ def calibrate(
 
 
 def _search(meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None) -> float:
-    """The value next to where the cost crosses the goal, on the side that meets it."""
+    """Return the value next to where the cost crosses the goal, on the side that meets it."""
     good, bad, at_bad, at_good = _bracket(meaning, excess, low, high)
     tried, widths = [(good, at_good), (bad, at_bad)], [math.inf] * _PATIENCE
     for _ in range(_EVALUATIONS):
@@ -132,7 +132,7 @@ Excess = Callable[[Release, NeighboringRelation, float, bool], float]
 def _goal(
     *, epsilon: float | None, delta: float | None, advantage: float | None, tpr: float | None, fpr: float | None
 ) -> Excess:
-    """How far a release overshoots the goal, as a logarithm; at most 0 where the goal is met."""
+    """Return how far a release overshoots the goal, as a logarithm; at most 0 where the goal is met."""
     goals = [epsilon is not None, advantage is not None, tpr is not None]
     if sum(goals) != 1 or (epsilon is None) != (delta is None) or (tpr is None) != (fpr is None):
         raise ValueError("goal must be epsilon with delta, or advantage, or tpr with fpr")
@@ -181,13 +181,13 @@ class _Grid:
     tolerance: float
 
     def at(self, value: float) -> float:
-        """The nearest value there is, or for counts the one below."""
+        """Return the nearest value there is, or for counts the one below."""
         if self.integer:
             return max(math.floor(value), 1)
         return value if self.digits is None else float(f"{value:.{self.digits}g}")
 
     def next_to_each_other(self, one: float, other: float) -> bool:
-        """Whether there is nothing between two values, or next to nothing."""
+        """Return whether there is nothing between two values, or next to nothing."""
         least = min(one, other)
         if self.integer:
             return abs(one - other) <= 1
@@ -216,7 +216,7 @@ class _Meaning:
         self._refusal = ""
 
     def holds(self, at: float) -> bool:
-        """Whether the parameter may be ``at``."""
+        """Return whether the parameter may be ``at``."""
         try:
             self._make(at)
         except ValueError as error:
@@ -243,7 +243,7 @@ class _Meaning:
         return first, high if high is not None else self.towards(last, inside)
 
     def towards(self, goal: float, inside: float) -> float:
-        """The value nearest to ``goal`` that has a meaning, to the last digit; ``inside`` has one."""
+        """Return the value nearest to ``goal`` that has a meaning, to the last digit; ``inside`` has one."""
         outside = self.grid.at(goal)
         if outside == inside or self.holds(outside):
             return outside
@@ -258,7 +258,7 @@ class _Meaning:
 def _bracket(
     meaning: _Meaning, excess: Callable[[float], float], low: float | None, high: float | None
 ) -> tuple[float, float, float, float]:
-    """Finds a value that meets the goal and one that does not, by growing the open ends towards what is missing."""
+    """Find a value that meets the goal and one that does not, by growing the open ends towards what is missing."""
     first, last = meaning.start(low, high)
     at_first, at_last = excess(first), excess(last)
     for _ in range(_GROWTHS):
@@ -289,7 +289,7 @@ def _bracket(
 
 
 def _between(tried: Sequence[tuple[float, float]], good: float, bad: float, tolerance: float) -> float:
-    """The next value to try: where a parabola through the last three meets the goal, or the geometric middle.
+    """Return the next value to try: where a parabola through the last three meets the goal, or the geometric middle.
 
     The parabola gives the logarithm of the value over the excess. It soon hits the goal from one side only; so what it
     says is moved a hair towards the end of the bracket that is further away, and replaces that end.
@@ -305,7 +305,7 @@ def _between(tried: Sequence[tuple[float, float]], good: float, bad: float, tole
 
 
 def _at_zero(points: Sequence[tuple[float, float]]) -> float:
-    """The value at 0 of the polynomial through some points (Lagrange)."""
+    """Return the value at 0 of the polynomial through some points (Lagrange)."""
     return math.fsum(y * math.prod(x / (x - at) for x, _ in points if x != at) for at, y in points)
 
 
@@ -360,7 +360,7 @@ def count_max_rounds(
 
 
 def _most(fits: Callable[[int], bool]) -> int:
-    """The largest count that fits; 0 if none does."""
+    """Return the largest count that fits; 0 if none does."""
     most = find_last_integer(fits, limit=_MOST_ROUNDS)
     if most == _MOST_ROUNDS:
         raise CalibrationError(f"any number of rounds fits: {most} do")
@@ -376,7 +376,7 @@ def epsilon_curve(
     relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Intervals:
-    """Bounds epsilon after each of several numbers of rounds, at one delta or at several.
+    """Bound epsilon after each of several numbers of rounds, at one delta or at several.
 
     Args:
         step: one round.
@@ -411,7 +411,7 @@ def delta_curve(
     relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Intervals:
-    """Bounds delta after each of several numbers of rounds, at one epsilon or at several.
+    """Bound delta after each of several numbers of rounds, at one epsilon or at several.
 
     Args:
         step: one round.

@@ -27,7 +27,7 @@ class FederatedClosedForm:
 
     @property
     def total(self) -> float:
-        """The two terms together, in nats."""
+        """Return the two terms together, in nats."""
         return self.root_term + self.linear_term
 
     @property
@@ -39,7 +39,7 @@ class FederatedClosedForm:
 def federated_closed_form(
     *, sampling_probability: float, noise_multiplier: float, rounds: int, delta: float
 ) -> FederatedClosedForm:
-    """Evaluates q sqrt(2 T ln(1/delta)) / sigma + T q^2 / sigma^2.
+    """Evaluate q sqrt(2 T ln(1/delta)) / sigma + T q^2 / sigma^2.
 
     Args:
         sampling_probability: q, the chance that a client joins a round, in [0, 1].
@@ -71,7 +71,7 @@ def federated_closed_form(
 
 
 def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """The textbook noise standard deviation, sensitivity sqrt(2 ln(1.25/delta)) / epsilon.
+    """Return the textbook noise standard deviation, sensitivity sqrt(2 ln(1.25/delta)) / epsilon.
 
     Proven for epsilon in (0, 1) only; at epsilon 20 it breaks its promise 150 times over, and it wastes noise where it
     holds. Calibrate instead.
@@ -97,7 +97,7 @@ def classic_gaussian_stddev(*, epsilon: float, delta: float, sensitivity: float 
 
 
 def laplace_scale(*, epsilon: float, sensitivity: float = 1.0) -> float:
-    """The Laplace scale b that gives one query epsilon-DP: sensitivity / epsilon.
+    """Return the Laplace scale b that gives one query epsilon-DP: sensitivity / epsilon.
 
     Source: Dwork et al. 2006, Proposition 1.
 
@@ -110,7 +110,7 @@ def laplace_scale(*, epsilon: float, sensitivity: float = 1.0) -> float:
 
 
 def split_epsilon_evenly(*, epsilon: float, queries: int) -> float:
-    """Each query's share of epsilon when basic composition is all one uses; rounded down.
+    """Return each query's share of epsilon when basic composition is all one uses; rounded down.
 
     >>> split_epsilon_evenly(epsilon=1.0, queries=100)
     0.01
@@ -121,7 +121,7 @@ def split_epsilon_evenly(*, epsilon: float, queries: int) -> float:
 
 
 def tpr_upper_bound(guarantees: Iterable[tuple[float, float]], *, fpr: float) -> float:
-    """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right.
+    """Bound from above how often an attacker who may be wrong ``fpr`` of the time is right.
 
     Every pair is a proof, so the least of their bounds holds.
 

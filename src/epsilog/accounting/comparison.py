@@ -63,7 +63,7 @@ class GaussianDPFit:
 
     @property
     def error(self) -> float:
-        """The larger of both: the two trade-off curves are nowhere further apart, along the diagonal."""
+        """Return the larger of both: the two trade-off curves are nowhere further apart, along the diagonal."""
         return max(self.slack, self.regret)
 
 
@@ -229,7 +229,7 @@ def _at_fprs(one: PrivacyProfile, other: PrivacyProfile, fprs: Sequence[float]) 
 
 
 def _sample_curves(curves: Sequence[Curve], enough: float, places: int = _MOST) -> list[list[_Point]]:
-    """Points of curves at the same places: more where a bound between two of them is still wide.
+    """Return points of curves at the same places: more where a bound between two of them is still wide.
 
     Beyond 1 / enough no D, which is at most 1, adds more than ``enough`` times 1 + t.
     """
@@ -254,7 +254,7 @@ def _sample_curves(curves: Sequence[Curve], enough: float, places: int = _MOST) 
 
 
 def _bend(found: dict[float, list[_Point]], places: Sequence[float], i: int, which: int) -> float:
-    """How far one curve's chord over a cell may be above it, over 1 + t, beyond what its ends leave open."""
+    """Return how far one curve's chord over a cell may be above it, over 1 + t, beyond what its ends leave open."""
     if places[i + 1] - places[i] < _NARROWEST:
         return 0.0
     points = [found[place][which] for place in places[max(i - 1, 0) : i + 3]]
@@ -263,14 +263,14 @@ def _bend(found: dict[float, list[_Point]], places: Sequence[float], i: int, whi
 
 
 def _excess(one: Points, other: Points) -> float:
-    """Bounds sup over t >= 1 of (D of one - D of the other) / (1 + t) from above; 0 is the least."""
+    """Bound sup over t >= 1 of (D of one - D of the other) / (1 + t) from above; 0 is the least."""
     cells = (_over_cell(one, other, i) for i in range(len(one) - 1))
     beyond = one[-1].high / (1 + one[-1].t)
     return max(0.0, *cells, beyond) + _ROUNDED
 
 
 def _over_cell(one: Points, other: Points, i: int) -> float:
-    """The same between two points: a chord from above, two lines that a convex curve cannot fall below.
+    """Return the same between two points: a chord from above, two lines that a convex curve cannot fall below.
 
     The chord less the larger of two lines is linear between their crossing and the ends, and so is at its largest, over
     1 + t, at one of these three.
@@ -297,7 +297,7 @@ def _over_cell(one: Points, other: Points, i: int) -> float:
 
 
 def _gaussian(mu: float, points: Points) -> list[_Point]:
-    """The curve of a Gaussian at the same places."""
+    """Return the curve of a Gaussian at the same places."""
     low, high = round_down(mu, MU), round_up(mu, MU)
     return [
         _Point(point.t, gaussian_delta(low, math.log(point.t))[0], gaussian_delta(high, math.log(point.t))[1])

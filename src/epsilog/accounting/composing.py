@@ -54,7 +54,7 @@ class _Split:
 
 
 def bounds(composition: Composition, question: Question, *, above: bool, ask: Ask) -> tuple[Bounds, Message] | None:
-    """Bounds the answer about several releases, of which some have no pair; None where each has one, or there is one.
+    """Bound the answer about several releases, of which some have no pair; None where each has one, or there is one.
 
     Raises:
         UnsupportedMechanismError: a part has no bound alone under this relation.
@@ -118,7 +118,7 @@ def _upper(split: _Split, composition: Composition, question: Question, ask: Ask
 
 
 def _with_pairs(split: _Split, composition: Composition, delta: float, ask: Ask) -> Composition:
-    """The same with a pair for each part, good for a delta of this size."""
+    """Return the same with a pair for each part, good for a delta of this size."""
     size = 10.0 ** max(math.floor(math.log10(max(delta, LEAST))), _SMALLEST)
     if size not in composition.curves:
         counts = dict(split.paired)
@@ -136,7 +136,7 @@ def _read(one: Composition, share: float, ask: Ask) -> ProfileRelease:
 
 
 def _add_epsilons(split: _Split, composition: Composition, question: Question, ask: Ask) -> float:
-    """The sum of all parts' epsilons, each at the same share of delta."""
+    """Return the sum of all parts' epsilons, each at the same share of delta."""
     if not isinstance(question, EpsilonAt):
         return trivial_bounds(question).upper
     parts = [*split.separate, *([(Composition(split.paired, composition.relation), 1)] if split.paired else [])]
@@ -152,7 +152,7 @@ def add_epsilons(
 
 
 def one_by_one(composition: Composition, question: Question, relative_width: float, *, upper: Upper) -> Bounds | None:
-    """Bounds epsilon by those of each kind of part, or of each round of one kind; None where delta is not tiny."""
+    """Bound epsilon by those of each kind of part, or of each round of one kind; None where delta is not tiny."""
     if not isinstance(question, EpsilonAt) or not 0 < question.delta < _SMALL or composition.rounds < 2:
         return None
     kinds = list(composition.counts.items())
@@ -193,7 +193,7 @@ class ProfileRelease(Release):
 
 
 def release_from_profile(curve: Callable[[float], float], largest: float) -> ProfileRelease:
-    """Reads a curve that bounds delta from above, up to a loss beyond which what is left does not matter.
+    """Read a curve that bounds delta from above, up to a loss beyond which what is left does not matter.
 
     >>> half = release_from_profile(lambda epsilon: 0.5 if epsilon < 1 else 0.0, 1.0)
     >>> half.losses[-1], half.deltas[-1]

@@ -30,11 +30,11 @@ class FailureProbability:
     high: float
 
     def remaining_delta(self, delta: float) -> tuple[float | None, float | None]:
-        """Bounds what remains of ``delta`` for the rest, from below and above; None where it does not even suffice."""
+        """Bound what remains of ``delta`` for the rest, from below and above; None where it does not even suffice."""
         return _subtract_failure(delta, self.high, up=False), _subtract_failure(delta, self.low, up=True)
 
     def add_to(self, rest: Bounds) -> Bounds:
-        """Bounds delta of the whole from bounds on that of the rest."""
+        """Bound delta of the whole from bounds on that of the rest."""
         below, above = (
             Fraction(one) + (1 - Fraction(one)) * Fraction(other)
             for one, other in ((self.low, rest.lower), (self.high, rest.upper))

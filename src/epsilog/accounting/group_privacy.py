@@ -36,7 +36,7 @@ _NUDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2)  # by which an epsilon is moved 
 def bound_group(
     one: Composition, question: Question, *, units: int, relative_width: float, above: bool, ask: Ask
 ) -> tuple[Bounds, str]:
-    """Bounds the answer for neighbors that differ in up to ``units`` units, and says how.
+    """Bound the answer for neighbors that differ in up to ``units`` units, and say how.
 
     Args:
         one: what one unit meets.
@@ -81,7 +81,7 @@ def bound_group(
 
 
 def _pairs(one: Composition, question: Question, units: int) -> tuple[PairComposition, ...] | None:
-    """Pairs of each release for the group, composed; None if one has none."""
+    """Return pairs of each release for the group, composed; None if one has none."""
     parts: dict[Release, int] = {Grouped(part, units): count for part, count in one.counts.items()}
     with suppress(UnsupportedMechanismError):
         return Composition(parts, one.relation).orderings(relevant_delta(question))
@@ -89,7 +89,7 @@ def _pairs(one: Composition, question: Question, units: int) -> tuple[PairCompos
 
 
 def _unhidden(one: Composition, question: Question, units: int, ask: Ask) -> float:
-    """Bounds the answer from above as if sampling hid nothing, where the rest has distances that simply grow.
+    """Bound the answer from above as if sampling hid nothing, where the rest has distances that simply grow.
 
     All of the group may be in every sample, or as many as in each, except for a probability taken from delta.
     """
@@ -149,7 +149,7 @@ def _bound_by_distance(
 def _general(
     one: Composition, question: Question, units: int, relative_width: float, ask: Ask, *, known: float
 ) -> float:
-    """Bounds the answer from above by what any curve of one unit says of a group, or says no less than is ``known``.
+    """Bound the answer from above by what any curve of one unit says of a group, or by no less than ``known``.
 
     Far beyond a known epsilon the curve of one unit costs seconds, and is not asked.
     """
@@ -186,7 +186,7 @@ def _general_delta(one: Composition, epsilon: float, units: int, ask: Ask) -> fl
 
 
 def _raise_upper_end(found: Bounds, delta: float, curve: Callable[[float], float]) -> Bounds:
-    """The same with an upper end at which delta itself, asked there, is seen to be low enough."""
+    """Return the same with an upper end at which delta itself, asked there, is seen to be low enough."""
     at = found.upper
     for nudge in _NUDGES:
         if curve(at) <= delta:

@@ -68,7 +68,7 @@ class Intervals:
 
     @property
     def quantity(self) -> str:
-        """What is bounded: "epsilon" (nats), "delta", "tpr", ..."""
+        """Return what is bounded: "epsilon" (nats), "delta", "tpr", ..."""
         return self.points[0].quantity
 
     @property
@@ -78,7 +78,7 @@ class Intervals:
 
     @property
     def assumptions(self) -> tuple[Message, ...]:
-        """What must be true of the run for all of them to hold."""
+        """Return what must be true of the run for all of them to hold."""
         return tuple(dict.fromkeys(line for at in self.points for line in at.assumptions))
 
     def columns(self) -> dict[str, NDArray[Any] | list[str]]:
@@ -97,7 +97,7 @@ class Intervals:
         return named
 
     def plot(self, axes: Any = None, *, over: str | None = None) -> Any:
-        """Draws the upper bounds as lines, each with a band down to its lower bounds, by Matplotlib.
+        """Draw the upper bounds as lines, each with a band down to its lower bounds, by Matplotlib.
 
         Args:
             axes: where to draw; Matplotlib's current axes by default.
@@ -140,7 +140,7 @@ class Intervals:
         ]
 
     def _spread(self, over: str) -> bool:
-        """Whether powers of ten of it lie evenly."""
+        """Return whether powers of ten of it lie evenly."""
         return over in ("delta", "fpr") and all(dict(at.given)[over] > 0 for at in self.points)
 
     def _repr_html_(self) -> str:
@@ -184,7 +184,7 @@ def _current_axes() -> Any:
 
 
 def parse_points(rule: check.Validator[T], **named: object) -> tuple[tuple[T, ...], tuple[int, ...] | None]:
-    """The numbers given by keyword, in a row, and their shape; None if it is one number, of no series.
+    """Return the numbers given by keyword, in a row, and their shape; None if it is one number, of no series.
 
     Raises:
         CheckError: an invalid element, named with its position; or an empty series.
@@ -212,7 +212,7 @@ def parse_points(rule: check.Validator[T], **named: object) -> tuple[tuple[T, ..
 
 
 def _table(value: Any) -> NDArray[Any]:
-    """An array of what is given, item by item as it is: nothing is rounded or unmasked on the way."""
+    """Return an array of what is given, item by item as it is: nothing is rounded or unmasked on the way."""
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__array__"):
@@ -226,7 +226,7 @@ def _table(value: Any) -> NDArray[Any]:
 
 
 def wrap_intervals(points: Iterable[Interval], shape: tuple[int, ...] | None) -> Interval | Intervals:
-    """What a question is answered with: one interval, or several in the shape of what was asked."""
+    """Return what a question is answered with: one interval, or several in the shape of what was asked."""
     if shape is None:
         (one,) = points
         return one

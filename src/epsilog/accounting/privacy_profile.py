@@ -58,7 +58,7 @@ class PrivacyProfile:
     @overload
     def epsilon(self, delta: ArrayLike) -> Intervals: ...
     def epsilon(self, delta: float | ArrayLike) -> Interval | Intervals:
-        """Bounds epsilon at ``delta``, or at each of a series."""
+        """Bound epsilon at ``delta``, or at each of a series."""
         return each(
             lambda at: build_interval(self._composition, EpsilonAt(at), self.relative_width),
             check.in_half_open_interval(0, 1, check.DOWN),
@@ -70,7 +70,7 @@ class PrivacyProfile:
     @overload
     def delta(self, epsilon: ArrayLike) -> Intervals: ...
     def delta(self, epsilon: float | ArrayLike) -> Interval | Intervals:
-        """Bounds delta at ``epsilon``, or at each of a series."""
+        """Bound delta at ``epsilon``, or at each of a series."""
         return each(
             lambda at: build_interval(self._composition, DeltaAt(at), self.relative_width),
             check.at_least(0, check.DOWN),
@@ -78,7 +78,7 @@ class PrivacyProfile:
         )
 
     def advantage(self) -> Interval:
-        """Bounds TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
+        """Bound TPR - FPR of the best test: the total variation distance, which is delta at epsilon 0."""
         return replace(self.delta(0.0), quantity="advantage", given=())
 
     @overload
@@ -175,14 +175,14 @@ class PrivacyProfile:
         return replace(rate, lower=1 - rate.upper, upper=1 - rate.lower, quantity="fnr")
 
     def group_delta(self, *, units: int, epsilon: float) -> Interval:
-        """Bounds delta at ``epsilon`` for neighbors that differ in up to ``units`` units: group privacy.
+        """Bound delta at ``epsilon`` for neighbors that differ in up to ``units`` units: group privacy.
 
         Source: docs/accounting/groups.md.
         """
         return self._of_group(units, DeltaAt(check.at_least(0, check.DOWN)(epsilon=epsilon)))
 
     def group_epsilon(self, *, units: int, delta: float) -> Interval:
-        """Bounds epsilon at ``delta`` for neighbors that differ in up to ``units`` units.
+        """Bound epsilon at ``delta`` for neighbors that differ in up to ``units`` units.
 
         >>> from epsilog.mechanisms import Gaussian
         >>> curve = profile(Gaussian(noise_multiplier=8.0))
@@ -203,14 +203,14 @@ class PrivacyProfile:
         return _most(self._composition).mu
 
     def rdp(self, orders: Array = DEFAULT_ORDERS) -> Array:
-        """Bounds the Renyi divergence from above at each order; shape (k,) to (k,)."""
+        """Bound the Renyi divergence from above at each order; shape (k,) to (k,)."""
         return rdp(self.release, orders, relation=self.relation)
 
 
 def profile(
     release: Release, *, relation: NeighboringRelation = _ADD_OR_REMOVE, relative_width: float = 0.002
 ) -> PrivacyProfile:
-    """Returns the privacy curve of ``release``, to be read in many ways.
+    """Return the privacy curve of ``release``, to be read in many ways.
 
     Args:
         release: what is released.
@@ -231,7 +231,7 @@ def profile(
 
 
 def mu(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float | None:
-    """The mu of mu-GDP if every part is a Gaussian or states mu; None if no finite mu is known exactly.
+    """Return the mu of mu-GDP if every part is a Gaussian or states mu; None if no finite mu is known exactly.
 
     >>> from epsilog.mechanisms import Gaussian, Repeated
     >>> mu(Repeated(Gaussian(noise_multiplier=2.0), 16))
@@ -246,7 +246,7 @@ def _most(composition: Composition) -> Composition:
 
 
 def rho(release: Release, relation: NeighboringRelation = _ADD_OR_REMOVE) -> float:
-    """Bounds rho of rho-zCDP from above; parts add up.
+    """Bound rho of rho-zCDP from above; parts add up.
 
     Source: of each part, ``zcdp`` in its file under ``mechanisms``.
 

@@ -26,7 +26,7 @@ _SLACK = 1e-5  # relative: far more than all that is added for rounding, at orde
 
 
 def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array:
-    """Bounds the Renyi divergence of one release from above, in nats, at each order above 1; shape (k,) to (k,).
+    """Bound the Renyi divergence of one release from above, in nats, at each order above 1; shape (k,) to (k,).
 
     Every rounding is towards more (docs, accounting/certified-bounds, section 6).
 
@@ -52,7 +52,7 @@ def rdp(release: Release, orders: Array, *, relation: NeighboringRelation) -> Ar
 
 
 def rdp_of_parts(counts: ReleaseCounts, orders: Array, relation: NeighboringRelation) -> Array:
-    """The same of single releases with their counts, which add up; the orders were checked."""
+    """Return the same of single releases with their counts, which add up; the orders were checked."""
     with np.errstate(over="ignore", under="ignore"):
         parts = [_times(count, part.rdp(orders, relation)) for part, count in counts.items()]
         return np.asarray(round_up(sum(parts, np.zeros_like(orders)), 2 * (len(parts) - 1)))
@@ -63,7 +63,7 @@ def _times(count: int, divergence: Array) -> Array:
 
 
 def _check_orders(orders: Array) -> Array:
-    """The orders as doubles; the whole series is read before its first number is judged."""
+    """Return the orders as doubles; the whole series is read before its first number is judged."""
     numbers = np.array(check.sequence_of(check.real())(orders=orders))
     wrong = numbers[~((numbers > 1) & (numbers < np.inf))]
     if wrong.size:
@@ -74,7 +74,7 @@ def _check_orders(orders: Array) -> Array:
 
 
 def rdp_lower_bound(release: Release, orders: Array, *, relation: NeighboringRelation) -> Array | None:
-    """Bounds from below the Renyi divergence that some neighbors attain, in nats; shape (k,) to (k,).
+    """Bound from below the Renyi divergence that some neighbors attain, in nats; shape (k,) to (k,).
 
     It sums the parts with an exact divergence ``rdp``, in the direction that is larger for each of them. Divergences of
     products of fixed distributions add up, and none is negative. A statement counts as the largest release that
@@ -115,7 +115,7 @@ def renyi_epsilon(
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     orders: Array = DEFAULT_ORDERS,
 ) -> float:
-    """Bounds epsilon of ``release`` from above.
+    """Bound epsilon of ``release`` from above.
 
     Args:
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
@@ -146,7 +146,7 @@ def renyi_delta(
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     orders: Array = DEFAULT_ORDERS,
 ) -> float:
-    """Bounds delta of ``release`` from above, by the same conversion read the other way.
+    """Bound delta of ``release`` from above, by the same conversion read the other way.
 
     Args:
         release: what is released.
@@ -173,7 +173,7 @@ WIDE = 1 + np.concatenate((np.geomspace(1e-6, 1e8, 180), np.geomspace(1e10, 1e16
 
 
 def bound(composition: Composition, question: Question, relative_width: float) -> Bounds | None:  # noqa: ARG001
-    """Bounds the answer from above; None where a part has no divergence, or one that no double holds.
+    """Bound the answer from above; None where a part has no divergence, or one that no double holds.
 
     Raises:
         UnsupportedMechanismError: neither has a part a divergence nor the release pairs, and nothing in it is sampled.

@@ -79,7 +79,7 @@ class _Cut(NamedTuple):
 
 
 def bound_tprs(composition: Composition, fpr: float, *, relative_width: float, work: WorkCounter) -> list[RateBounds]:
-    """Bounds the rate of the best test for each order of the neighbors; the worst counts.
+    """Bound the rate of the best test for each order of the neighbors; the worst counts.
 
     Raises:
         UnsupportedMechanismError: a part has no proven pair under this relation.
@@ -131,7 +131,7 @@ def _bound_balls_in_bins(bins: int, mu: float, direction: AdjacencyType, fpr: fl
 def _rate(
     upper: tuple[Parts, Parts], instances: Sequence[tuple[Parts, Parts]], asked: _TprSearch, known: float = 0.0
 ) -> RateBounds:
-    """Bounds one order: above by the dominating pair, below by the instance that is worst about there."""
+    """Bound one order: above by the dominating pair, below by the instance that is worst about there."""
     one, turned = instances[0]
     fpr, relative_width, work = asked
     order = OrderedPair(_curve(upper[0], one, asked), _curve(upper[1], turned, asked), bound_infinity_mass(one))
@@ -175,7 +175,7 @@ def _curve(upper: Parts, lower: Parts, asked: _TprSearch) -> Curve:
 def bound_tpr(
     order: OrderedPair, fpr: float, *, relative_width: float, known: float = 0.0, work: WorkCounter | None = None
 ) -> RateBounds:
-    """Bounds min over t of D(t) + t fpr by cutting planes: the next cut is where the lines below meet the lowest.
+    """Bound min over t of D(t) + t fpr by cutting planes: the next cut is where the lines below meet the lowest.
 
     If it is no more than is ``known`` of the other order, it is not looked at any closer; nor if ``work`` is done.
     """
@@ -231,7 +231,7 @@ def _cut(order: OrderedPair, at: float, fpr: float) -> _Cut:
 
 
 def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tuple[int, int], float]:
-    """The least value that the curve can have, between which two cuts, and at which t.
+    """Return the least value that the curve can have, between which two cuts, and at which t.
 
     A convex curve is above the line through one cut (its upper bound) and the next (its lower bound), beyond that next
     one. Its slope is between fpr - 1 and fpr, and its value at least the mass of P alone.
@@ -259,7 +259,7 @@ def _lowest(cuts: Sequence[_Cut], fpr: float, certain: float) -> tuple[float, tu
 
 
 def _steepest(rise: float, a: _Cut, b: _Cut) -> float:
-    """The largest slope that may lie between two cuts, each of which may be a little off its t."""
+    """Return the largest slope that may lie between two cuts, each of which may be a little off its t."""
     return rise / (b.t - a.t - math.copysign(_AT_ERROR * b.t, rise))
 
 
@@ -269,7 +269,7 @@ def _swap_bases(parts: Parts) -> Parts:
 
 
 def _reverse_parts(parts: Parts) -> Parts:
-    """The pair (Q, P) of a composition of pairs (P, Q); itself if it is symmetric."""
+    """Return the pair (Q, P) of a composition of pairs (P, Q); itself if it is symmetric."""
     directions = {AdjacencyType.REMOVE: AdjacencyType.ADD, AdjacencyType.ADD: AdjacencyType.REMOVE}
     turned = [(_reverse_pair(pair), count) for pair, count in parts]
     if all(now is pair and pair.direction not in directions for (now, _), (pair, _) in zip(turned, parts, strict=True)):

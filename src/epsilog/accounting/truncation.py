@@ -35,18 +35,18 @@ class TruncationProbability:
     chance: float
 
     def added_delta(self, epsilon: float) -> float:
-        """Bounds from above what truncating may add to delta at ``epsilon``, or take away: c (1 + e^epsilon)."""
+        """Bound from above what truncating may add to delta at ``epsilon``, or take away: c (1 + e^epsilon)."""
         if epsilon > 700:
             return math.inf
         return round_up(self.chance * (1 + math.exp(epsilon)), 2 + ELEMENTARY) + LEAST
 
     def add_to(self, rest: Bounds, epsilon: float) -> Bounds:
-        """Bounds delta at ``epsilon`` from bounds on that of the run without truncation."""
+        """Bound delta at ``epsilon`` from bounds on that of the run without truncation."""
         spent = self.added_delta(epsilon)
         return Bounds(max(round_down(rest.lower - spent, ONCE), 0.0), min(round_up(rest.upper + spent, ONCE), 1.0))
 
     def epsilon(self, delta: float, rest: Callable[[float], Bounds], *, above: bool) -> Bounds:
-        """Bounds epsilon at ``delta``; ``rest`` bounds that of the run without truncation.
+        """Bound epsilon at ``delta``; ``rest`` bounds that of the run without truncation.
 
         From above: where ``rest`` proves x at delta - c (1 + e^y) for some y >= x, the delta at x is at most
         ``delta``. From below, by the same: no epsilon under what ``rest`` proves at delta + c (1 + e^y), y being an
@@ -71,7 +71,7 @@ class TruncationProbability:
 def build_truncated_poisson_pair(
     interval: Interval, release: Release, *, population: int, max_batch_size: int
 ) -> Interval:
-    """Bounds delta of the same run where a batch that is too large keeps its first ``max_batch_size`` units.
+    """Bound delta of the same run where a batch that is too large keeps its first ``max_batch_size`` units.
 
     The order is independent of the units' data. The bound holds for any bound on delta, by a formula or by a
     certificate, and for compositions with other releases.
@@ -124,7 +124,7 @@ _METHOD = "truncation of drawn batches"
 
 
 def truncation_probability(release: Release, *, population: int, max_batch_size: int) -> float:
-    """Bounds from above the chance that any batch has more than ``max_batch_size`` of ``population`` units in it.
+    """Bound from above the chance that any batch has more than ``max_batch_size`` of ``population`` units in it.
 
     Args:
         release: what has the batches.

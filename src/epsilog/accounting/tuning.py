@@ -45,7 +45,7 @@ def expected_trials(trials: TrialDistribution) -> float:
 def epsilon_shift(
     trials: TrialDistribution, trial: Callable[[float], float], largest: Callable[[], float]
 ) -> tuple[float, float]:
-    """Bounds ln G'(F) - ln G'(F') over all ranks that neighbors can give one outcome; and the loss it is read at.
+    """Bound ln G'(F) - ln G'(F') over all ranks that neighbors can give one outcome; and the loss it is read at.
 
     Args:
         trials: the distribution of the number of trials; G is its generating function.
@@ -78,7 +78,7 @@ def _least_loss(trial: Callable[[float], float], odds: float) -> float:
 def bound_best_of_trials(
     trials: TrialDistribution, one: Composition, question: Question, *, above: bool, ask: Ask
 ) -> Bounds:
-    """Bounds the answer about the best of several trials.
+    """Bound the answer about the best of several trials.
 
     Args:
         trials: the distribution of their number.
@@ -132,7 +132,7 @@ def _above(trials: TrialDistribution, shift: float, question: Question, one: Cal
 
 
 def _silent(trials: TrialDistribution, question: Question, one: Callable[[Question], float]) -> float:
-    """An order that says nothing picks a trial at random: one trial is shown, if there is any."""
+    """Return an order that says nothing picks a trial at random: one trial is shown, if there is any."""
     some = trials.any_trial_probability(1.0)[0]
     match question:
         case EpsilonAt(delta):

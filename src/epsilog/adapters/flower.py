@@ -141,7 +141,7 @@ class CertifiedAccountant:
 
     @property
     def config(self) -> PrivacyConfig:
-        """The configuration of this accountant."""
+        """Return the configuration of this accountant."""
         return self._config
 
     @property

@@ -41,7 +41,7 @@ class FederatedSliders(anywidget.AnyWidget):
 
     @property
     def plan(self) -> FederatedPlan:
-        """The plan for the values of the sliders; raises ``ValueError`` for an invalid value."""
+        """Return the plan for the values of the sliders; raise ``ValueError`` for an invalid value."""
         return plan_federated(**{name: getattr(self, name) for name in _ASKED})
 
     def _certify(self, _: Any = None) -> None:

@@ -63,7 +63,7 @@ def _scale(quantity: str) -> int:
 
 
 def get_decimals(quantity: str) -> int:
-    """How many decimals a unit of a quantity has; a ``ValueError`` for what is no quantity."""
+    """Return how many decimals a unit of a quantity has; a ``ValueError`` for what is no quantity."""
     if quantity in DECIMALS:
         return DECIMALS[quantity]
     if get_renyi_order(quantity) is None:
@@ -73,7 +73,7 @@ def get_decimals(quantity: str) -> int:
 
 @lru_cache(1024)
 def get_renyi_order(quantity: str) -> Fraction | None:
-    """The Renyi order that a quantity is of, above 1; None for any other.
+    """Return the Renyi order that a quantity is of, above 1; None for any other.
 
     >>> get_renyi_order("rdp_2"), get_renyi_order("rho")
     (Fraction(2, 1), None)
@@ -84,12 +84,12 @@ def get_renyi_order(quantity: str) -> Fraction | None:
 
 
 def is_quantity(name: str) -> bool:
-    """Whether amounts can be of it."""
+    """Return whether amounts can be of it."""
     return name in DECIMALS or get_renyi_order(name) is not None
 
 
 def make_rdp_quantity(order: Number) -> str:
-    """The quantity of Renyi divergence at an order.
+    """Return the quantity of Renyi divergence at an order.
 
     >>> make_rdp_quantity(2), make_rdp_quantity("1.50")
     ('rdp_2', 'rdp_1.5')
@@ -103,7 +103,7 @@ def make_rdp_quantity(order: Number) -> str:
 
 
 def round_charge_up(quantity: str, value: Number) -> int:
-    """Rounds a charge up to whole units.
+    """Round a charge up to whole units.
 
     >>> round_charge_up("epsilon", "1e-12")
     1
@@ -112,7 +112,7 @@ def round_charge_up(quantity: str, value: Number) -> int:
 
 
 def round_cap_down(quantity: str, value: Number) -> int:
-    """Rounds a cap down to whole units; one that is not zero but below a unit is refused.
+    """Round a cap down to whole units; one that is not zero but below a unit is refused.
 
     >>> round_cap_down("delta", "1e-19")
     Traceback (most recent call last):
@@ -128,7 +128,7 @@ def round_cap_down(quantity: str, value: Number) -> int:
 
 
 def parse_units(quantity: str, text: str) -> int:
-    """Reads back what ``format_units`` wrote, to the unit; any other spelling is an error."""
+    """Read back what ``format_units`` wrote, to the unit; any other spelling is an error."""
     return _units_of(quantity, text) if type(text) is str else _read_units(quantity, text)
 
 
@@ -145,7 +145,7 @@ _units_of = lru_cache(4096)(_read_units)  # a charge's cost is spelled in each o
 
 @lru_cache(4096)
 def format_units(quantity: str, units: int) -> str:
-    """The one decimal spelling of an amount: no exponent, no trailing zeros.
+    """Return the one decimal spelling of an amount: no exponent, no trailing zeros.
 
     >>> format_units("delta", 10**13)
     '0.00001'
@@ -184,17 +184,17 @@ class Amounts(Mapping[str, str]):
 
     @classmethod
     def from_charge(cls, values: Mapping[str, Number]) -> Self:
-        """Amounts to charge: rounded up."""
+        """Return amounts to charge: rounded up."""
         return cls({quantity: round_charge_up(quantity, value) for quantity, value in values.items()})
 
     @classmethod
     def from_cap(cls, values: Mapping[str, Number]) -> Self:
-        """Amounts that cap: rounded down."""
+        """Return amounts that cap: rounded down."""
         return cls({quantity: round_cap_down(quantity, value) for quantity, value in values.items()})
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> Self:
-        """Amounts as they were written; refuses any spelling but the canonical one."""
+        """Return amounts as they were written; refuse any spelling but the canonical one."""
         return cls({quantity: parse_units(quantity, text) for quantity, text in texts.items()})
 
     @classmethod
@@ -235,7 +235,7 @@ class Amounts(Mapping[str, str]):
         return _make_amounts(left) if min(left.values(), default=0) >= 0 else Amounts(left)  # which is an error
 
     def part(self, quantities: Iterable[str]) -> Amounts:
-        """The same, of some quantities only; each of which must be there."""
+        """Return the same, of some quantities only; each of which must be there."""
         if isinstance(quantities, Amounts) and quantities.units.keys() == self.units.keys():
             return self
         wanted = set(quantities)

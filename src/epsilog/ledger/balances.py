@@ -78,7 +78,7 @@ class Balance:
 
     @property
     def total_reserved(self) -> Amounts:
-        """The sum compared with the cap: spent or reserved."""
+        """Return the sum compared with the cap: spent or reserved."""
         return self.spent + self.reserved
 
     @property
@@ -88,7 +88,7 @@ class Balance:
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no further charge at any cost: it is retired, or takes charges only in its blocks."""
+        """Return whether it takes no further charge at any cost: it is retired, or takes charges only in its blocks."""
         return self.retired is not None or self.partition is not None
 
     @property
@@ -98,7 +98,7 @@ class Balance:
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """What is the same where the same budget is made again."""
+        """Return what is the same where the same budget is made again."""
         limit = (
             self.caps if self.target_guarantee is None else self.target_guarantee
         )  # of which a later release may find larger caps
@@ -125,18 +125,18 @@ class Balance:
         return drawn + render_html_table(f"{self.scope}: {self.kind}, {self.relation}", rows, ["", "cap", *_SUMS[1:]])
 
     def _format_reserved(self, name: str) -> str:
-        """How much of one cap is held."""
+        """Return how much of one cap is held."""
         held = [(part, float(getattr(self, part)[name])) for part in ("spent", "reserved")]
         sums = ", ".join(f"{part} {getattr(self, part)[name]}" for part in ("spent", "reserved"))
         return draw_budget_gauge(held, float(self.caps[name]), title=f"{name}: {sums}, of a cap of {self.caps[name]}")
 
     def document(self) -> str:
-        """The JSON that is stored."""
+        """Return the JSON that is stored."""
         return serialize_state(self)
 
     @classmethod
     def parse(cls, document: str) -> Self:
-        """Reads what ``document`` wrote."""
+        """Read what ``document`` wrote."""
         data = json.loads(document)
         amounts = {name: Amounts.parse(data.pop(name)) for name in ("caps", "reserved", "started", "committed")}
         amounts |= {
@@ -148,7 +148,7 @@ class Balance:
 
 
 def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
-    """The balance of a budget just created; ``quota`` names the budget that it is a share of."""
+    """Return the balance of a budget just created; ``quota`` names the budget that it is a share of."""
     caps = Amounts.parse(entry.body["caps"])
     zero = Amounts.zero(caps)
     return Balance(
@@ -168,7 +168,7 @@ def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
 
 
 def get_target_guarantee(entry: Entry, kind: str) -> Amounts | None:
-    """What an entry says that the caps of a budget are to keep."""
+    """Return what an entry says that the caps of a budget are to keep."""
     if "target_guarantee" not in entry.body:
         return None
     promise = Amounts.parse(entry.body["target_guarantee"])
@@ -185,13 +185,13 @@ def list_cost_quantities(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
 
 
 def list_remaining_quotas(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """What is left of the shares of a budget that lie on one path."""
+    """Return what is left of the shares of a budget that lie on one path."""
     shares = [each.remaining_quota for each in below if each.quota == balance.scope]
     return sum(shares, Amounts.zero(balance.caps))
 
 
 def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """What a charge may cost one budget of its path: what is neither spent, nor promised, nor another's share.
+    """Return what a charge may cost one budget of its path: what is neither spent, nor promised, nor another's share.
 
     The amount set aside is a sum over all quotas, including those on the path, and none is negative. So the available
     amount is at most the cap minus the held amount: a charge that fits here fits the cap, whatever the quotas.
@@ -215,7 +215,7 @@ def compute_committed(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 
 def allows_charge(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
-    """Whether one budget of a path lets a charge in: the one comparison of a charge with a cap, asked or made.
+    """Return whether one budget of a path lets a charge in: the one comparison of a charge with a cap, asked or made.
 
     Args:
         balance: the budget.
@@ -228,7 +228,7 @@ def allows_charge(balance: Balance, asked: Amounts, below: Sequence[Balance]) ->
 def require_terms(
     balance: Balance, *, relation: NeighboringRelation | str | None, privacy_unit: str | None, simulation: bool
 ) -> None:
-    """Refuses a charge in other terms than a budget's, with a ``ConflictError``."""
+    """Refuse a charge in other terms than a budget's, with a ``ConflictError``."""
     for name, asked in (("relation", relation), ("privacy_unit", privacy_unit), ("simulation", simulation)):
         if asked != (stated := getattr(balance, name)):
             raise ConflictError(
@@ -238,7 +238,7 @@ def require_terms(
 
 
 def sum_quotas_elsewhere(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """What a budget sets aside for shares that do not lie on a path."""
+    """Return what a budget sets aside for shares that do not lie on a path."""
     aside = balance.set_aside
     return Amounts.zero(balance.caps) if aside is None else aside - list_remaining_quotas(balance, below)
 

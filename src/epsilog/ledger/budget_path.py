@@ -38,7 +38,7 @@ CREATION_VERBS = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED, Verb.PARTITION_DECLAR
 
 
 def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
-    """What an entry does to the budgets at and above its scope, from the top; with the one that it makes.
+    """Return what an entry does to the budgets at and above its scope, from the top; with the one that it makes.
 
     Raises:
         BudgetExceededError: a reservation, a share or a partition that does not fit, a block above its partition's
@@ -113,7 +113,7 @@ def apply_to_balance(balance: Balance, entry: Entry, *, below: Sequence[Balance]
 
 
 def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
-    """What an owner's act on a budget does to it; nothing that was spent or promised comes back."""
+    """Return what an owner's act on a budget does to it; nothing that was spent or promised comes back."""
     if entry.verb in (Verb.CAP_CHANGED, Verb.PARTITION_RAISED):
         caps = Amounts.parse(entry.body["caps"])
         if (balance.partition is not None) != (entry.verb is Verb.PARTITION_RAISED):

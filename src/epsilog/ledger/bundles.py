@@ -35,7 +35,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def write_bundle(documents: Iterable[str], path: Path, *, origin: str, key: SigningKey | None = None) -> Note:
-    """Writes a bundle in one pass; a kill leaves the old file, or none.
+    """Write a bundle in one pass; a kill leaves the old file, or none.
 
     Args:
         documents: the canonical JSON of every entry, from the first.
@@ -89,13 +89,13 @@ class Bundle:
 
     @classmethod
     def over(cls, file: BinaryIO) -> Self:
-        """Begins to read a file."""
+        """Begin to read a file."""
         if file.read(len(FIRST)) != FIRST:
             raise StorageError("it is no bundle")
         return cls(file)
 
     def rows(self) -> Iterator[StoredRow]:
-        """The entries as they lie there, and then what the checkpoint says of them.
+        """Yield the entries as they lie there, and then what the checkpoint says of them.
 
         Raises:
             LedgerIntegrityError: with the index of an entry that cannot be read, or for a checkpoint of other entries.
@@ -119,7 +119,7 @@ class Bundle:
         return StoredRow(index, entry.scope, document, hash_entry(document))
 
     def _close(self, content: bytes) -> None:
-        """Holds the checkpoint against the entries that were read."""
+        """Hold the checkpoint against the entries that were read."""
         try:
             self.note = Note.parse(content.decode())
             checkpoint = Checkpoint.parse(self.note.text)

@@ -27,7 +27,7 @@ _MOST = 1e6  # of rho or mu squared: nothing is left of a guarantee long before
 
 
 def require_target_guarantee(kind: str, promise: Amounts) -> None:
-    """Requires a promise that a budget of this kind can make; anything else is a ``CheckError``."""
+    """Require a promise that a budget of this kind can make; anything else is a ``CheckError``."""
     if kind not in KINDS:
         raise CheckError("target_guarantee", f"of a {' or '.join(KINDS)} budget", repr(kind))
     for quantity in sorted(PROMISED):
@@ -100,7 +100,7 @@ def _caps_by_order(promise: Amounts, orders: Sequence[str]) -> Amounts:
 
 
 def _at_orders(amounts: Amounts, share: Fraction) -> list[float]:
-    """An upper bound on epsilon by each order alone, at a delta."""
+    """Return an upper bound on epsilon by each order alone, at a delta."""
     return [
         max(_convert_divergence(quantity, round_up_to_float(Fraction(amount)), share), 0.0)
         if amounts.units[quantity]
@@ -126,7 +126,7 @@ def _convert_divergence(quantity: str, divergence: float, delta: Fraction) -> fl
 
 
 def get_epsilon_of_caps(kind: str, caps: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
-    """The epsilon that a budget with these caps keeps at a delta, as it was promised: an upper bound.
+    """Return the epsilon that a budget with these caps keeps at a delta, as it was promised: an upper bound.
 
     At orders of which any one is enough, it is the largest that some order may come to at its share of delta.
     """
@@ -136,7 +136,7 @@ def get_epsilon_of_caps(kind: str, caps: Amounts, *, delta: str | float, relatio
 
 
 def convert_caps_to_epsilon(kind: str, amounts: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
-    """An upper bound on epsilon at a delta, for an amount of a zcdp, gdp or rdp budget.
+    """Return an upper bound on epsilon at a delta, for an amount of a zcdp, gdp or rdp budget.
 
     Which order says least is seen from the sums: so each is read at its share of delta.
     """
@@ -156,7 +156,7 @@ def _epsilon(kind: str, amount: float, delta: str | float, relation: Neighboring
 
 
 def round_down_to_float(number: str | float | Fraction) -> float:
-    """The largest double that is not above a decimal.
+    """Return the largest double that is not above a decimal.
 
     >>> Fraction(round_down_to_float("0.1")) < Fraction("0.1") < Fraction(float("0.1"))
     True
@@ -166,6 +166,6 @@ def round_down_to_float(number: str | float | Fraction) -> float:
 
 
 def round_up_to_float(exact: Fraction) -> float:
-    """The least double that is not below a fraction."""
+    """Return the least double that is not below a fraction."""
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

@@ -56,16 +56,16 @@ class ChargeRecord:
 
     @property
     def id(self) -> ChargeId:
-        """What it is known by."""
+        """Return what it is known by."""
         return self.scope, self.key
 
     def document(self) -> str:
-        """The JSON that is stored."""
+        """Return the JSON that is stored."""
         return serialize_state(self)
 
     @classmethod
     def parse(cls, document: str) -> Self:
-        """Reads what ``document`` wrote."""
+        """Read what ``document`` wrote."""
         data = json.loads(document)
         amounts = {kind: Amounts.parse(amount) for kind, amount in data["amounts"].items()}
         return cls(**data | {"state": ChargeState(data["state"]), "amounts": amounts})
@@ -94,7 +94,7 @@ class RestoreState:
 
     @classmethod
     def after(cls, entry: Entry | None) -> Self:
-        """The restore state of a ledger after its last ledger-wide entry; None without one."""
+        """Return the restore state of a ledger after its last ledger-wide entry; None without one."""
         if entry is None:
             return cls()
         accepted = entry.verb is Verb.RESTORE_ACCEPTED
@@ -102,7 +102,7 @@ class RestoreState:
 
 
 def apply_restore(restore_state: RestoreState, entry: Entry) -> RestoreState:
-    """What an entry of the whole ledger does: it is restored, or that restore is accepted, once."""
+    """Return what an entry of the whole ledger does: it is restored, or that restore is accepted, once."""
     if entry.verb is Verb.RESTORE_ACCEPTED and (
         restore_state.accepted or entry.body["restored"] != restore_state.restored
     ):
@@ -143,7 +143,7 @@ def get_round_stage(state: RoundState | None) -> RoundStage:
 
 
 def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
-    """What an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
+    """Return what an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
 
     Args:
         charge: its state; None if its key is unknown in its scope.
@@ -236,7 +236,7 @@ def _require_announced(charge: ChargeRecord, entry: Entry) -> None:
 def apply_to_round(
     charge: ChargeRecord, state: RoundState | None, entry: Entry, *, last: RoundState | None
 ) -> RoundState:
-    """What a round entry does to its round.
+    """Return what a round entry does to its round.
 
     Rounds follow each other: one begins when the one before it is released. A round may begin again, under the same
     charge, as long as nothing of it was released.

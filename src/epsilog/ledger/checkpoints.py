@@ -50,14 +50,14 @@ class Checkpoint:
 
     @classmethod
     def over(cls, documents: Iterable[str], *, origin: str) -> Self:
-        """The checkpoint of some entries, in one pass."""
+        """Return the checkpoint of some entries, in one pass."""
         tree = merkle.Frontier()
         for document in documents:
             tree.add(merkle.hash_leaf(document.encode()))
         return cls(origin, tree.count, tree.root())
 
     def __str__(self) -> str:
-        """The text that is signed."""
+        """Return the text that is signed."""
         return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
 
     @classmethod
@@ -74,7 +74,7 @@ class Checkpoint:
         return note if key is None else note.signed_by(key)
 
     def has_other_origin(self, other: Checkpoint) -> bool:
-        """Whether two checkpoints name two ledgers; an unnamed one may be any ledger."""
+        """Return whether two checkpoints name two ledgers; an unnamed one may be any ledger."""
         return self.origin != other.origin and self.UNNAMED not in (self.origin, other.origin)
 
     @property
@@ -104,7 +104,7 @@ class StoredCheckpoint:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What it says."""
+        """Return what it says."""
         return Checkpoint.parse(self.note.text)
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class StoredCheckpoint:
         return cls(Note.parse(note), old, tuple(decode_base64(line, what="proof") for line in lines))
 
     def signed_by(self, keys: Collection[VerifierKey]) -> Checkpoint:
-        """What it says, if one of these keys has signed it, and no signature that claims to be of one is broken.
+        """Return what it says, if one of these keys has signed it, and no signature that claims to be of one is broken.
 
         Raises:
             CheckError: none has, or one has not.
@@ -158,7 +158,7 @@ def parse_decimal(text: str, *, what: str) -> int:
 
 
 def prove_consistency(older: Checkpoint, documents: Iterable[str], note: Note) -> StoredCheckpoint:
-    """The checkpoint of a ledger together with the proof that it only grew since an older one.
+    """Return the checkpoint of a ledger together with the proof that it only grew since an older one.
 
     Args:
         older: what was kept.

@@ -42,16 +42,16 @@ class Cost:
 
     @property
     def is_finite(self) -> bool:
-        """Whether any budget could cover it."""
+        """Return whether any budget could cover it."""
         return all(float(value) <= _LARGEST for value in self.values.values())
 
     def part(self, quantities: Iterable[str]) -> Cost:
-        """The same, of some quantities only."""
+        """Return the same, of some quantities only."""
         return replace(self, values={quantity: self.values[quantity] for quantity in quantities})
 
     @property
     def amounts(self) -> Amounts:
-        """What is charged: rounded up."""
+        """Return what is charged: rounded up."""
         return Amounts.from_charge(self.values)
 
 
@@ -99,7 +99,7 @@ def has_stated_cost(request: ChargeRequest) -> bool:
 
 
 def _by_statement(request: ChargeRequest, kind: str, orders: Sequence[str]) -> Cost | None:
-    """What a release states of itself, where a budget of this kind is charged just that."""
+    """Return what a release states of itself, where a budget of this kind is charged just that."""
     stated = {quantity: repr(number) for quantity, number in request.release.statement.items()}
     match kind, stated:
         case "pure", {"epsilon": _} if "delta" not in stated:
@@ -118,7 +118,7 @@ def _by_statement(request: ChargeRequest, kind: str, orders: Sequence[str]) -> C
 
 
 def _at_each(orders: Sequence[str], rho: Fraction) -> Cost:
-    """What is stated in rho, or in the mu of Gaussians, at each order: that many times as much."""
+    """Return what is stated in rho, or in the mu of Gaussians, at each order: that many times as much."""
     return Cost({quantity: rho * _order(quantity) for quantity in orders}, _STATED)
 
 

@@ -42,7 +42,7 @@ class CostRecheck:
     _seen: dict[tuple[int, int], tuple[Entry, IdenticalCharges]] = field(default_factory=dict)  # by what entries share
 
     def add(self, entry: Entry) -> None:
-        """Takes in a reservation, of any index above those before."""
+        """Take in a reservation, of any index above those before."""
         same = id(entry.amounts), id(entry.body)
         if same not in self._seen:
             if len(self._seen) == _REMEMBERED:
@@ -82,7 +82,7 @@ class CostRecheck:
 def _least(
     asked: str, kind: str, charged: Amounts, known: dict[tuple[object, ...], Amounts | None], deadline: float
 ) -> Amounts | None:
-    """What a reservation costs at least under one kind of budget; the same question is asked once."""
+    """Return what a reservation costs at least under one kind of budget; the same question is asked once."""
     question = asked, kind, tuple(charged), charged.get("delta")
     if question not in known:
         try:

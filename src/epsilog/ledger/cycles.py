@@ -74,7 +74,7 @@ class ReleasedCharge:
 
     @property
     def in_use(self) -> bool:
-        """Whether what it released is still in use."""
+        """Return whether what it released is still in use."""
         return self.state is not ChargeState.DECOMMISSIONED
 
     @property
@@ -135,7 +135,7 @@ class CycleHistory:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is exact, what is a bound, and what counts."""
+        """Return what is exact, what is a bound, and what counts."""
         owned = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
         why = f"{EXACT} {owned}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
         unmatched = (f"No charge that was started here names the plan of {', '.join(self.unmatched)}.",)
@@ -196,7 +196,7 @@ class CycleHistory:
 def read_cycles(
     ledger: LedgerView, scope: str, *, plans: Mapping[str, PlanSummary] | None = None, delta: float | None = None
 ) -> CycleHistory:
-    """Reads the release cycles of a budget.
+    """Read the release cycles of a budget.
 
     Args:
         ledger: that holds it.
@@ -242,7 +242,7 @@ class _Heard:
 def fold_cycles(
     budget: Balance, entries: Iterable[Entry], plans: Mapping[str, PlanSummary]
 ) -> tuple[ReleasedCharge, ...]:
-    """The charges that were started, in that order, as the entries at and under a budget tell of them."""
+    """Return the charges that were started, in that order, as the entries at and under a budget tell of them."""
     heard: dict[ChargeId, _Heard] = {}
     found: dict[ChargeId | int, ReleasedCharge] = {}
     partitions = {budget.scope} if budget.partition is not None else set()

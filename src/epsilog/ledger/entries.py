@@ -54,7 +54,7 @@ class Verb(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> Verb:
-        """The verb of a text; one that no other code names is made by the command that writes it."""
+        """Return the verb of a text; one that no other code names is made by the command that writes it."""
         if text not in cls._value2member_map_:
             made = str.__new__(cls, text)
             made._name_ = made._value_ = text
@@ -97,11 +97,11 @@ class Entry:
 
     @property
     def charge_id(self) -> ChargeId | None:
-        """The charge that it is of; None for a budget's."""
+        """Return the charge that it is of; None for a budget's."""
         return None if self.key is None else (self.scope, self.key)
 
     def document(self) -> str:
-        """The canonical JSON that is stored and hashed."""
+        """Return the canonical JSON that is stored and hashed."""
         return encode_canonical(self._fields()).decode()
 
     def _fields(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Entry:
 
     @classmethod
     def parse(cls, document: str) -> Self:
-        """Reads a stored entry; anything else, another spelling of one included, is an error of value or type."""
+        """Read a stored entry; anything else, another spelling of one included, is an error of value or type."""
         fields = _value(document)
         version = fields.pop("v", None) if isinstance(fields, dict) else None
         if type(version) is not int or version != VERSION:
@@ -229,7 +229,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def require_sha256(**named: object) -> None:
-    """Requires SHA-256 values: 64 lower-case hex digits."""
+    """Require SHA-256 values: 64 lower-case hex digits."""
     for name, value in named.items():
         if not (isinstance(value, str) and _SHA256.fullmatch(value)):
             raise CheckError(name, "a SHA-256 of 64 lower-case hex digits", repr(value))

@@ -101,7 +101,7 @@ def _write(session: WriteTransaction, command: Command, at: Reading) -> Done:
 
 
 def _is_free(entry: Entry) -> bool:
-    """Whether an entry opens a charge that costs nothing, without an owner."""
+    """Return whether an entry opens a charge that costs nothing, without an owner."""
     rule = TRANSITIONS[entry.verb]
     return rule.opens and not rule.owned and not any(any(cost.units.values()) for cost in entry.amounts.values())
 
@@ -223,7 +223,7 @@ class Reading:
 def find_record(
     session: LedgerSnapshot, key: str, scope: str | None, covers: Callable[[str], bool] = lambda _: True
 ) -> ChargeRecord | None:
-    """The record of the charge with a key, in the given scope or in the only one that has the key."""
+    """Return the record of the charge with a key, in the given scope or in the only one that has the key."""
     scopes.require_idempotency_key(key)
     if scope is not None:
         scopes.list_ancestors(scope)

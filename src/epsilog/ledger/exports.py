@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def export_entries(entries: Iterable[Entry], path: Path) -> int:
-    """Writes entries into a file that is not there yet; its name says how.
+    """Write entries into a file that is not there yet; its name says how.
 
     Amounts are decimal strings, and a cell is empty if nothing moves; those at Renyi orders are JSON in one cell.
     ``.jsonl`` holds the canonical documents, from which a reader can recompute the hashes. In ``.csv`` an apostrophe
@@ -61,7 +61,7 @@ def export_entries(entries: Iterable[Entry], path: Path) -> int:
 
 
 def flatten_entry(entry: Entry) -> tuple[str | int | None, ...]:
-    """An entry as one line of a table; see ``COLUMNS``."""
+    """Return an entry as one line of a table; see ``COLUMNS``."""
     amounts = [entry.amounts[kind][quantity] if kind in entry.amounts else None for kind, quantity in _SUMS]
     orders = [json.dumps(dict(entry.amounts[kind])) if kind in entry.amounts else None for kind in _BY_ORDER]
     texts = [str(entry.body[name]) if name in entry.body else None for name in ("actor", "reason")]
@@ -85,12 +85,12 @@ def _mark_line_start(before: re.Match[str]) -> str:
 
 
 def _flat(body: str) -> str:
-    """The same JSON value, in which no cell ends where semicolons part them."""
+    """Return the same JSON value, in which no cell ends where semicolons part them."""
     return body.replace(";", "\\u003b")
 
 
 def format_csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """The lines of a CSV file, its head first."""
+    """Yield the lines of a CSV file, its head first."""
     line = io.StringIO(newline="")
     writer = csv.writer(line)
     writer.writerow(COLUMNS)

@@ -85,7 +85,7 @@ def open_local_ledger(
 
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
-    """Opens a ledger that exists, to look and verify; nothing is ever written to it. See ``open_ledger``."""
+    """Open a ledger that exists, to look and verify; nothing is ever written to it. See ``open_ledger``."""
     if is_remote_address(url):
         from epsilog.ledger.remote import Connection, RemoteStore
 
@@ -94,12 +94,12 @@ def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
 
 
 def is_remote_address(url: str | Path) -> bool:
-    """Whether it is another server's ledger that a URL names."""
+    """Return whether it is another server's ledger that a URL names."""
     return isinstance(url, str) and url.lower().startswith(HTTP)
 
 
 def verify_ledger(url: str | Path) -> LedgerVerification:
-    """Checks a ledger without writing to it; see ``Ledger.verify``."""
+    """Check a ledger without writing to it; see ``Ledger.verify``."""
     with read_ledger(url) as ledger:
         return ledger.verify()
 
@@ -122,7 +122,7 @@ class VerifiedEntries:
 
 
 def iterate_verified_documents(ledger: LedgerView) -> Iterator[str]:
-    """Verifies a ledger, and then reads the canonical JSON of its entries, one after another.
+    """Verify a ledger, and then reads the canonical JSON of its entries, one after another.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold; before anything is read.
@@ -152,7 +152,7 @@ def read_verified_entries(url: str | Path | BinaryIO) -> VerifiedEntries:
 
 
 def _proven(ledger: LedgerView, verified: LedgerVerification) -> Iterator[tuple[Entry, str]]:
-    """The entries that were verified, and none that a writer has added since."""
+    """Yield the entries that were verified, and none that a writer has added since."""
     last = GENESIS
     for entry, document in islice(ledger.documents(), verified.count):
         last = hash_entry(document)
@@ -189,7 +189,7 @@ def _path(url: str | Path) -> Path:
 
 
 def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
-    """Copies a ledger into a file while others may write to it; what is not whole and sound is no backup.
+    """Copy a ledger into a file while others may write to it; what is not whole and sound is no backup.
 
     Args:
         url: the ledger.
@@ -215,7 +215,7 @@ def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
 def restore_backup(
     backup: Path, to: Path, *, actor: str, reason: str, clock: Callable[[], datetime] = get_utc_now
 ) -> LedgerVerification:
-    """Makes a ledger of a backup, when the ledger itself is lost. It takes nothing until its owner has accepted that.
+    """Make a ledger of a backup, when the ledger itself is lost. It takes nothing until its owner has accepted that.
 
     Args:
         backup: what ``copy_ledger`` made.
@@ -256,7 +256,7 @@ def diagnose_ledger(path: Path, *, clock: Callable[[], datetime] = get_utc_now) 
 
 
 def _diagnose(path: Path) -> str:
-    """What a check of a ledger found that its owner should know."""
+    """Return what a check of a ledger found that its owner should know."""
     found = verify_ledger(path)
     started = sum(charge.state is ChargeState.STARTED for charge in found.charges.values())
     waiting = sum(charge.state is ChargeState.RESERVED for charge in found.charges.values())
@@ -265,7 +265,7 @@ def _diagnose(path: Path) -> str:
 
 
 def parse_address(text: str) -> str | Path:
-    """What a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path.
+    """Return what a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path.
 
     No file is named like a URL: a mistyped database URL would charge a separate file.
     """
@@ -286,7 +286,7 @@ def redact_password(url: str) -> str:
 
 
 def ledger_exists(url: str | Path) -> bool:
-    """Whether there is a ledger: its file, its tables in a database, or a server that keeps one.
+    """Return whether there is a ledger: its file, its tables in a database, or a server that keeps one.
 
     Raises:
         StorageError: the database or the server cannot be asked.

@@ -54,7 +54,7 @@ class Arg(Field):
     example: Any = None
 
     def rule(self, kind: Any, most: float | None = None) -> check.Validator[Any]:
-        """The rule for a value of ``kind``."""
+        """Return the rule for a value of ``kind``."""
         if self.kind is None:
             return Field.rule(self, kind, most)
         rule = check.Validator(self.kind.check)
@@ -66,7 +66,7 @@ class Arg(Field):
         return _PLAIN if self.kind is None else self.kind
 
     def write(self, value: Any) -> Any:
-        """The JSON of a value."""
+        """Return the JSON of a value."""
         return None if value is None else self.as_kind.write(value)
 
     def read(self, value: Any) -> Any:

@@ -43,18 +43,18 @@ class PrivacyFilter:
 
     @property
     def by_order(self) -> bool:
-        """Whether its quantities are Renyi divergences, at orders that each budget declares."""
+        """Return whether its quantities are Renyi divergences, at orders that each budget declares."""
         return not self.quantities
 
     def measures(self, quantities: Iterable[str]) -> bool:
-        """Whether a budget of this kind can have just these quantities."""
+        """Return whether a budget of this kind can have just these quantities."""
         found = set(quantities)
         if not self.by_order:
             return found == set(self.quantities)
         return 1 <= len(found) <= MAX_RENYI_ORDERS and all(get_renyi_order(quantity) is not None for quantity in found)
 
     def fits(self, caps: Amounts, *, held: Amounts, asked: Amounts) -> bool:
-        """Whether ``asked`` on top of ``held`` stays within the caps; a sum that meets its cap fits."""
+        """Return whether ``asked`` on top of ``held`` stays within the caps; a sum that meets its cap fits."""
         total = (held + asked).units
         within = [total[quantity] <= cap for quantity, cap in caps.units.items()]
         return any(within) if self.one_is_enough else all(within)
@@ -113,7 +113,7 @@ SOME_ORDER = PrivacyFilter(
 
 
 def get_privacy_filter(kind: str, *, promised: bool = False) -> PrivacyFilter:
-    """The filter of a kind of budget; an unknown kind is a ``ValueError``.
+    """Return the filter of a kind of budget; an unknown kind is a ``ValueError``.
 
     Args:
         kind: of the budget.

@@ -45,7 +45,7 @@ def list_available(path: Sequence[Balance]) -> list[tuple[Balance, Amounts]]:
 
 
 def _counting(path: Sequence[Balance]) -> list[tuple[Balance, Sequence[Balance]]]:
-    """The budgets of ``list_available``, each with those under it on the path."""
+    """Return the budgets of ``list_available``, each with those under it on the path."""
     beyond = min(count_budgets_covered_by_partition(path), len(path) - 1)
     return [
         (balance, path[depth + 1 :])
@@ -55,7 +55,7 @@ def _counting(path: Sequence[Balance]) -> list[tuple[Balance, Sequence[Balance]]
 
 
 def compute_min_available(path: Sequence[Balance]) -> Amounts:
-    """The headroom on a path of budgets: for each quantity the least that any of them still has."""
+    """Return the headroom on a path of budgets: for each quantity the least that any of them still has."""
     return _least(list_available(path))
 
 
@@ -68,7 +68,7 @@ def _least(found: Sequence[tuple[Balance, Amounts]]) -> Amounts:
 
 
 def compute_headroom(request: ChargeRequest, path: Sequence[Balance]) -> Headroom:
-    """The headroom on a path, counted in charges like ``request`` and in repetitions of what it repeats.
+    """Return the headroom on a path, counted in charges like ``request`` and in repetitions of what it repeats.
 
     The cost grows with the count, so bisection finds the largest count that fits; every returned count was computed. At
     least one charge fits, or any number, if and only if the ledger would accept one now.
@@ -111,7 +111,7 @@ def _times(balance: Balance, available: Amounts, cost: Amounts) -> int | None:
 
 
 def list_path_orders(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
-    """The kinds of budgets on a path, each with the orders at which a cost is computed; see ``compute_cost``."""
+    """Return the kinds of budgets on a path, each with the orders at which a cost is computed; see ``compute_cost``."""
     due = sorted(list_cost_quantities(path).items())
     return {kind: quantities if get_privacy_filter(kind).by_order else () for kind, quantities in due}
 
@@ -127,7 +127,7 @@ def _fit(request: ChargeRequest, path: Sequence[Balance]) -> bool:
 
 
 def count_max_repetitions(request: ChargeRequest, path: Sequence[Balance]) -> int:
-    """How many repetitions of what a request repeats fit as one plan."""
+    """Return how many repetitions of what a request repeats fit as one plan."""
     from epsilog.numerics.roots import find_last_integer  # half of what a command on a ledger would take to start
 
     repeated = check.instance_of(Repeated)(release=request.release)

@@ -44,7 +44,7 @@ _WORDS: dict[str, type[Exception]] = {  # failures that are all in their words
 
 
 def error_to_json(error: Exception) -> dict[str, Any]:
-    """The members of a problem document that a client raises the same error from."""
+    """Return the members of a problem document that a client raises the same error from."""
     match error:
         case CheckError():
             return {"code": "check", "check": [error.field, error.bound, error.value[:1000], error.verb]}
@@ -103,7 +103,7 @@ TRANSMITTED_ERRORS = frozenset(_RAISED)
 
 
 def done_to_json(command: Command, done: Done) -> dict[str, Any]:
-    """What a server answers to a command: where things stand afterwards."""
+    """Return what a server answers to a command: where things stand afterwards."""
     if command.subject == BUDGET and done.balance is not None:
         return {"budget": json.loads(done.balance.document())}
     if done.reserved is not None:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def get_utc_now() -> datetime:
-    """The time that entries note."""
+    """Return the time that entries note."""
     return datetime.now(UTC)
 
 
@@ -48,7 +48,7 @@ def _charge(ledger: Ledger, done: Done) -> Charge:
 
 
 def _method(kind: Callable[P, Command], result: Callable[[Ledger, Done], T]) -> Callable[Concatenate[Ledger, P], T]:
-    """The method that gives a command, with the arguments and the description of the command."""
+    """Return the method that gives a command, with the arguments and the description of the command."""
 
     def method(ledger: Ledger, /, *args: P.args, **named: P.kwargs) -> T:
         return result(ledger, ledger.execute(kind(*args, **named)))
@@ -115,7 +115,7 @@ class Ledger(LedgerView):
         return found
 
     def execute(self, command: Command) -> Done:
-        """Carries out a command, durably and once, or refuses it."""
+        """Carry out a command, durably and once, or refuses it."""
         if self._served is not None:
             return self._served.execute(command)
         assert self._local is not None, "it is kept here or by a server"
@@ -133,7 +133,7 @@ class Ledger(LedgerView):
         orders: Sequence[Number] | None = None,
         **caps: Number,
     ) -> Balance:
-        """Sets the cap of a scope, once and before any charge at or under it; the same again changes nothing.
+        """Set the cap of a scope, once and before any charge at or under it; the same again changes nothing.
 
         Args:
             scope: names joined by ``/``.
@@ -190,7 +190,7 @@ class Ledger(LedgerView):
         return _budget(self, self.execute(commands.DeclarePartition(scope, caps=caps, actor=actor, reason=reason)))
 
     def set_cap(self, scope: str, *, actor: str, reason: str, **caps: Number) -> Balance:
-        """An owner's act: sets another cap, higher or lower. What is spent or promised stays so.
+        """Return an owner's act: sets another cap, higher or lower. What is spent or promised stays so.
 
         Below the sum already counted, a cap refuses every further charge. A higher cap is the promise from then on. An
         owner who chooses it after seeing results promises no more than the highest cap that could have come.
@@ -223,7 +223,7 @@ class Ledger(LedgerView):
     decommission = _method(commands.Decommission, _return_none)
 
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:
-        """The charge with a key, if there is one that the caller may see."""
+        """Return the charge with a key, if there is one that the caller may see."""
         entry = self._opening(key, scope)
         return None if entry is None else Charge(self, entry, replayed=True)
 
@@ -233,7 +233,7 @@ class ChargeProtocol(Protocol):
 
     @property
     def request(self) -> ChargeRequest:
-        """The request that the ledger reserved."""
+        """Return the request that the ledger reserved."""
 
     @property
     def state(self) -> str:
@@ -244,7 +244,7 @@ class ChargeProtocol(Protocol):
         """Output hash of every released round, by round number."""
 
     def start(self) -> None:
-        """Spends the amount."""
+        """Spend the amount."""
 
     def round_started(self, number: int, /) -> None:
         """Notes that a round begins; called again for a round that was started and never released."""
@@ -268,7 +268,7 @@ class Charge(ChargeView):
         self.replayed = replayed
 
     def start(self) -> None:
-        """Spends the amount, for ever; called before data is first touched.
+        """Spend the amount, for ever; called before data is first touched.
 
         Raises:
             ConflictError: it has started before. To resume a run, read ``state`` and do not start again.
@@ -285,7 +285,7 @@ class Charge(ChargeView):
         self._charges.execute(released)
 
     def commit(self, evidence: Mapping[str, str] | None = None) -> None:
-        """Closes a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
+        """Close a started charge; ``evidence`` names SHA-256 values. Twice the same is once."""
         self._charges.execute(commands.Commit(self.key, scope=self.scope, evidence=evidence or {}))
 
     def hold(self, until: datetime) -> None:

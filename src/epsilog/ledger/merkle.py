@@ -22,12 +22,12 @@ Span = tuple[int, int]  # leaves from one index (of 0, 1, ...) up to and without
 
 
 def hash_leaf(content: bytes) -> bytes:
-    """The hash of one entry."""
+    """Return the hash of one entry."""
     return hashlib.sha256(b"\x00" + content).digest()
 
 
 def hash_children(left: bytes, right: bytes) -> bytes:
-    """The hash of two subtrees."""
+    """Return the hash of two subtrees."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
@@ -49,7 +49,7 @@ class Frontier:
     _peaks: list[bytes] = field(default_factory=list)
 
     def add(self, hashed: bytes) -> None:
-        """Takes in the hash of the next leaf."""
+        """Take in the hash of the next leaf."""
         self._peaks.append(hashed)
         self.count += 1
         size = self.count
@@ -59,14 +59,14 @@ class Frontier:
             size //= 2
 
     def root(self) -> bytes:
-        """The root of all leaves so far."""
+        """Return the root of all leaves so far."""
         if not self._peaks:
             return EMPTY
         return reduce(lambda right, left: hash_children(left, right), reversed(self._peaks))
 
 
 def compute_root(leaves: Iterable[bytes]) -> bytes:
-    """The root over some leaves' hashes."""
+    """Return the root over some leaves' hashes."""
     tree = Frontier()
     for hashed in leaves:
         tree.add(hashed)
@@ -74,7 +74,7 @@ def compute_root(leaves: Iterable[bytes]) -> bytes:
 
 
 def list_inclusion_ranges(index: int, size: int) -> list[Span]:
-    """The subtrees that prove a leaf to lie in a tree, from its sibling up.
+    """Return the subtrees that prove a leaf to lie in a tree, from its sibling up.
 
     Args:
         index: the leaf's, from 0.
@@ -97,7 +97,7 @@ def _path(index: int, start: int, end: int) -> list[Span]:
 
 
 def list_consistency_ranges(old: int, size: int) -> list[Span]:
-    """The subtrees that prove a tree to begin with an older one.
+    """Return the subtrees that prove a tree to begin with an older one.
 
     Args:
         old: leaves of the older tree; 0 and ``size`` need no proof.
@@ -127,7 +127,7 @@ def _middle(start: int, end: int) -> int:
 
 
 def compute_subtree_roots(leaves: Iterable[bytes], spans: Sequence[Span]) -> list[bytes]:
-    """The roots of some subtrees that do not overlap, in one pass over the hashes of all leaves."""
+    """Return the roots of some subtrees that do not overlap, in one pass over the hashes of all leaves."""
     trees = {span: Frontier() for span in sorted(spans)}
     waiting = iter(trees.items())
     (start, end), tree = next(waiting, ((0, 0), Frontier()))
@@ -143,7 +143,7 @@ def compute_subtree_roots(leaves: Iterable[bytes], spans: Sequence[Span]) -> lis
 
 
 def verify_inclusion(hashed: bytes, *, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Whether a proof leads from a leaf to a root.
+    """Return whether a proof leads from a leaf to a root.
 
     Args:
         hashed: the leaf's hash.
@@ -172,12 +172,12 @@ def verify_inclusion(hashed: bytes, *, index: int, size: int, proof: Sequence[by
 
 
 def _hashes(*found: bytes) -> bool:
-    """Whether these are hashes by their length, so that no two of them can be read as another two."""
+    """Return whether these are hashes by their length, so that no two of them can be read as another two."""
     return all(len(each) == len(EMPTY) for each in found)
 
 
 def verify_consistency(*, old: int, old_root: bytes, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
-    """Whether a proof shows that a tree begins with an older one.
+    """Return whether a proof shows that a tree begins with an older one.
 
     Args:
         old: leaves of the older tree.

@@ -72,7 +72,7 @@ def check_partition(parents: Sequence[Balance], made: Balance) -> None:
 
 
 def check_block(partition: Balance, block: Balance) -> None:
-    """Requires of a budget below a partition that it is a block's, in the partition's terms and within its cap."""
+    """Require of a budget below a partition that it is a block's, in the partition's terms and within its cap."""
     if get_parent(block.scope) != partition.scope or block.partition is not None:
         raise ConflictError(
             f"under the partition {partition.scope!r} each block has its budget directly below it, and further "

@@ -54,12 +54,12 @@ class Receipt:
 
     @property
     def included(self) -> bool:
-        """Whether the proof leads from the entry to the root."""
+        """Return whether the proof leads from the entry to the root."""
         at = self.checkpoint
         return merkle.verify_inclusion(self.leaf, index=self.index, size=at.size, proof=self.proof, root=at.root)
 
     def __str__(self) -> str:
-        """The text that is signed."""
+        """Return the text that is signed."""
         hashes = [base64.b64encode(hashed).decode() for hashed in (self.leaf, *self.proof)]
         lines = [
             FIRST,
@@ -72,7 +72,7 @@ class Receipt:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads the text of a receipt, which has one spelling."""
+        """Read the text of a receipt, which has one spelling."""
         lines = text.removesuffix("\n").split("\n")
         if lines[0] != FIRST or len(lines) < 7:
             raise CheckError("receipt", f"{FIRST}, and six lines at least", repr(text[:80]))
@@ -89,7 +89,7 @@ class Receipt:
 
 
 def _check_facts(facts: Any) -> dict[str, Any]:
-    """What a receipt says, if it is what one can say."""
+    """Return what a receipt says, if it is what one can say."""
     if set(facts) != {"amounts", "state", *DISCLOSED}:
         raise CheckError("facts", f"amounts, state, {', '.join(DISCLOSED)}", repr(sorted(facts)))
     for kind, amount in facts["amounts"].items():

@@ -85,7 +85,7 @@ class LedgerReplay:
     _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
 
     def read(self, row: StoredRow) -> None:
-        """Takes in the next row, if it follows from the one before and keeps every rule."""
+        """Take in the next row, if it follows from the one before and keeps every rule."""
         index = self.count + 1
         if row.position != index:
             raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
@@ -99,7 +99,7 @@ class LedgerReplay:
         self.count, self.head = index, row.hash
 
     def fold(self, entry: Entry) -> None:
-        """Takes in the next entry; whatever the rules refuse is an error here too."""
+        """Take in the next entry; whatever the rules refuse is an error here too."""
         self._check_form(entry)
         step = fold_entry(entry, Onto(self, entry))
         if step.restore_state is not None:
@@ -158,7 +158,7 @@ class Onto:
 
     @property
     def last(self) -> charge_record.RoundState | None:
-        """The last round that the charge began."""
+        """Return the last round that the charge began."""
         return self._rounds[-1] if self._rounds else None
 
     def round(self, number: int) -> charge_record.RoundState | None:
@@ -193,7 +193,7 @@ def replay_entries(
 
 
 def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow]:
-    """The same rows, which must begin with the entries of a checkpoint.
+    """Yield the same rows, which must begin with the entries of a checkpoint.
 
     A row is hashed once the next is asked for: by then ``LedgerReplay.read`` has found it to be an entry.
 
@@ -217,7 +217,7 @@ def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow
 
 
 def compare_stored_state(replay: LedgerReplay, stored: StoredState) -> None:
-    """Requires that head, balances, charges and rounds are stored as the entries have them, row by row."""
+    """Require that head, balances, charges and rounds are stored as the entries have them, row by row."""
     if stored.head != (replay.count, replay.head):
         raise LedgerIntegrityError(
             f"the head names {stored.head[0]} entries, and {replay.count} are there", index=replay.count
@@ -285,7 +285,7 @@ def recheck_costs(replay: LedgerReplay, *, seconds: float = RECHECK_SECONDS) -> 
 
 
 def _hold_promise(entry: Entry, balance: Balance) -> None:
-    """Requires that the caps of a budget keep what it promises; an error otherwise."""
+    """Require that the caps of a budget keep what it promises; an error otherwise."""
     assert balance.target_guarantee is not None
     delta, relation = balance.target_guarantee["delta"], balance.relation
     epsilon = cap_conversion.get_epsilon_of_caps(balance.kind, balance.caps, delta=delta, relation=relation)

@@ -33,7 +33,7 @@ class ChargeRequest:
             raise CheckError("delta", "left out where amount is given", repr(self.delta))
 
     def under(self, relation: NeighboringRelation, privacy_unit: str | None) -> Self:
-        """The request with a budget's relation and privacy unit where it states none."""
+        """Return the request with a budget's relation and privacy unit where it states none."""
         found: Self = object.__new__(type(self))
         for name in _ARGS:  # all of which were checked before
             object.__setattr__(found, name, getattr(self, name))
@@ -47,7 +47,7 @@ class ChargeRequest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Reads what ``to_json`` wrote; anything else, another spelling of one included, is an error."""
+        """Read what ``to_json`` wrote; anything else, another spelling of one included, is an error."""
         found = cls(**{name: _ARGS[name].read(value) if name in _ARGS else value for name, value in data.items()})
         if found.relation is None or found.to_json() != data:
             raise CheckError("request", "spelled as the ledger spells it", repr(dict(data))[:1000])

@@ -10,7 +10,7 @@ from epsilog.terms import CheckError, ConflictError, check
 
 
 def list_ancestors(scope: str) -> tuple[str, ...]:
-    """The scope and everything above it, from the top; a malformed scope is a ``ValueError``.
+    """Return the scope and everything above it, from the top; a malformed scope is a ``ValueError``.
 
     >>> list_ancestors("acme/claims/2026-Q4")
     ('acme', 'acme/claims', 'acme/claims/2026-Q4')
@@ -35,12 +35,12 @@ def _plain(text: str) -> bool:
 
 
 def get_parent(scope: str) -> str:
-    """The scope above; "" for one at the top."""
+    """Return the scope above; "" for one at the top."""
     return scope.rpartition("/")[0]
 
 
 def require_idempotency_key(key: str) -> None:
-    """Requires an idempotency key: printable text of at most 500 characters."""
+    """Require an idempotency key: printable text of at most 500 characters."""
     _check_key(key) if type(key) is str else _check_key(check.text()(key=key))
 
 

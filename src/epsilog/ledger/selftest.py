@@ -77,7 +77,7 @@ class RaceReport:
 
     @property
     def passed(self) -> bool:
-        """Whether exactly the cap was accepted, and everything else refused."""
+        """Return whether exactly the cap was accepted, and everything else refused."""
         return self.accepted == min(self.cap, self.attempts)
 
 

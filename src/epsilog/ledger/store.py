@@ -25,7 +25,7 @@ class LedgerSnapshot(Protocol):
     """
 
     def check(self) -> None:
-        """Refuses a database that is damaged, or made otherwise than we make it."""
+        """Refuse a database that is damaged, or made otherwise than we make it."""
 
     def head(self) -> tuple[int, str]:
         """Return the number of entries and the hash of the last, checked against the last entry."""
@@ -33,7 +33,7 @@ class LedgerSnapshot(Protocol):
     def rows(
         self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
     ) -> Iterator[StoredRow]:
-        """The entries as they lie there, oldest first.
+        """Return the entries as they lie there, oldest first.
 
         Args:
             start: from this index on; None for all that is there, whatever index it claims.
@@ -42,31 +42,31 @@ class LedgerSnapshot(Protocol):
         """
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
-        """The newest entries before an index, newest first; ``verb`` needs a scope."""
+        """Return the newest entries before an index, newest first; ``verb`` needs a scope."""
 
     def entry(self, position: int) -> Entry:
-        """The entry at an index that exists."""
+        """Return the entry at an index that exists."""
 
     def latest(self, scope: str) -> Entry | None:
-        """The last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+        """Return the last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
 
     def read_stored_state(self) -> StoredState:
         """Return the stored state next to the entries."""
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
-        """The budgets among some scopes, ancestors first; all for None."""
+        """Return the budgets among some scopes, ancestors first; all for None."""
 
     def below(self, scope: str) -> list[Balance]:
-        """The budgets under a scope, ancestors first."""
+        """Return the budgets under a scope, ancestors first."""
 
     def charge(self, name: ChargeId) -> ChargeRecord | None:
-        """The charge with a key in a scope, if there is one."""
+        """Return the charge with a key in a scope, if there is one."""
 
     def find_charges(self, key: str) -> list[ChargeRecord]:
         """Return the charges with a key, at most one per scope, by scope."""
 
     def rounds(self, name: ChargeId) -> list[RoundState]:
-        """The rounds of a charge, in order."""
+        """Return the rounds of a charge, in order."""
 
 
 class WriteTransaction(LedgerSnapshot, Protocol):
@@ -82,25 +82,25 @@ class WriteTransaction(LedgerSnapshot, Protocol):
         """Open a block that undoes its writes if it raises; other writes stay."""
 
     def has_charges(self, scope: str) -> bool:
-        """Whether any charge was ever made at a scope or under it."""
+        """Return whether any charge was ever made at a scope or under it."""
 
     def round(self, name: ChargeId, number: int) -> RoundState | None:
         """One round of a charge, if it began."""
 
     def last_round(self, name: ChargeId) -> RoundState | None:
-        """The last round of a charge that began, if any did."""
+        """Return the last round of a charge that began, if any did."""
 
     def append(self, *rows: StoredRow) -> None:
-        """Adds entries after the head, at least one, and moves the head to the last."""
+        """Add entries after the head, at least one, and moves the head to the last."""
 
     def put_balances(self, changed: Iterable[Balance]) -> None:
-        """Stores balances, at least one."""
+        """Store balances, at least one."""
 
     def put_charge(self, charge: ChargeRecord) -> None:
-        """Stores a charge."""
+        """Store a charge."""
 
     def put_round(self, name: ChargeId, state: RoundState) -> None:
-        """Stores a round of a charge."""
+        """Store a round of a charge."""
 
 
 class ReadableStore(Protocol):
@@ -114,7 +114,7 @@ class ReadableStore(Protocol):
         """A view, isolated from concurrent writes."""
 
     def close(self) -> None:
-        """Closes it for this process; whatever is asked of it afterwards is a ``StorageError``."""
+        """Close it for this process; whatever is asked of it afterwards is a ``StorageError``."""
 
 
 class Store(ReadableStore, Protocol):
@@ -124,7 +124,7 @@ class Store(ReadableStore, Protocol):
         """Return one consistent view, isolated from concurrent writes."""
 
     def writing(self) -> AbstractContextManager[WriteTransaction]:
-        """The only writer, of all processes, until the block ends; all of it lasts, or nothing.
+        """Return the only writer, of all processes, until the block ends; all of it lasts, or nothing.
 
         Raises:
             StorageError: it cannot be written, or is not the one that was opened. Raised at the end, the entries may

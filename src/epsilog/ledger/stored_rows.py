@@ -33,13 +33,13 @@ class StoredRow(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry) -> StoredRow:
-        """An entry as it is written."""
+        """Return an entry as it is written."""
         document = entry.document()
         return cls(entry.index, entry.scope, document, hash_entry(document))
 
     @property
     def head(self) -> tuple[int, str]:
-        """How many entries there are with this one, and its hash."""
+        """Return how many entries there are with this one, and its hash."""
         return self.position, self.hash
 
 
@@ -47,7 +47,7 @@ class RowMapping(Protocol[Name_co, What_co]):
     """Rows by name, as a dictionary has them, or read as they are asked for: there may be many."""
 
     def items(self) -> Iterable[tuple[Name_co, What_co]]:
-        """All of them."""
+        """Return all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class StreamedRows(Generic[Name_co, What_co]):
     ask: Callable[[], Iterator[tuple[Name_co, What_co]]]
 
     def items(self) -> Iterator[tuple[Name_co, What_co]]:
-        """All of them."""
+        """Return all of them."""
         return self.ask()
 
 
@@ -91,14 +91,14 @@ def parse_state(parse: Callable[[str], T], document: str, **named: str) -> T:
 
 
 def hash_row(row: StoredRow) -> str:
-    """The hash of a row's document; what is no text is no entry."""
+    """Return the hash of a row's document; what is no text is no entry."""
     if not isinstance(row.document, str):
         raise LedgerIntegrityError(f"must be text, got {type(row.document).__name__}", index=row.position)
     return hash_entry(row.document)
 
 
 def parse_row(row: StoredRow, read: Callable[[str], Entry] = Entry.parse) -> Entry:
-    """The entry of a row, if the row is what its hash says, as ``read`` reads it."""
+    """Return the entry of a row, if the row is what its hash says, as ``read`` reads it."""
     hashed = hash_row(row)
     try:
         entry = read(row.document)

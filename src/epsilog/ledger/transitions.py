@@ -93,17 +93,17 @@ class Transition:
 
     @property
     def opens(self) -> bool:
-        """Whether it is the first that is heard of a charge."""
+        """Return whether it is the first that is heard of a charge."""
         return None in self.from_states
 
     @property
     def changes_balance(self) -> bool:
-        """Whether a cost moves from one sum to another, or to a first one."""
+        """Return whether a cost moves from one sum to another, or to a first one."""
         return self.debit is not None or self.credit is not None or self.memo is not None
 
     @property
     def is_spend(self) -> bool:
-        """Whether it makes a cost spent, permanently."""
+        """Return whether it makes a cost spent, permanently."""
         return self.credit in ("started", "committed") and self.debit != "started"
 
 

@@ -74,11 +74,11 @@ class LedgerView:
         return self._store.address
 
     def close(self) -> None:
-        """Closes it for this process."""
+        """Close it for this process."""
         self._store.close()
 
     def charge_record(self, key: str, *, scope: str | None = None) -> ChargeRecord:
-        """The state of a charge; ``Charge`` reads it by name."""
+        """Return the state of a charge; ``Charge`` reads it by name."""
         with self._store.reading() as session:
             return self._require_record(session, key, scope)
 
@@ -88,18 +88,18 @@ class LedgerView:
             return self._find_record(session, key, scope)
 
     def find(self, key: str, *, scope: str | None = None) -> ChargeView | None:
-        """The charge with a key, if there is one."""
+        """Return the charge with a key, if there is one."""
         entry = self._opening(key, scope)
         return None if entry is None else ChargeView(self, entry)
 
     def _opening(self, key: str, scope: str | None) -> Entry | None:
-        """The entry that reserved a charge, if there is one."""
+        """Return the entry that reserved a charge, if there is one."""
         with self._store.reading() as session:
             known = self._find_record(session, key, scope)
             return None if known is None or known.state in UNRESERVED_STATES else session.entry(known.opened)
 
     def charge_rounds(self, key: str, *, scope: str | None = None) -> list[RoundState]:
-        """The rounds of a charge, in order."""
+        """Return the rounds of a charge, in order."""
         with self._store.reading() as session:
             known = self._find_record(session, key, scope)
             return [] if known is None else session.rounds(known.id)
@@ -117,22 +117,22 @@ class LedgerView:
         return charge
 
     def balance(self, scope: str) -> Balance:
-        """The budget of exactly this scope; a scope without one is a ``ValueError``."""
+        """Return the budget of exactly this scope; a scope without one is a ``ValueError``."""
         with self._store.reading() as session:
             return get_budget(session, scope)
 
     def budgets(self) -> list[Balance]:
-        """Every budget, by scope."""
+        """Return every budget, by scope."""
         with self._store.reading() as session:
             return session.balances(None)
 
     def budgets_above(self, scope: str) -> list[Balance]:
-        """The budgets that a charge at this scope must fit, from the top."""
+        """Return the budgets that a charge at this scope must fit, from the top."""
         with self._store.reading() as session:
             return session.balances(scopes.list_ancestors(scope))
 
     def history(self, prefix: str | None = None, *, after: int = 0) -> Iterator[Entry]:
-        """Entries at and under a scope, oldest first; all of them for None.
+        """Return entries at and under a scope, oldest first; all of them for None.
 
         Entries are read a few hundred at a time, and the ledger may be charged meanwhile; the result has the entries at
         the time of the call.
@@ -144,7 +144,7 @@ class LedgerView:
         return (entry for entry, _ in self.documents(prefix, after=after))
 
     def documents(self, prefix: str | None = None, *, after: int = 0) -> Iterator[tuple[Entry, str]]:
-        """The same entries with the text that their hashes are of; see ``history``."""
+        """Return the same entries with the text that their hashes are of; see ``history``."""
         if prefix is not None:
             scopes.list_ancestors(prefix)
         after = check.integer(0)(after=after)
@@ -164,14 +164,14 @@ class LedgerView:
                 yield entry, row.document
 
     def head(self) -> tuple[int, str]:
-        """How many entries there are, and the hash of the last."""
+        """Return how many entries there are, and the hash of the last."""
         with self._store.reading() as session:
             return session.head()
 
     def page(
         self, prefix: str | None = None, *, before: int | None = None, limit: int = 50, verb: Verb | None = None
     ) -> list[Entry]:
-        """The newest entries, newest first, however long the history is.
+        """Return the newest entries, newest first, however long the history is.
 
         Args:
             prefix: at and under this scope; None takes all.
@@ -307,7 +307,7 @@ class ChargeView:
 
     @property
     def request(self) -> ChargeRequest:
-        """What was asked."""
+        """Return what was asked."""
         return ChargeRequest.from_json(self.entry.body["request"])
 
     @property
@@ -317,12 +317,12 @@ class ChargeView:
 
     @property
     def rounds_started(self) -> dict[int, int]:
-        """Rounds that began, and how often."""
+        """Round that began, and how often."""
         return {state.number: state.attempts for state in self._rounds()}
 
     @property
     def rounds_released(self) -> dict[int, str]:
-        """Rounds that released something, and its SHA-256."""
+        """Round that released something, and its SHA-256."""
         return {state.number: state.output_hash for state in self._rounds() if state.output_hash is not None}
 
     def _rounds(self) -> Sequence[RoundState]:
@@ -348,7 +348,7 @@ def get_budget_path(session: LedgerSnapshot, scope: str) -> list[Balance]:
 
 
 def get_budget(session: LedgerSnapshot, scope: str) -> Balance:
-    """The budget of exactly this scope, which there must be."""
+    """Return the budget of exactly this scope, which there must be."""
     scopes.list_ancestors(scope)
     found = session.balances([scope])
     if not found:

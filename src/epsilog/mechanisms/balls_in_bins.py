@@ -33,11 +33,11 @@ class BallsInBins(Release):
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
-        """The release in each epoch, where there is one bin."""
+        """Return the release in each epoch, where there is one bin."""
         return ((self.release, self.epochs),) if self.bins == 1 else None
 
     def batches(self) -> list[tuple[float, int]]:
-        """The bins."""
+        """Return the bins."""
         return [(round_up(1 / self.bins, ONCE), self.bins)]
 
     def as_matrix(self, count: int = 1) -> MatrixMechanism | None:
@@ -59,7 +59,7 @@ class BallsInBins(Release):
         return Repeated(self.release.reveal_samples(relation), self.epochs)
 
     def allocation(self, relation: NeighboringRelation) -> tuple[int, float]:
-        """The distance of the base Gaussians over the noise, all epochs of the same bins together."""
+        """Return the distance of the base Gaussians over the noise, all epochs of the same bins together."""
         if relation is NeighboringRelation.REPLACE_ONE:
             raise self._refusal(f"no pair is proven under {relation}")
         require_absent_output(self, self.release, relation)
@@ -72,7 +72,7 @@ class BallsInBins(Release):
         return UnsupportedMechanismError(self, method="balls-in-bins", reason=reason)
 
     def pairs(self, relation: NeighboringRelation, effort: numerics.pairs.Effort) -> numerics.pairs.Pairs:
-        """Sums of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)."""
+        """Sum of likelihood ratios, bounded in the convex order (docs/accounting/balls-in-bins.md)."""
         from epsilog.numerics.balls_in_bins.pair import build_balls_in_bins_pair
 
         return build_balls_in_bins_pair(*self.allocation(relation), effort.tail_mass)

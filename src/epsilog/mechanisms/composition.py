@@ -52,11 +52,11 @@ class Composed(Release):
 
     @property
     def inner(self) -> tuple[Release, ...]:
-        """The parts."""
+        """Return the parts."""
         return self.releases
 
     def parts(self) -> tuple[tuple[Release, int], ...]:
-        """Its parts."""
+        """Return its parts."""
         return tuple((one, 1) for one in self.releases)
 
     def reveal_samples(self, relation: NeighboringRelation) -> Release:
@@ -77,7 +77,7 @@ class Repeated(Release):
         return self.count
 
     def parts(self) -> tuple[tuple[Release, int], ...]:
-        """What is repeated, as often."""
+        """Return what is repeated, as often."""
         return ((self.release, self.count),)
 
     def batches(self) -> list[tuple[float, int]] | None:
@@ -95,7 +95,7 @@ class Repeated(Release):
 
 
 def flatten(release: Release) -> dict[Release, int]:
-    """Counts the distinct single releases inside ``release``; order and nesting do not matter, no release is empty.
+    """Count the distinct single releases inside ``release``; order and nesting do not matter, no release is empty.
 
     >>> from epsilog.mechanisms import Composed, Gaussian, Repeated
     >>> flatten(Repeated(Composed([Gaussian(1.0), Repeated(Gaussian(2.0), 3)]), 10))
@@ -123,7 +123,7 @@ def _count_releases(releases: Iterable[tuple[Release, int]]) -> dict[Release, in
 
 
 def _require_shallow(part: Release) -> None:
-    """Refuses what no stack would hold; composition alone may be nested as deeply as one likes."""
+    """Refuse what no stack would hold; composition alone may be nested as deeply as one likes."""
     depth, inside = 0, [part]
     while deeper := list({id(one): one for outer in inside for one in outer.inner}.values()):
         depth, inside = depth + 1, deeper
@@ -139,7 +139,7 @@ def _innermost(release: Release) -> Release:
 
 
 def compose_mu(counts: ReleaseCounts, relation: NeighboringRelation) -> float | None:
-    """The mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
+    """Return the mu of a mix of Gaussians (0 for no release at all), None as soon as one part is something else.
 
     k Gaussians are one with mu^2 = sum mu_i^2; no square is formed that could underflow to nothing.
 
@@ -153,7 +153,7 @@ def compose_mu(counts: ReleaseCounts, relation: NeighboringRelation) -> float | 
 
 
 def require_absent_output(part: Release, base: Release, relation: NeighboringRelation) -> None:
-    """Requires that a sampled base says what it releases without the unit, where its relation does not (docs, 1.8).
+    """Require that a sampled base says what it releases without the unit, where its relation does not (docs, 1.8).
 
     Raises:
         UnsupportedMechanismError: under zero-out, a sampled statement, or a choice by scores or queries.
@@ -164,7 +164,7 @@ def require_absent_output(part: Release, base: Release, relation: NeighboringRel
 
 
 def check_coins(part: Release, relation: NeighboringRelation) -> None:
-    """Requires that given all coins a sample with the unit and one without differ in the unit alone (docs, 1.5).
+    """Require that given all coins a sample with the unit and one without differ in the unit alone (docs, 1.5).
 
     Raises:
         UnsupportedMechanismError: under another relation than replace-one, a fixed-size sample or shuffled reports;
@@ -183,7 +183,7 @@ def check_coins(part: Release, relation: NeighboringRelation) -> None:
 
 
 def require_unshuffled(part: Release, base: Release) -> None:
-    """Requires that what is computed on a sample does not hide reports among each other.
+    """Require that what is computed on a sample does not hide reports among each other.
 
     Raises:
         UnsupportedMechanismError: it does.
@@ -194,7 +194,7 @@ def require_unshuffled(part: Release, base: Release) -> None:
 
 
 def _samples(part: Release, outside: Release | None) -> list[tuple[Release, Release | None]]:
-    """All samples in a release, each with the one that it is drawn from."""
+    """Return all samples in a release, each with the one that it is drawn from."""
     here = [(part, outside)] if part.is_sample else []
     return [*here, *(found for one in part.inner for found in _samples(one, part if here else outside))]
 
@@ -220,7 +220,7 @@ class Composition:
 
     @classmethod
     def of(cls, release: Release, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Composition:
-        """Reads a release.
+        """Read a release.
 
         >>> from epsilog.mechanisms import Gaussian
         >>> Composition.of(Repeated(Gaussian(2.0), 16)).mu
@@ -231,12 +231,12 @@ class Composition:
 
     @cached_property
     def rounds(self) -> int:
-        """Counts the single releases."""
+        """Count the single releases."""
         return sum(self.counts.values())
 
     @cached_property
     def mu(self) -> float | None:
-        """The mu of Gaussians alone; None if a part is something else."""
+        """Return the mu of Gaussians alone; None if a part is something else."""
         return compose_mu(self.counts, self.relation)
 
     @cached_property
@@ -286,7 +286,7 @@ class Composition:
         return self.bins is None and all(part.has_pairs for part in self.counts)
 
     def orderings(self, size: float = 1e-7) -> tuple[numerics.pairs.PairComposition, ...]:
-        """Every order in which neighbors can differ, as composed pairs; ``size`` is a delta that matters, about.
+        """Return every order in which neighbors can differ, as composed pairs; ``size`` is a delta that matters, about.
 
         Raises:
             UnsupportedMechanismError: a part has no proven pair under this relation.
@@ -317,7 +317,7 @@ class Composition:
 
     @cached_property
     def largest_loss(self) -> numerics.questions.Bounds:
-        """Bounds the largest possible loss: epsilon at delta 0."""
+        """Bound the largest possible loss: epsilon at delta 0."""
         bounds = numerics.questions.Bounds
         if (added := self.pure_loss) is not None:
             return bounds(round_outward(added, up=False), round_outward(added, up=True))
@@ -331,7 +331,7 @@ class Composition:
         return bounds(lower, max((order.largest_loss for order in orderings), default=0.0))
 
     def for_group(self, units: int) -> tuple[Composition, Composition] | None:
-        """What bounds a group's answer above, and below; None if a part has no distance that simply grows."""
+        """Return what bounds a group's answer above, and below; None if a part has no distance that simply grows."""
         sides = []
         for high in (True, False):
             found: dict[Release, int] = {}
@@ -371,7 +371,7 @@ class Composition:
 
     @cached_property
     def failing(self) -> tuple[Composition, list[tuple[float, int]]] | None:
-        """The same with statements made pure, and the chances of what they gave away, with counts, if any.
+        """Return the same with statements made pure, and the chances of what they gave away, with counts, if any.
 
         >>> from epsilog.mechanisms import ApproximateDP
         >>> Composition.of(Repeated(ApproximateDP(1.0, 1e-6), 2)).failing[1]
@@ -383,7 +383,7 @@ class Composition:
 
     @cached_property
     def uncut(self) -> tuple[Composition, float] | None:
-        """The same with samples that are never cut, and the chance that any is, rounded up; None if none can be.
+        """Return the same with samples that are never cut, and the chance that any is, rounded up; None if none can be.
 
         >>> from epsilog.mechanisms import Gaussian, TruncatedPoissonSampled
         >>> run = TruncatedPoissonSampled(Gaussian(1.0), 0.01, population=1000, max_batch_size=40)
@@ -398,7 +398,7 @@ class Composition:
 
     @cached_property
     def truncated(self) -> tuple[Release, ...]:
-        """The distinct parts that are samples which may be cut."""
+        """Return the distinct parts that are samples which may be cut."""
         return tuple(part for part in self.counts if part.uncut() is not None)
 
     @cached_property
@@ -427,7 +427,7 @@ class Composition:
 
     @cached_property
     def group(self) -> tuple[Composition, int] | None:
-        """What one unit meets, and how many of them one person holds, where the same group meets all of it."""
+        """Return what one unit meets, and how many of them one person holds, where the same group meets all of it."""
         units = {None if part.group is None else part.group[1] for part in self.counts}
         if len(units) != 1 or (held := units.pop()) is None:
             return None
@@ -442,13 +442,13 @@ class Composition:
 
     @property
     def rho(self) -> list[tuple[float, int]]:
-        """What is stated in rho-zCDP, with counts."""
+        """Return what is stated in rho-zCDP, with counts."""
         stated = ((part.statement.get("rho"), count) for part, count in self.counts.items())
         return [(rho, count) for rho, count in stated if rho is not None]
 
     @cached_property
     def attained(self) -> Composition:
-        """The same with a Gaussian that satisfies its rho-zCDP statements in their place; itself if it has none.
+        """Return the same with a Gaussian that satisfies its rho-zCDP statements in their place; itself if it has none.
 
         >>> from epsilog.mechanisms import Laplace, ZeroConcentratedDP
         >>> both = {Laplace(1.0): 1, ZeroConcentratedDP(0.125): 1}

@@ -53,7 +53,7 @@ class ExponentialMechanism(Release):
 
     @property
     def spread(self) -> float:
-        """How far apart the losses of its outputs lie, at most."""
+        """Return how far apart the losses of its outputs lie, at most."""
         return self.epsilon / 2 if self.monotone else self.epsilon
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:  # noqa: ARG002

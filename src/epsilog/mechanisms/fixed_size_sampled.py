@@ -38,7 +38,7 @@ class FixedSizeSampled(Release):
 
     @property
     def exact_share(self) -> Fraction:
-        """The size of the sample over that of the population."""
+        """Return the size of the sample over that of the population."""
         return Fraction(self.sample_size, self.population)
 
     def compute_sampled_count(self, units: int) -> numerics.counts.CountDistribution | None:

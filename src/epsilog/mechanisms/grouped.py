@@ -32,11 +32,11 @@ class Grouped(Release):
     ]
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
-        """The release itself, for a group of one."""
+        """Return the release itself, for a group of one."""
         return ((self.release, 1),) if self.units == 1 else None
 
     def assumptions(self) -> tuple[Message, ...]:
-        """How many units one person holds; and that they stay together, where participation is random."""
+        """Return how many units one person holds; and that they stay together, where participation is random."""
         found = [Message.of("assumes/group-size", units=self.units)]
         if any(one.is_amplified for one in self.release.singles()):
             found.append(Message("assumes/joint-group"))
@@ -44,12 +44,12 @@ class Grouped(Release):
 
     @property
     def group(self) -> tuple[Release, int]:
-        """Both of its fields."""
+        """Return both of its fields."""
         return self.release, self.units
 
     @property
     def one_trial(self) -> tuple[Release, TrialDistribution] | None:
-        """What a trial costs a group, the best of several costs it; a group of groups is left to ``group``."""
+        """Return what a trial costs a group, the best of several costs it; a group of groups is left to ``group``."""
         found = None if self.release.group else self.release.one_trial
         return None if found is None else (Grouped(found[0], self.units), found[1])
 

@@ -114,7 +114,7 @@ class BufferedToeplitzStrategy:
         return _column(self, check.integer(1)(rounds=rounds))
 
     def turns(self, rounds: int, separation: int) -> tuple[float, float]:
-        """What a unit with a turn every ``separation`` rounds, from the first on, makes of C: both rounded up.
+        """Return what a unit with a turn every ``separation`` rounds, from the first on, makes of C: both rounded up.
 
         Returns:
             The norm of the sum of its columns, which no unit with fewer turns, or with later ones as far apart,
@@ -136,7 +136,7 @@ def _column(strategy: BufferedToeplitzStrategy, rounds: int) -> tuple[float, ...
 
 @lru_cache(maxsize=64)
 def _turns(strategy: BufferedToeplitzStrategy, rounds: int, separation: int) -> tuple[float, float]:
-    """Sums and products of numbers that are not below 0: each rounding moves the result by a rounding at most.
+    """Sum and products of numbers that are not below 0: each rounding moves the result by a rounding at most.
 
     An entry of the column has T summands, one per turn, and few roundings in squares and roots. The bound allows twice
     as many, which also covers underflow, since the norm is at least 1.
@@ -187,7 +187,7 @@ class BallsInBinsParticipation(_Participation):
     cycle_length: Annotated[int, CYCLE_LENGTH]
 
     def batches(self, rounds: int) -> list[tuple[float, int]]:
-        """The slots."""
+        """Return the slots."""
         return [(round_up(1 / self.cycle_length, ONCE), min(self.cycle_length, rounds))]
 
 
@@ -293,7 +293,7 @@ class MatrixMechanism(Release):
         return None
 
     def between(self) -> tuple[Release, Release]:
-        """The Gaussian of its sensitivity, which is known from both sides (docs/accounting/matrices.md)."""
+        """Return the Gaussian of its sensitivity, which is known from both sides (docs/accounting/matrices.md)."""
         from epsilog.mechanisms.matrix_sensitivity import matrix_sensitivity
 
         noise = self.noise_stddev

@@ -37,7 +37,7 @@ _CLIMBS = 20  # from one way to take part to a worse one
 
 @lru_cache(maxsize=64)
 def matrix_sensitivity(release: MatrixMechanism) -> Bounds:
-    """Bounds what one unit moves C G by, in clip norms, if it joins or leaves; replaced, it moves it twice as far.
+    """Bound what one unit moves C G by, in clip norms, if it joins or leaves; replaced, it moves it twice as far.
 
     Raises:
         UnsupportedMechanismError: participation is drawn at random, or there is too much to search.
@@ -140,7 +140,7 @@ def _first_turns(column: Array, rounds: int, most: int, separation: int) -> floa
 
 
 def _search_patterns(gram: Array, most: int, separation: int) -> Bounds:
-    """Bounds the norm for any Gram matrix from 0 on, by the best of all ways to take part.
+    """Bound the norm for any Gram matrix from 0 on, by the best of all ways to take part.
 
     Upper bound: sum_ij over S is the sum over i in S of what i shares with S. Each term is at most what i shares with
     the best pattern that contains i; the best pattern of those numbers bounds the sum. Lower bound: the pattern found,
@@ -179,7 +179,7 @@ def _reaching(gram: Array, most: int, separation: int) -> Array:
 
 
 def _best(weights: Array, most: int, separation: int) -> tuple[float, npt.NDArray[np.intp]]:
-    """The largest sum of weights from 0 on over any way to take part, and the rounds of it."""
+    """Return the largest sum of weights from 0 on over any way to take part, and the rounds of it."""
     rounds = len(weights)
     best = np.zeros((most + 1, rounds + 1))
     for j in range(1, most + 1):
@@ -222,7 +222,7 @@ def _tree(rounds: int, most: int, separation: int) -> Bounds:
 
 
 def _tree_gram(rounds: int) -> Array:
-    """How many blocks two rounds share."""
+    """Return how many blocks two rounds share."""
     places = np.arange(rounds)
     gram = np.zeros((rounds, rounds))
     for h in range(rounds.bit_length()):

@@ -78,7 +78,7 @@ class MixtureOfGaussians(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/drawn-contributions", "assumes/whole-samples")
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
-        """The plainer release that it exactly is, if there is one that doubles hold."""
+        """Return the plainer release that it exactly is, if there is one that doubles hold."""
         if not self.is_plain:
             return None
         above, below = (self.subsample(Fraction(1), above=side) for side in (True, False))
@@ -90,7 +90,7 @@ class MixtureOfGaussians(Release):
         return self._sample_moves(draws[-1][0], Fraction(1), above=True) if draws else EMPTY
 
     def chances(self, *, above: bool) -> tuple[tuple[float, Fraction], ...]:
-        """The sensitivities above 0, ascending, each with its chance: together at most 1, and the rest is 0's.
+        """Return the sensitivities above 0, ascending, each with its chance: together at most 1, and the rest is 0's.
 
         No tail of the true distribution exceeds that of the one above; none is below that of the one below.
 
@@ -101,7 +101,7 @@ class MixtureOfGaussians(Release):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a Poisson-sampled Gaussian: one sensitivity above 0, none, or no noise.
+        """Return whether it is a Poisson-sampled Gaussian: one sensitivity above 0, none, or no noise.
 
         >>> MixtureOfGaussians(1.0, [0.0, 2.0, 2.0], [0.5, 0.25, 0.25]).is_plain
         True

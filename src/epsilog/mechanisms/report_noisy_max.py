@@ -48,7 +48,7 @@ class ReportNoisyMax(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/score-sensitivity", "assumes/hidden-scores")
 
     def canonicalize(self) -> Release:
-        """The same by its other name: with Gumbel noise it is the exponential mechanism.
+        """Return the same by its other name: with Gumbel noise it is the exponential mechanism.
 
         >>> ReportNoisyMax(1.0, "gumbel").canonicalize()
         ExponentialMechanism(epsilon=1.0, monotone=False)
@@ -56,11 +56,11 @@ class ReportNoisyMax(Release):
         return ExponentialMechanism(self.epsilon, self.monotone) if self.noise == "gumbel" else self
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
-        """The exponential mechanism, where it is that."""
+        """Return the exponential mechanism, where it is that."""
         return None if (other := self.canonicalize()) is self else ((other, 1),)
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction:  # noqa: ARG002
-        """What one candidate's noise must make up for, over its scale; neighbors come as close as one likes.
+        """Return what one candidate's noise must make up for, over its scale; neighbors come as close as one likes.
 
         Source:
             docs/accounting/selection.md.

@@ -21,7 +21,7 @@ RandBelow = Callable[[int], int]  # n to a whole number that is uniform over 0 .
 
 
 def discrete_laplace(noise_scale: float | Fraction, *, below: RandBelow = secrets.randbelow) -> int:
-    """Draws k with probability proportional to exp(-abs(k) / noise_scale).
+    """Draw k with probability proportional to exp(-abs(k) / noise_scale).
 
     Args:
         noise_scale: the parameter b of the distribution, above 0; a float means its exact binary value.
@@ -45,7 +45,7 @@ def discrete_laplace(noise_scale: float | Fraction, *, below: RandBelow = secret
 
 
 def discrete_gaussian(noise_stddev: float | Fraction, *, below: RandBelow = secrets.randbelow) -> int:
-    """Draws k with probability proportional to exp(-k^2 / (2 noise_stddev^2)).
+    """Draw k with probability proportional to exp(-k^2 / (2 noise_stddev^2)).
 
     Args:
         noise_stddev: the parameter sigma of the distribution, above 0; a float means its exact binary value.
@@ -107,7 +107,7 @@ class _Unfolding:
         self.unfold()
 
     def unfold(self) -> None:
-        """Draws 32 binary digits more."""
+        """Draw 32 binary digits more."""
         self._digits, self._scale = (self._digits << 32) + self._below(1 << 32), self._scale << 32
         self.low, self.high = Fraction(self._digits, self._scale), Fraction(self._digits + 1, self._scale)
 
@@ -121,7 +121,7 @@ def _exp_coin_of(x: _Unfolding, k: int, below: RandBelow) -> bool:
 
 
 def _falls_below(x: _Unfolding, k: int, divisor: int, below: RandBelow) -> bool:
-    """Whether a uniform number is below x (2 k + x) / divisor; as many digits are drawn of both as it takes."""
+    """Return whether a uniform number is below x (2 k + x) / divisor; as many digits are drawn of both as it takes."""
     u = _Unfolding(below)
     while True:
         if u.high * divisor <= x.low * (2 * k + x.low):
@@ -133,7 +133,7 @@ def _falls_below(x: _Unfolding, k: int, divisor: int, below: RandBelow) -> bool:
 
 
 def _exactly(**named: object) -> Fraction:
-    """The number as it is, without rounding; above 0."""
+    """Return the number as it is, without rounding; above 0."""
     check.positive(check.DOWN)(**named)
     return check.exact_rational()(**named)
 

@@ -41,7 +41,7 @@ class SparseVector(Release):
     assumes: ClassVar[tuple[str, ...]] = ("assumes/sparse-vector",)
 
     def pure_loss(self, relation: NeighboringRelation) -> Fraction | None:  # noqa: ARG002
-        """The loss of the threshold and of each query that reaches it; None without noise.
+        """Return the loss of the threshold and of each query that reaches it; None without noise.
 
         Source:
             Lyu, Su & Li 2017 (arXiv:1603.01699), Section 4; the proof is in docs/accounting/selection.md.

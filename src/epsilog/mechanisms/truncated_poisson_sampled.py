@@ -37,12 +37,12 @@ class TruncatedPoissonSampled(Release):
         return None
 
     def uncut(self) -> tuple[Release, tuple[int, float, int]]:
-        """The plain sample, which is cut where more than ``max_batch_size`` units are in it."""
+        """Return the plain sample, which is cut where more than ``max_batch_size`` units are in it."""
         coins = (self.population, self.sampling_probability, self.max_batch_size)
         return PoissonSampled(self.release, self.sampling_probability), coins
 
     def reveal_samples(self, relation: NeighboringRelation) -> Release:
-        """What is computed on the sample, for two units: one that joins may leave another one out."""
+        """Return what is computed on the sample, for two units: one that joins may leave another one out."""
         revealed = self.release.reveal_samples(relation)
         return Grouped(revealed, 2) if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else revealed
 

@@ -55,13 +55,13 @@ class TrialDistribution(ABC):
 
     @property
     def most_trials(self) -> int | None:
-        """The largest number of trials; None where any number may be drawn."""
+        """Return the largest number of trials; None where any number may be drawn."""
         return None
 
     @property
     @abstractmethod
     def expected_trials(self) -> float:
-        """The mean number of trials, G'(1), rounded up."""
+        """Return the mean number of trials, G'(1), rounded up."""
 
     @abstractmethod
     def _any_trial(self, chance: float) -> tuple[float, float]:
@@ -166,7 +166,7 @@ class PoissonTrialCount(TrialDistribution):
 
     @property
     def expected_trials(self) -> float:
-        """Its parameter."""
+        """Return its parameter."""
         return self.mean
 
     def _any_trial(self, chance: float) -> tuple[float, float]:
@@ -190,7 +190,7 @@ class BinomialTrialCount(TrialDistribution):
 
     @property
     def most_trials(self) -> int:
-        """Its parameter."""
+        """Return its parameter."""
         return self.most
 
     @property
@@ -239,7 +239,7 @@ class BestOfTrials(Release):
 
     @property
     def one_trial(self) -> tuple[Release, TrialDistribution]:
-        """Both of its fields."""
+        """Return both of its fields."""
         return self.release, self.trials
 
 
@@ -283,7 +283,7 @@ def parse_trials(text: str) -> TrialDistribution:
 
 
 def format_trials(trials: TrialDistribution) -> str:
-    """The same the other way round.
+    """Return the same the other way round.
 
     >>> format_trials(BinomialTrialCount(8, 0.5)), format_trials(BinomialTrialCount(8, 1.0))
     ('binomial:8,0.5', 'fixed:8')

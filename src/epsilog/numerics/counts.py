@@ -66,7 +66,7 @@ def binomial(trials: int, chance: float, *, above: bool) -> CountDistribution | 
 
 
 def hypergeometric(population: int, marked: int, drawn: int, *, above: bool) -> CountDistribution | None:
-    """How many of the marked are among those drawn without replacement; None beyond reach.
+    """Return how many of the marked are among those drawn without replacement; None beyond reach.
 
     >>> hypergeometric(4, 2, 2, above=True).chances.round(3).tolist()
     [0.667, 0.167]
@@ -120,7 +120,7 @@ def _build_counts(
 
 
 def _terms(up: Ratio, start: int, ends: tuple[int, int]) -> tuple[int, Array | None]:
-    """Chances relative to the likeliest, out to where both tails together are far below what is left."""
+    """Return chances relative to the likeliest, out to where both tails together are far below what is left."""
     low, high = ends
     reach = 256
     while True:
@@ -141,7 +141,7 @@ def _terms(up: Ratio, start: int, ends: tuple[int, int]) -> tuple[int, Array | N
 
 
 def _fewer(values: Array, chances: Array, *, above: bool) -> tuple[Array, Array]:
-    """The same on few values, each rounded up, or down."""
+    """Return the same on few values, each rounded up, or down."""
     if len(values) <= _MOST:
         return values, chances
     mean = float(chances @ values) / float(chances.sum())

@@ -50,7 +50,7 @@ class PublicMixturePair:
         return gamma(_ROUNDINGS + 64 * rare) + max(pair.base.ratio_error for pair, _ in self._shares)
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns the mean of the masses of both."""
+        """Return the mean of the masses of both."""
         total = [np.zeros(len(edges) + 1) for _ in range(4)]
         for pair, share in self._shares:
             found = pair.base.masses(pair.to_base(np.asarray(edges, dtype=np.float64)))
@@ -61,22 +61,22 @@ class PublicMixturePair:
         return CellMasses(p, q, p_error + gamma(_MEAN) * p, q_error + gamma(_MEAN) * q)
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns the tails of both."""
+        """Return the tails of both."""
         lows, highs = zip(*(pair.tail_bounds(tail) for pair, _ in self._shares), strict=True)
         return min(lows), max(highs)
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns the lowest and the highest loss of either."""
+        """Return the lowest and the highest loss of either."""
         found = [pair.from_base(np.array(pair.base.finite_range())) for pair, _ in self._shares]
         return min(float(one[0]) for one in found), max(float(one[1]) for one in found)
 
     def max_loss(self) -> tuple[float, float]:
-        """Returns the larger of both."""
+        """Return the larger of both."""
         lows, highs = zip(*(pair.largest_loss() for pair, _ in self._shares), strict=True)
         return max(lows), max(highs)
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns those of both."""
+        """Return those of both."""
         return np.unique(np.concatenate([pair.from_base(pair.base.breakpoints(tail)) for pair, _ in self._shares]))
 
 
@@ -86,7 +86,7 @@ _NEAREST, _RAREST = 1e-6, 1e-290  # a distance, and a probability with an invers
 def cut_samples(
     mu: float, share: float, full: float, relation: NeighboringRelation
 ) -> dict[AdjacencyType, DominatingPair] | None:
-    """Pairs over Gaussians ``mu`` apart, where others fill the batch with at most the chance ``full``.
+    """Return pairs over Gaussians ``mu`` apart, where others fill the batch with at most the chance ``full``.
 
     None out of reach.
     """

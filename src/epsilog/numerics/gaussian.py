@@ -27,7 +27,7 @@ _DELTA = 64  # of delta, by the larger of its terms: the same
 
 
 def gaussian_delta(mu: float, epsilon: float) -> tuple[float, float]:
-    """Bounds delta(epsilon) of a pair of unit Gaussians ``mu`` apart, from below and above.
+    """Bound delta(epsilon) of a pair of unit Gaussians ``mu`` apart, from below and above.
 
     Args:
         mu: distance over noise standard deviation, at least 0; ``inf`` gives no privacy.
@@ -79,7 +79,7 @@ def _mills(x: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
-    """Bounds epsilon(delta) of a pair of unit Gaussians ``mu`` apart, from below and above; 0 is the least.
+    """Bound epsilon(delta) of a pair of unit Gaussians ``mu`` apart, from below and above; 0 is the least.
 
     >>> lower, upper = gaussian_epsilon(1.0, 1e-5)
     >>> round(lower, 6), round(upper, 6)
@@ -91,7 +91,7 @@ def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _most(mu: float, delta: float) -> float:
-    """Bounds epsilon from above; kept, because a question about samples asks for what they hide again and again."""
+    """Bound epsilon from above; kept, because a question about samples asks for what they hide again and again."""
     if math.isinf(mu):
         return math.inf
     if gaussian_delta(mu, 0.0)[1] <= delta:
@@ -103,7 +103,7 @@ def _most(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _least(mu: float, delta: float) -> float:
-    """Bounds epsilon from below."""
+    """Bound epsilon from below."""
     upper = _most(mu, delta)
     if upper == 0 or math.isinf(upper):
         return upper
@@ -123,7 +123,7 @@ def _near(mu: float, delta: float) -> float | None:
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
-    """The largest mu that is (epsilon, delta)-DP, on the safe side: the exact calibration of a Gaussian.
+    """Return the largest mu that is (epsilon, delta)-DP, on the safe side: the exact calibration of a Gaussian.
 
     >>> round(1 / gaussian_mu(epsilon=1.0, delta=1e-6), 4)  # the noise multiplier
     4.2247

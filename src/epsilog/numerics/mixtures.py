@@ -68,7 +68,7 @@ class GaussianMixture:
 
     @property
     def ratio_error(self) -> float:
-        """Returns how far ``masses`` moves edges."""
+        """Return how far ``masses`` moves edges."""
         return gamma(_INVERTED + self.roundings + 8 * float(self.distances[-1]) ** 2)
 
     @property
@@ -110,7 +110,7 @@ class GaussianMixture:
         raise CalibrationError(f"the likelihood ratio of {self!r} could not be inverted")
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns the mixture's and the normal's masses between the x that belong to the edges."""
+        """Return the mixture's and the normal's masses between the x that belong to the edges."""
         edges = np.asarray(edges, dtype=np.float64)
         x = self._where(edges if self.direction is AdjacencyType.REMOVE else -edges[::-1])
         x = np.clip(x, -1e9, 1e9)
@@ -137,7 +137,7 @@ class GaussianMixture:
         return (low, high) if self.direction is AdjacencyType.REMOVE else (-high, -low)
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns the lowest and the highest ratio."""
+        """Return the lowest and the highest ratio."""
         return (self._least, math.inf) if self.direction is AdjacencyType.REMOVE else (-math.inf, -self._least)
 
     def max_loss(self) -> tuple[float, float]:
@@ -148,7 +148,7 @@ class GaussianMixture:
         return round_down(high, RATIO + self.roundings), round_up(high, RATIO + self.roundings)
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns even steps in x."""
+        """Return even steps in x."""
         far = -float(ndtri(tail))
         u = self._ratio(np.linspace(-far, far + float(self.distances[-1]), 257))
         return np.unique(u if self.direction is AdjacencyType.REMOVE else -u)
@@ -176,11 +176,11 @@ class RevealedDistance(Unbounded):
 
     @property
     def ratio_error(self) -> float:
-        """Returns that of the farthest."""
+        """Return that of the farthest."""
         return self._list_normals[-1].ratio_error
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns the mean of the masses of all."""
+        """Return the mean of the masses of all."""
         edges = np.asarray(edges, dtype=np.float64)
         total = [np.zeros(len(edges) + 1) for _ in range(4)]
         for normal, weight in zip(self._list_normals, self.weights, strict=True):
@@ -193,18 +193,18 @@ class RevealedDistance(Unbounded):
         return CellMasses(p, q, p_error + error * p, q_error + error * q)
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns the tails of the farthest that matters."""
+        """Return the tails of the farthest that matters."""
         left = np.cumsum(self.weights[::-1])[::-1]
         return self._list_normals[max(int((left > tail).sum()) - 1, 0)].tail_bounds(tail)
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns even steps."""
+        """Return even steps."""
         return np.linspace(*self.tail_bounds(tail), 257)
 
 
 @lru_cache(maxsize=64)
 def poisson_group(mu: float, share: float, units: int) -> Pairs | None:
-    """Gaussians ``mu`` apart on a Poisson sample; None out of reach."""
+    """Return Gaussians ``mu`` apart on a Poisson sample; None out of reach."""
     if not (0 < share < 1 and mu > _NEAREST):
         return None
     sides = [binomial(units, share, above=above) for above in (True, False)]
@@ -236,7 +236,7 @@ def mixture(counts: CountDistribution, mu: float, direction: AdjacencyType) -> G
 
 @lru_cache(maxsize=64)
 def fixed_size_group(mu: float, population: int, size: int, units: int) -> Pairs | None:
-    """Gaussians ``mu`` apart on a sample of a fixed size; None out of reach.
+    """Return Gaussians ``mu`` apart on a sample of a fixed size; None out of reach.
 
     The sample holds j of the members with the same chance on both sides (docs: accounting/groups).
     """
@@ -278,7 +278,7 @@ _RAREST = 1e-290  # a probability with a product with a small mass in double ran
 def mixture_pairs(
     distances: tuple[Chances, Chances], noise: float, samples: tuple[Pairs, Pairs], *, replaced: bool
 ) -> Pairs:
-    """What one such release loses, by direction.
+    """Return what one such release loses, by direction.
 
     Args:
         distances: of what a unit contributes, rounded up and down.
@@ -302,7 +302,7 @@ def mixture_pairs(
 
 
 def build_mixture(distances: Chances, noise: float, direction: AdjacencyType, *, above: bool) -> DominatingPair | None:
-    """The mixture with distances and probabilities rounded outwards; None where no distance is within reach.
+    """Return the mixture with distances and probabilities rounded outwards; None where no distance is within reach.
 
     It is a sample, with the chance of any distance above 0, of the mixture of those: no small chance cancels.
     Above, a distance beyond reach gives everything away; below, it counts as the farthest within reach.
@@ -336,7 +336,7 @@ def build_mixture(distances: Chances, noise: float, direction: AdjacencyType, *,
 
 
 def _without_rare(distances: dict[float, Fraction], *, above: bool) -> dict[float, Fraction]:
-    """Probabilities that doubles hold in any product: rarer ones count at the next distance, outwards."""
+    """Return probabilities that doubles hold in any product: rarer ones count at the next distance, outwards."""
     found: dict[float, Fraction] = {}
     carried, last = Fraction(0), None
     for far in distances if above else reversed(distances):

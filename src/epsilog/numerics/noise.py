@@ -48,7 +48,7 @@ def build_staircase_pairs(epsilon: float, share: float, steps: int) -> tuple[Bas
 
 
 def build_discrete_laplace_pair(scale: float, shift: int) -> tuple[BasePair, BasePair]:
-    """Losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant.
+    """Return losses (abs(k) - abs(k - shift)) / scale, one step of 2 / scale apart; beyond the shift they are constant.
 
     Too many steps to be counted are a statement above and, with the rest of two exponential draws, Laplace noise below.
     """

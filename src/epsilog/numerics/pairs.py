@@ -72,7 +72,7 @@ class OutcomeTable(NamedTuple):
     relative_error: float
 
     def delta(self, epsilon: float, *, upper: bool) -> float:
-        """Bounds delta of the pair from one side: each outcome adds its mass times 1 - e^(epsilon - loss)."""
+        """Bound delta of the pair from one side: each outcome adds its mass times 1 - e^(epsilon - loss)."""
         away = (self.high if upper else self.low) - epsilon
         beyond = away > 0
         if not beyond.any():
@@ -108,7 +108,7 @@ class DominatingPair:
     direction: AdjacencyType = AdjacencyType.PLAIN
 
     def to_base(self, g: Array) -> Array:
-        """Returns the base ratio u at each loss g; infinite where no outcome has such a loss."""
+        """Return the base ratio u at each loss g; infinite where no outcome has such a loss."""
         if self.direction is AdjacencyType.PLAIN:
             return g
         sign, share = (1.0 if self.direction is AdjacencyType.REMOVE else -1.0), self.sampling_probability
@@ -137,7 +137,7 @@ class DominatingPair:
         return np.asarray(np.exp(np.minimum(math.log(self.sampling_probability) + away + BOUND, 0.0)))
 
     def ratio_error(self, g: Array, offset: float = 0.0) -> float:
-        """Bounds how far, in loss, ``to_base`` and ``masses`` may misplace an outcome at any of the losses g.
+        """Bound how far, in loss, ``to_base`` and ``masses`` may misplace an outcome at any of the losses g.
 
         ``offset`` is the largest number that g was made from. docs/accounting/certified-bounds.md, section 2.
         """
@@ -150,7 +150,7 @@ class DominatingPair:
         return float(np.max(losses, initial=0.0)) + float(np.max(edges, initial=0.0))
 
     def from_base(self, u: Array) -> Array:
-        """Returns the loss at each base ratio: off by 16 units of itself, beyond what 8 units of u amount to.
+        """Return the loss at each base ratio: off by 16 units of itself, beyond what 8 units of u amount to.
 
         docs/accounting/certified-bounds.md, section 2.
         """
@@ -167,7 +167,7 @@ class DominatingPair:
         return np.asarray(sign * np.where(v < _FARTHEST, near, far))
 
     def largest_loss(self) -> tuple[float, float]:
-        """Bounds the largest loss of what the pair stands for from below and above; ``inf`` if none is the largest."""
+        """Bound the largest loss of what the pair stands for from below and above; ``inf`` if none is the largest."""
         low, high = self.base.max_loss()
         if self.direction is AdjacencyType.PLAIN or (low == math.inf and self.direction is not AdjacencyType.ADD):
             return low, high
@@ -180,7 +180,7 @@ class DominatingPair:
         return round_down(low, LOSS) - UNDERFLOW, round_up(high, LOSS) + UNDERFLOW
 
     def outcomes(self) -> OutcomeTable | None:
-        """The pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""
+        """Return the pair's atoms if it has nothing else, sampled or not: nothing in them cancels."""
         base, q = self.base, self.sampling_probability
         if not isinstance(base, DiscretePair) or self.direction is AdjacencyType.BOTH:
             return None
@@ -201,7 +201,7 @@ class DominatingPair:
         return _outcomes(low, high, mass, certain, error + gamma(24 + 16 * far))
 
     def coefficients(self, g: Array) -> tuple[Array, Array]:
-        """Returns A and B: a cell with base masses (p, q) has surplus P - e^g Q = A(g) p - B(g) q.
+        """Return A and B: a cell with base masses (p, q) has surplus P - e^g Q = A(g) p - B(g) q.
 
         One of them is negative where no outcome has a loss so low, or so high.
         """
@@ -215,7 +215,7 @@ class DominatingPair:
                 return np.ones_like(g), np.exp(g)
 
     def magnitudes(self, g: Array) -> tuple[Array, Array]:
-        """Returns A and B with every term taken positive: what their rounding errors are relative to."""
+        """Return A and B with every term taken positive: what their rounding errors are relative to."""
         share = self.sampling_probability
         match self.direction:
             case AdjacencyType.REMOVE:
@@ -237,7 +237,7 @@ class DominatingPair:
                 return p, q
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns the losses beyond which P has at most ``tail`` (or which e^loss cannot follow)."""
+        """Return the losses beyond which P has at most ``tail`` (or which e^loss cannot follow)."""
         low, high = self.base.tail_bounds(tail)
         if self.base.infinity_mass > 0:  # outcomes of P or Q alone have a finite loss if sampling can hide them
             low, high = (
@@ -316,7 +316,7 @@ def clamp_to_doubles(
 
 
 def bound_rounded(epsilon: float) -> tuple[float, float]:
-    """Bounds a number from 0 on that was rounded a few times."""
+    """Bound a number from 0 on that was rounded a few times."""
     return round_down(epsilon, RATIO), round_up(epsilon, RATIO) + LEAST
 
 
@@ -353,12 +353,12 @@ class PairComposition:
 
     @cached_property
     def largest_loss(self) -> float:
-        """Bounds the largest loss from above."""
+        """Bound the largest loss from above."""
         return bound_max_loss(self.upper)[1]
 
     @cached_property
     def rounds(self) -> int:
-        """Counts the single pairs."""
+        """Count the single pairs."""
         return sum(count for _, count in self.upper)
 
 
@@ -401,7 +401,7 @@ def bent(base: BasePair, share: float, direction: AdjacencyType) -> DominatingPa
 
 
 def compose_pairs(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
-    """All of several releases, each so often."""
+    """Return all of several releases, each so often."""
     found = list(parts)
     ways = [way for way in AdjacencyType if all(way in pairs for pairs, _ in found)]
     return {way: _compose_orderings([(pairs[way], count) for pairs, count in found]) for way in ways}
@@ -422,7 +422,7 @@ def _times(parts: Iterable[Parts], counts: Iterable[int]) -> Parts:
 
 
 def build_dominating_pairs(pairs: Pairs, *, replaced: bool) -> tuple[PairComposition, ...]:
-    """Every order in which neighbors can differ; the worst of them counts.
+    """Return every order in which neighbors can differ; the worst of them counts.
 
     With units that are ``replaced`` either neighbor may come first in each release.
     """
@@ -446,7 +446,7 @@ def _half_and_half(removed: Parts, added: Parts) -> Parts:
 
 
 def bound_max_loss(parts: Parts) -> tuple[float, float]:
-    """Bounds the largest loss of a composition from below and above: epsilon at delta 0; ``inf`` if none is largest.
+    """Bound the largest loss of a composition from below and above: epsilon at delta 0; ``inf`` if none is largest.
 
     The parts' bounds are added as they are and rounded once, outwards.
     """
@@ -461,7 +461,7 @@ def bound_max_loss(parts: Parts) -> tuple[float, float]:
 
 
 def bound_infinity_mass(parts: Parts) -> float:
-    """The mass under P of what Q cannot produce, rounded down."""
+    """Return the mass under P of what Q cannot produce, rounded down."""
     alone = [
         (0.0 if pair.direction is AdjacencyType.ADD else pair.base.infinity_mass * pair.sampling_probability, n)
         for pair, n in parts

@@ -65,7 +65,7 @@ def build_product_pair(parts: Sequence[tuple[BasePair, int]], *, upper: bool) ->
 
 
 def sum_max_losses(parts: Sequence[tuple[BasePair, int]]) -> tuple[float, float]:
-    """Bounds the largest loss of all of several from both sides: their largest ones add up."""
+    """Bound the largest loss of all of several from both sides: their largest ones add up."""
     ends = [(base.max_loss(), count) for base, count in parts]
     low, high = (math.fsum(count * one[side] for one, count in ends) for side in (0, 1))
     return round_down(low, TWICE), round_up(high, TWICE)

@@ -45,11 +45,11 @@ class Bounds:
             )
 
     def __iter__(self) -> Iterator[float]:
-        """Unpacks as ``lower, upper``."""
+        """Unpack as ``lower, upper``."""
         return iter((self.lower, self.upper))
 
     def intersect(self, other: Bounds) -> Bounds:
-        """What both say together.
+        """Return what both say together.
 
         Raises:
             ArithmeticError: they have no number in common.
@@ -95,7 +95,7 @@ def relevant_delta(question: Question) -> float:
 
 
 def trivial_bounds(question: Question) -> Bounds:
-    """What is known before anything is computed.
+    """Return what is known before anything is computed.
 
     >>> trivial_bounds(DeltaAt(1.0))
     Bounds(lower=0.0, upper=1.0)
@@ -117,7 +117,7 @@ def no_privacy_answer(question: Question) -> float:
 
 
 def bound_from_max_loss(question: Question, largest: float) -> float:
-    """Bounds the answer from above when no loss exceeds ``largest``.
+    """Bound the answer from above when no loss exceeds ``largest``.
 
     An outcome of loss L adds its mass times 1 - e^(epsilon - L) to delta, if that is above 0.
 
@@ -134,7 +134,7 @@ def bound_from_max_loss(question: Question, largest: float) -> float:
 
 
 def bound_from_infinity_mass(question: Question, certain: float) -> float:
-    """Bounds the answer from below when a mass of at least ``certain`` gives everything away: delta counts it whole.
+    """Bound the answer from below when a mass of at least ``certain`` gives everything away: delta counts it whole.
 
     >>> bound_from_infinity_mass(EpsilonAt(1e-6), 1e-3), bound_from_infinity_mass(DeltaAt(2.0), 1e-3)
     (inf, 0.001)
@@ -182,7 +182,7 @@ def _chances() -> Iterator[float]:
 
 
 def solve_on_curve(question: Question, curve: Callable[[float], float], *, upper: bool) -> float:
-    """Reads the answer off a falling curve that bounds delta at each epsilon from one side.
+    """Read the answer off a falling curve that bounds delta at each epsilon from one side.
 
     An epsilon is checked: the curve was evaluated there, and is at most delta above, more than delta below. Beyond the
     largest loss that a double can carry the curve there still bounds delta from above.
@@ -217,10 +217,10 @@ class Readable(ABC):
 
     @abstractmethod
     def delta(self, epsilon: float) -> Bounds:
-        """Bounds delta at ``epsilon``."""
+        """Bound delta at ``epsilon``."""
 
     def epsilon(self, delta: float, near: float) -> Bounds:
-        """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
+        """Bound epsilon at ``delta``; either end was checked by computing its delta."""
         if self.infinite[0] > delta:
             return Bounds(math.inf, math.inf)
         if self.delta(0.0).upper <= delta:
@@ -236,7 +236,7 @@ class Readable(ABC):
         return Bounds(lower if math.isfinite(lower) else 0.0, upper)
 
     def _move_until(self, here: float, side: float, holds: Callable[[float], bool]) -> float:
-        """Moves ``here`` to one side until the test holds; ``inf`` if it never does."""
+        """Move ``here`` to one side until the test holds; ``inf`` if it never does."""
         nudge = max(1e-12 / self.theta, gamma(_NUDGE) * here)
         for _ in range(60):
             candidate = max(here + side * nudge, 0.0)
@@ -256,7 +256,7 @@ def _root(ratio: Callable[[float], float], guess: float, theta: float) -> float:
 
 
 def kernel_max(theta: float) -> float:
-    """The kernel's largest value, theta^theta / (theta + 1)^(theta + 1), to a few roundings: nothing cancels.
+    """Return the kernel's largest value, theta^theta / (theta + 1)^(theta + 1), to a few roundings: nothing cancels.
 
     >>> kernel_max(1.0)
     0.25
@@ -265,7 +265,7 @@ def kernel_max(theta: float) -> float:
 
 
 def log_kernel_max(theta: Number) -> Number:
-    """Its logarithm; shape (k,) to (k,), too.
+    """Return its logarithm; shape (k,) to (k,), too.
 
     >>> math.isclose(log_kernel_max(1.0), math.log(0.25))
     True

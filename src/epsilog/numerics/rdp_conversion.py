@@ -39,7 +39,7 @@ _LOSS = 8  # of a divergence that is read at one order, and of a hyperbolic tang
 
 
 def rdp_to_epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -> Array:
-    """Bounds epsilon from above by the Renyi divergence at each order alone, in nats; a bound below 0 means 0.
+    """Bound epsilon from above by the Renyi divergence at each order alone, in nats; a bound below 0 means 0.
 
     Args:
         divergence: an upper bound at each order, in nats; shape (k,).
@@ -62,7 +62,7 @@ def rdp_to_epsilon_by_order(divergence: Array, orders: Array, *, delta: float) -
 
 
 def rdp_to_epsilon(curve: Curve, orders: Array, delta: float, *, between: bool = False) -> float:
-    """Bounds epsilon at ``delta`` by a curve of divergences at orders; with ``between``, at orders between them, too.
+    """Bound epsilon at ``delta`` by a curve of divergences at orders; with ``between``, at orders between them, too.
 
     >>> orders, curve = np.array([1.5, 2.0, 4.0, 8.0]), lambda orders: 0.02 * orders
     >>> round(rdp_to_epsilon(curve, orders, 1e-6), 3), round(rdp_to_epsilon(curve, orders, 0.05), 3)
@@ -93,7 +93,7 @@ def rdp_to_epsilon(curve: Curve, orders: Array, delta: float, *, between: bool =
 
 
 def rdp_to_delta(curve: Curve, orders: Array, epsilon: float, *, between: bool = False) -> float:
-    """Bounds delta at ``epsilon`` by a curve of divergences at orders; with ``between``, at orders between them, too.
+    """Bound delta at ``epsilon`` by a curve of divergences at orders; with ``between``, at orders between them, too.
 
     >>> orders = np.array([1.5, 2.0, 4.0, 8.0])
     >>> round(rdp_to_delta(lambda orders: 0.02 * orders, orders, 0.132), 3)
@@ -109,7 +109,7 @@ def rdp_to_delta(curve: Curve, orders: Array, epsilon: float, *, between: bool =
 
 
 def symmetric_pair_loss(divergence: float) -> float:
-    """The loss of a mechanism with two answers, fair between neighbors, of so much Kullback-Leibler divergence.
+    """Return the loss of a mechanism with two answers, fair between neighbors, of so much Kullback-Leibler divergence.
 
     It is x with x tanh(x / 2) = divergence, to 8 roundings. Other pairs with that divergence in either direction have a
     total variation of at most its tanh(x / 2), delta at 0.
@@ -126,7 +126,7 @@ def symmetric_pair_loss(divergence: float) -> float:
 def rdp_to_delta_with_order(
     curve: Curve, orders: Array, epsilon: float, *, between: bool = False
 ) -> tuple[float, float]:
-    """Bounds delta in the same way, and says at which order that was."""
+    """Bound delta in the same way, and return its order."""
     divergence, depths = curve(orders), _DEPTHS
     least, at = math.inf, 0.0
     for zoom in range(1 + _ZOOMS):
@@ -170,7 +170,7 @@ def _least(divergence: Array, orders: Array, epsilon: float, depths: Array) -> t
 
 
 def _touching_zero(divergence: Array, orders: Array, epsilon: float) -> Array:
-    """Bounds the logarithm of delta at each order, with v = 0; nothing is promised by infinite divergences.
+    """Bound the logarithm of delta at each order, with v = 0; nothing is promised by infinite divergences.
 
     Where the divergence is above epsilon by more than the logarithm of order / (order - 1), the best function touches 0
     at 0 from the right only, and proves 1 - e^(epsilon - divergence).
@@ -199,7 +199,7 @@ def _widths(orders: Array, epsilon: float, depths: Array) -> Array:
 
 
 def _touching(moments: Array, orders: Array, epsilon: float, widths: Array) -> Array:
-    """Bounds the logarithm of delta at each order by u and v that are ``widths`` apart; infinite where v exceeds 1.
+    """Bound the logarithm of delta at each order by u and v that are ``widths`` apart; infinite where v exceeds 1.
 
     Args:
         moments: (order - 1) times the divergence; shape (k,).
@@ -226,7 +226,7 @@ def _touching(moments: Array, orders: Array, epsilon: float, widths: Array) -> A
 
 
 def expm1_minus_x(x: Array) -> Array:
-    """The exponential less the first two terms of its series, e^x - 1 - x: at least 0."""
+    """Return the exponential less the first two terms of its series, e^x - 1 - x: at least 0."""
     small = np.clip(x, -1.0, 1.0)
     term = np.ones_like(x)
     for k in range(20, 1, -1):

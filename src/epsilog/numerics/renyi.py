@@ -41,7 +41,7 @@ def gaussian_rdp(reach: float, orders: Array) -> Array:
 
 
 def pure_rdp(epsilon: float, orders: Array) -> Array:
-    """The divergence of binary randomized response, which dominates all that is pure: Kairouz et al. 2015."""
+    """Return the divergence of binary randomized response, which dominates all that is pure: Kairouz et al. 2015."""
     if math.isinf(epsilon):
         return np.full_like(orders, np.inf)
     return np.minimum(three_answers_rdp(1 / (1 + math.exp(-epsilon)), epsilon, orders), epsilon)
@@ -66,7 +66,7 @@ def over(logs: Array, orders: Array | float) -> Array:
 
 
 def sampled_gaussian_rdp(order: float, noise: float, share: float) -> float:
-    """Returns log A_order / (order - 1), A = E_{N(0)} (1 - q + q e^u)^order; Mironov et al. 2019, Thm 4.
+    """Return log A_order / (order - 1), A = E_{N(0)} (1 - q + q e^u)^order; Mironov et al. 2019, Thm 4.
 
     An integer order is a finite sum. For the others the trapezoid rule errs by less than 2 e^-40 A. The integrand is
     analytic for abs(Im x) < pi sigma^2, and bounded there by e^(Im(x)^2 / 2 sigma^2) times its value on the real line.
@@ -148,12 +148,12 @@ def infinite_divergence(orders: Array) -> Array:
 
 
 def zcdp_rdp(rho: float, orders: Array) -> Array:
-    """What a statement of rho-zCDP says."""
+    """Return what a statement of rho-zCDP says."""
     return round_up(orders * rho, FEW) + (LEAST if rho else 0.0)
 
 
 def bounded_range_rdp(spread: float, orders: Array) -> Array:
-    """Losses within a range of the width ``spread``.
+    """Return losses within a range of the width ``spread``.
 
     Source:
         Cesar & Rogers 2021, Lemma 3.2 (arXiv:2004.07223).
@@ -188,10 +188,10 @@ def sampled_rdp(noise: float, share: float, orders: Array) -> Array:
 
 
 def least(first: Array, second: Array) -> Array:
-    """The smaller of two bounds."""
+    """Return the smaller of two bounds."""
     return np.asarray(np.minimum(first, second))
 
 
 def floor_orders(orders: Array) -> Array:
-    """The largest whole orders that are not above; at least 2."""
+    """Return the largest whole orders that are not above; at least 2."""
     return np.maximum(np.floor(orders), 2.0)

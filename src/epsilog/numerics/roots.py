@@ -18,7 +18,7 @@ _RESOLUTION = 1e-14  # of a root: a bracket that a secant search does not narrow
 def bisect_doubles(
     holds: Callable[[float], bool], low: float, high: float, *, near: float | None = None
 ) -> tuple[float, float]:
-    """Narrows ``[low, high]``, 0 or above, to two neighboring doubles between which a test begins to hold.
+    """Narrow ``[low, high]``, 0 or above, to two neighboring doubles between which a test begins to hold.
 
     The test held at the second, or that is ``high`` as it was; it failed at the first, or that is ``low`` as it was:
     neither end is an inference from the other. Doubles are in the order of their bits, so 64 halvings reach neighbors,
@@ -44,7 +44,7 @@ def bisect_doubles(
 
 
 def find_first_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first whole number above ``low`` at which a test holds that begins to hold somewhere up to ``high``.
+    """Return the first whole number above ``low`` at which a test holds that begins to hold somewhere up to ``high``.
 
     >>> find_first_integer(lambda n: n * n >= 50, 0, 100)
     8
@@ -144,7 +144,7 @@ def find_safe_root(excess: Callable[[float], float], guess: float, *, relative_w
 
 
 def _rank(x: float) -> int:
-    """How many doubles from 0 on lie below ``x``."""
+    """Return how many doubles from 0 on lie below ``x``."""
     return int.from_bytes(struct.pack(">d", x + 0.0), "big")
 
 

@@ -67,7 +67,7 @@ PLANNED = 1e-12
 
 
 def gamma(roundings: Number) -> Number:
-    """The relative error of ``roundings`` roundings, gamma_n = n u / (1 - n u); infinite from n u = 1 on.
+    """Return the relative error of ``roundings`` roundings, gamma_n = n u / (1 - n u); infinite from n u = 1 on.
 
     Source:
         Higham 2002, Accuracy and Stability of Numerical Algorithms, 2nd edition, Lemma 3.1.
@@ -108,7 +108,7 @@ def round_down(number: Number, roundings: float) -> Number:
 
 
 def union_probability(chances: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """The least and the most chance that something happens in at least one of independent rounds.
+    """Return the least and the most chance that something happens in at least one of independent rounds.
 
     It is 1 - prod (1 - p)^n over (p, n): off by ``UNION`` roundings, and below the normal numbers by ``LEAST``.
 
@@ -138,7 +138,7 @@ def _move(number: Number, by: float) -> Number:
 
 
 def round_outward(number: Fraction, *, up: bool) -> float:
-    """The nearest double that is not below (or not above) a number from 0 on.
+    """Return the nearest double that is not below (or not above) a number from 0 on.
 
     >>> round_outward(Fraction(2, 5), up=True), round_outward(Fraction(2, 5), up=False) < 0.4
     (0.4, True)

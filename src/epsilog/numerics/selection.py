@@ -21,7 +21,7 @@ _SKEWS_ALONE = tuple(1 - 0.5 * 2 ** (-i / 6) for i in range(84))
 
 
 def build_bounded_range_pairs(spread: float) -> tuple[BasePair, BasePair]:
-    """The exponential mechanism: above its profile, below the middle one of its instances (docs, 1.3)."""
+    """Return the exponential mechanism: above its profile, below the middle one of its instances (docs, 1.3)."""
     if spread == 0:
         return use_exact_pair(pure(0.0, 0.0))
     above, _ = clamp_to_doubles(lambda at: LaplacePair(at, 0.25 / math.sinh(at / 2), 0.0), spread, (spread, spread))

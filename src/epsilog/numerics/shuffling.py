@@ -37,7 +37,7 @@ _BESIDE = 6  # roundings of the number of other reports: a difference, a quotien
 
 
 def build_clone_pair(epsilon: float, units: int, *, categories: int = 2) -> DiscretePair:
-    """The pair that dominates ``units`` shuffled reports of any epsilon-DP randomizer.
+    """Return the pair that dominates ``units`` shuffled reports of any epsilon-DP randomizer.
 
     Further ``categories`` of randomized response only hide more.
 

@@ -15,7 +15,7 @@ _ROUNDINGS = 32  # of 1, in an exponent: what each of its two terms may err by, 
 
 
 def binomial_tail(trials: int, chance: float, most: int) -> float:
-    """Bounds from above the chance that more than ``most`` of ``trials`` independent coins of ``chance`` fall.
+    """Bound from above the chance that more than ``most`` of ``trials`` independent coins of ``chance`` fall.
 
     By Stirling's formula the binomial term at k = most + 1 is sqrt(n / (2 pi k (n - k))) e^(-n KL(k / n, p)), with a
     bounded error. Each further one is (n - j) p / ((j + 1) (1 - p)) times the one at j before, a falling factor. A
@@ -51,7 +51,7 @@ def binomial_tail(trials: int, chance: float, most: int) -> float:
 
 
 def _beyond(n: int, k: int, p: Fraction, *, above: bool) -> float:
-    """Bounds the chance of k or more of n coins from one side, for k about the mean or beyond it."""
+    """Bound the chance of k or more of n coins from one side, for k about the mean or beyond it."""
     if k > n:
         return 0.0
     outwards, sign = (round_up, 1) if above else (round_down, -1)
@@ -77,5 +77,5 @@ def _beyond(n: int, k: int, p: Fraction, *, above: bool) -> float:
 
 
 def _off(exponent: float, terms: float, sign: int) -> float:
-    """An exponent moved outwards by what rounding can have made of its terms."""
+    """Return an exponent moved outwards by what rounding can have made of its terms."""
     return exponent + sign * (BOUND + (abs(exponent) + terms) * _ROUNDINGS * 2.0**-53)

@@ -118,7 +118,7 @@ class PlanConfig(ConfigSection):
 
     @property
     def training_epsilon(self) -> Decimal:
-        """The epsilon of the budget that the counts leave for training."""
+        """Return the epsilon of the budget that the counts leave for training."""
         return self.budget.epsilon - (Decimal(0) if self.counts is None else self.counts.epsilon)
 
     @property
@@ -129,7 +129,7 @@ class PlanConfig(ConfigSection):
 
     @property
     def delta(self) -> Decimal:
-        """The delta of the claim."""
+        """Return the delta of the claim."""
         return self.budget.delta_for(self.population)
 
     def with_population(self, population: int) -> Self:

@@ -63,7 +63,7 @@ class CountsSection(ConfigSection):
 
     @property
     def epsilon(self) -> Decimal:
-        """The epsilon of all counts together."""
+        """Return the epsilon of all counts together."""
         return sum((each for each in (self.usable, self.evaluation) if each is not None), Decimal(0))
 
     def to_json(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class RunCounts:
 
     @property
     def section(self) -> CountsSection | None:
-        """What the plan states; None if it states no counts."""
+        """Return what the plan states; None if it states no counts."""
         found = self.plan.details.get(COUNTS)
         return None if found is None else CountsSection.model_validate(found)
 

@@ -27,7 +27,7 @@ class BundledDataSection(ConfigSection):
 
     @property
     def is_public(self) -> bool:
-        """Whether the data are public."""
+        """Return whether the data are public."""
         return True
 
     def load(self, unit: str, base: Path, *, counts_are_public: bool) -> Dataset:  # noqa: ARG002
@@ -76,7 +76,7 @@ class CustomDataSection(ConfigSection):
 
     @property
     def is_public(self) -> bool:
-        """Whether the data are public."""
+        """Return whether the data are public."""
         return self.public
 
     def load(self, unit: str, base: Path, *, counts_are_public: bool) -> Dataset:

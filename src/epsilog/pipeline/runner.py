@@ -209,17 +209,17 @@ class PlannedRun:
 
     @property
     def config(self) -> PlanConfig:
-        """The run config."""
+        """Return the run config."""
         return self.prepared.config
 
     @property
     def task(self) -> Task:
-        """What is trained on which data."""
+        """Return what is trained on which data."""
         return self.prepared.task
 
     @property
     def counts(self) -> RunCounts:
-        """The noisy counts released with the model."""
+        """Return the noisy counts released with the model."""
         return RunCounts(self.plan, self.task, self.folder, self.config.run.seed, make_charge_key(self.plan))
 
     def report_round(self, record: RoundRecord) -> None:

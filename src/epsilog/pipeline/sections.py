@@ -41,7 +41,7 @@ class GuaranteeSection(ConfigSection):
 
     @property
     def stated_population(self) -> int | None:
-        """The population; None if it comes from the data."""
+        """Return the population; None if it comes from the data."""
         return self.population if isinstance(self.population, int) else None
 
 

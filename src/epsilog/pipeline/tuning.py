@@ -45,7 +45,7 @@ class TuningSection(ConfigSection):
 
     @property
     def trial_distribution(self) -> TrialDistribution:
-        """The distribution of the number of trials."""
+        """Return the distribution of the number of trials."""
         return parse_trials(self.trials)
 
 

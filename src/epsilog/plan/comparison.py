@@ -64,7 +64,7 @@ def compare_releases(
     fpr: float,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> ReleaseComparison:
-    """Compares two releases for a reader: whole curves, and one delta and one false positive rate of interest.
+    """Compare two releases for a reader: whole curves, and one delta and one false positive rate of interest.
 
     Args:
         first: a release.

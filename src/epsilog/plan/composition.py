@@ -61,7 +61,7 @@ class ProfileView:
     advantage: Interval
 
     def true_positive_rate(self, fpr: float) -> float:
-        """Bounds from above how often an attacker who may be wrong ``fpr`` of the time is right."""
+        """Bound from above how often an attacker who may be wrong ``fpr`` of the time is right."""
         points = zip(self.epsilons, (delta.upper for delta in self.deltas), strict=True)
         return tpr_upper_bound(points, fpr=fpr)
 
@@ -101,7 +101,7 @@ def plan_composition(
 def compute_profile_view(
     release: Release, *, delta: float, relation: NeighboringRelation = _ADD_OR_REMOVE, points: int = 25
 ) -> ProfileView:
-    """Bounds delta over a grid of epsilons that reaches down to about ``delta``.
+    """Bound delta over a grid of epsilons that reaches down to about ``delta``.
 
     >>> from epsilog.mechanisms import Gaussian
     >>> view = compute_profile_view(Gaussian(1.0), delta=1e-6)

@@ -65,18 +65,18 @@ class Schedule:
 
     @property
     def sampling_probability(self) -> float:
-        """The share of units expected in a round (q = m / N)."""
+        """Return the share of units expected in a round (q = m / N)."""
         return self.cohort_size / self.population
 
     def closed_form(self, delta: float, rounds: int | None = None) -> FederatedClosedForm:
-        """The popular closed form, whole or after the first rounds: an estimate, never charged."""
+        """Return the popular closed form, whole or after the first rounds: an estimate, never charged."""
         q, noise = self.sampling_probability, self.noise_multiplier
         rounds = self.rounds if rounds is None else rounds
         return federated_closed_form(sampling_probability=q, noise_multiplier=noise, rounds=rounds, delta=delta)
 
     @property
     def bins(self) -> int:
-        """Rounds in an epoch, for balls-in-bins: N / m, rounded down (fewer bins never cost less)."""
+        """Round in an epoch, for balls-in-bins: N / m, rounded down (fewer bins never cost less)."""
         return max(1, self.population // self.cohort_size)
 
     def to_json(self) -> dict[str, Any]:
@@ -98,11 +98,11 @@ class Schedule:
         return Repeated(Gaussian(self.noise_multiplier), self.rounds)
 
     def after(self, rounds: int) -> Release:
-        """The first rounds as one release."""
+        """Return the first rounds as one release."""
         return replace(self, rounds=rounds).release()
 
     def release(self) -> Release:
-        """The whole schedule as one release."""
+        """Return the whole schedule as one release."""
         if self.sampling == "balls-in-bins":
             return BallsInBins(Gaussian(self.noise_multiplier), bins=self.bins, epochs=-(-self.rounds // self.bins))
         return Repeated(self.step(), self.rounds)
@@ -162,7 +162,7 @@ class FederatedPlan:
 
     @property
     def closed_form_note(self) -> Message:
-        """Whether the closed form under-reports."""
+        """Return whether the closed form under-reports."""
         return write_formula(self.closed_form.total, self.epsilon)
 
     def _repr_html_(self) -> str:
@@ -295,7 +295,7 @@ def calibrate_noise(
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     policy: DeltaPolicy | None = None,
 ) -> float:
-    """The least noise multiplier that keeps a schedule within ``epsilon``, on the certified side.
+    """Return the least noise multiplier that keeps a schedule within ``epsilon``, on the certified side.
 
     Raises:
         CalibrationError: no noise meets the goal.
@@ -325,7 +325,7 @@ def calibrate_rounds(
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     policy: DeltaPolicy | None = None,
 ) -> int:
-    """The most rounds that stay within ``epsilon``, on the certified side; 0 if not even one fits.
+    """Return the most rounds that stay within ``epsilon``, on the certified side; 0 if not even one fits.
 
     Raises:
         CalibrationError: any number of rounds fits.

@@ -60,7 +60,7 @@ class Interpretation:
 
     @property
     def statement(self) -> Message:
-        """The claim, as a report states it."""
+        """Return the claim, as a report states it."""
         return sentences.write_claim(
             self.epsilon,
             self.delta,
@@ -72,12 +72,12 @@ class Interpretation:
 
     @property
     def odds(self) -> Message:
-        """What an attacker who knows all other data can conclude."""
+        """Return what an attacker who knows all other data can conclude."""
         return sentences.write_odds(self.log_odds_factor, self.delta, self.privacy_unit, self.relation)
 
     @property
     def delta_notes(self) -> tuple[Message, ...]:
-        """What delta alone would permit, and what is proven of this release at a smaller delta."""
+        """Return what delta alone would permit, and what is proven of this release at a smaller delta."""
         if math.isinf(self.epsilon):
             return (Message("delta/none"),)
         if self.delta == 0:
@@ -93,7 +93,7 @@ class Interpretation:
 
     @property
     def headroom_note(self) -> Message:
-        """The number of such releases that fit within the cap together; epsilons do not subtract."""
+        """Return the number of such releases that fit within the cap together; epsilons do not subtract."""
         if self.cap is None or self.max_releases_under_cap is None:
             return Message("headroom/no-cap")
         if self.max_releases_under_cap == 0:
@@ -124,7 +124,7 @@ class Interpretation:
 
 
 def bound_log_odds_factor(curve: PrivacyProfile, delta: float) -> float:
-    """Bounds the logarithm of the factor by which an outcome moves the odds between neighbors, from above.
+    """Bound the logarithm of the factor by which an outcome moves the odds between neighbors, from above.
 
     Outcomes that move them further, either way, come up with a chance of at most ``delta`` whichever of both neighbors
     is true. That is more than epsilon at ``delta``, which bounds sets of outcomes and not each.

@@ -68,7 +68,7 @@ class NoiseComparison:
 
     @property
     def winner(self) -> NoiseOption:
-        """The way with the least noise in the model."""
+        """Return the way with the least noise in the model."""
         return self.rows[0]
 
     @property
@@ -96,7 +96,7 @@ def compare_noise_strategies(
     seed: int,
     bands: Sequence[int] | None = None,
 ) -> NoiseComparison:
-    """Compares independent noise + Poisson sampling with correlated noise + balls-in-bins at one guarantee.
+    """Compare independent noise + Poisson sampling with correlated noise + balls-in-bins at one guarantee.
 
     Args:
         rounds: training rounds, T.

@@ -54,7 +54,7 @@ class Part:
         check.check_fields(self)
 
     def release(self, at: str = "") -> Release:
-        """The release that a line of the form describes; its bounds are checked by the release itself.
+        """Return the release that a line of the form describes; its bounds are checked by the release itself.
 
         Args:
             at: the path to it, for what is refused.

@@ -58,17 +58,17 @@ class PhasedPlan:
 
     @property
     def rounds(self) -> int:
-        """The rounds of all phases."""
+        """Return the rounds of all phases."""
         return sum(phase.rounds for phase in self.phases)
 
     @property
     def release(self) -> Release:
-        """All phases as one release, which a ledger can be charged with."""
+        """Return all phases as one release, which a ledger can be charged with."""
         return Composed([phase.release() for phase in self.phases])
 
     @property
     def neighbor_note(self) -> Message:
-        """What neighbors differ in, and the N of delta's comparison."""
+        """Return what neighbors differ in, and the N of delta's comparison."""
         sizes = {phase.population for phase in self.phases}
         if sizes == {self.total_population}:
             return Message.of("phases/one-population", unit=self.privacy_unit)

@@ -72,7 +72,7 @@ class PreflightResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the loop costs no more than its accountant will say, for the same neighbors.
+        """Return whether the loop costs no more than its accountant will say, for the same neighbors.
 
         That is said of what was looked at: findings that were not checked name the rest.
         """
@@ -121,7 +121,7 @@ def preflight(setup: TrainingLoop, *, delta: float) -> PreflightResult:
 
 
 def _build_accountant_release(setup: TrainingLoop, rate: float) -> Release:
-    """What the loop's accountant counts."""
+    """Return what the loop's accountant counts."""
     steps = setup.accountant_updates or setup.updates
     if setup.accountant_noise_multiplier is not None or len(setup.stages) == 1:
         noise = (
@@ -138,7 +138,7 @@ def _build_accountant_release(setup: TrainingLoop, rate: float) -> Release:
 
 
 def _each_update(setup: TrainingLoop, sampled: Callable[[Gaussian], Release]) -> Release:
-    """All updates, each with its own noise."""
+    """Return all updates, each with its own noise."""
     parts = [Repeated(sampled(Gaussian(setup.get_summed_noise(noise))), count) for count, noise in setup.stages]
     return parts[0] if len(parts) == 1 else Composed(parts)
 
@@ -153,7 +153,7 @@ def _within(reported: Interval, cost: Interval) -> bool:
 
 
 def _account_loop(setup: TrainingLoop, delta: float) -> tuple[Release | None, Interval]:
-    """The release that the loop is, or one that dominates it, and its cost."""
+    """Return the release that the loop is, or one that dominates it, and its cost."""
     draws = setup.draws
     unamplified = _each_update(setup, lambda noise: _over(noise, draws))
     if setup.sampler == "weighted":
@@ -239,7 +239,7 @@ def _epochs(setup: TrainingLoop) -> Release:
 
 
 def _together(setup: TrainingLoop) -> int:
-    """How often one update of a loop over epochs may hold an example, at most."""
+    """Return how often one update of a loop over epochs may hold an example, at most."""
     repeats = setup.draws // setup.accumulation
     batches = max(setup.smallest_pool // setup.places, 1)
     even = setup.smallest_pool % setup.places == 0 and setup.examples % setup.workers == 0

@@ -19,14 +19,14 @@ class Scheduled(Protocol):
 
     @property
     def rounds(self) -> int:
-        """How many."""
+        """Return how many."""
 
     @property
     def noise_multiplier(self) -> float:
         """Noise over clip norm."""
 
     def after(self, rounds: int) -> Release:
-        """What the first rounds release."""
+        """Return what the first rounds release."""
 
 
 def bound_schedule_epsilon(
@@ -39,7 +39,7 @@ def bound_schedule_epsilon(
     relative_width: float = RELATIVE_WIDTH,
     group_size: int = 1,
 ) -> Interval:
-    """Bounds epsilon of a schedule, whole or up to a round; several are parts that run one after another.
+    """Bound epsilon of a schedule, whole or up to a round; several are parts that run one after another.
 
     Without noise every sampled unit is exposed, so epsilon is infinite.
 
@@ -75,7 +75,7 @@ def bound_schedule_epsilon(
 
 
 def formula_json(formula: FederatedClosedForm) -> dict[str, Any]:
-    """The popular closed form as plain JSON values."""
+    """Return the popular closed form as plain JSON values."""
     return {
         "root_term": codec.encode(formula.root_term),
         "linear_term": codec.encode(formula.linear_term),

@@ -50,7 +50,7 @@ class QueryNoise:
 
     @classmethod
     def of(cls, mechanism: str, scale: float) -> QueryNoise:
-        """The noise of a mechanism at a scale.
+        """Return the noise of a mechanism at a scale.
 
         >>> round(QueryNoise.of("gaussian", 10.0).error_95, 3)
         19.6
@@ -134,18 +134,18 @@ class QueryPlan:
 
     @property
     def covers_used_queries(self) -> bool:
-        """Whether what was used fits the plan."""
+        """Return whether what was used fits the plan."""
         return self.queries_used <= self.queries
 
     @property
     def noise_reduction(self) -> float:
-        """How many times less noise the first query needs when composed optimally."""
+        """Return how many times less noise the first query needs when composed optimally."""
         classic, optimal = self.shares[0].classic.scale, self.shares[0].optimal.scale
         return 1.0 if classic == optimal else classic / optimal
 
     @property
     def release(self) -> Release:
-        """All answers together, with the optimal noise, of what has a sensitivity of 1."""
+        """Return all answers together, with the optimal noise, of what has a sensitivity of 1."""
         noise = Laplace if self.mechanism == "laplace" else Gaussian
         counts: dict[float, int] = {}
         for share in self.shares:
@@ -155,13 +155,13 @@ class QueryPlan:
 
     @property
     def interval(self) -> Interval:
-        """The certified interval of all answers together, never above what was planned."""
+        """Return the certified interval of all answers together, never above what was planned."""
         delta = 0.0 if self.delta is None else self.delta.delta
         found = cap_at_total(self.epsilon, bound_epsilon(self.release, delta=delta))
         return replace(found, assumptions=(*found.assumptions, *list_query_limits(self.mechanism)))
 
     def meaning(self, privacy_unit: str = "person", cap: float | None = None) -> Meaning:
-        """What all answers together mean for one person, if each is asked once and with the optimal noise.
+        """Return what all answers together mean for one person, if each is asked once and with the optimal noise.
 
         Args:
             privacy_unit: the unit of the sensitivity.
@@ -213,7 +213,7 @@ def queries(
     magnitude: float | None = None,
     policy: DeltaPolicy | None = None,
 ) -> QueryPlan:
-    """Splits a budget over queries.
+    """Split a budget over queries.
 
     Args:
         epsilon: the total, in nats.
@@ -334,7 +334,7 @@ class QueryNoiseComparison:
 def compare_query_noise(
     *, epsilon: float, delta: float, counts: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 ) -> QueryNoiseComparison:
-    """Compares Laplace and Gaussian noise for equal queries under one budget.
+    """Compare Laplace and Gaussian noise for equal queries under one budget.
 
     Args:
         epsilon: the total, in nats.

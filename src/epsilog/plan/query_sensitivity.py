@@ -32,7 +32,7 @@ def compute_query_sensitivity(
     size: int | None = None,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> QuerySensitivity:
-    """The sensitivity of one answer to one privacy unit.
+    """Return the sensitivity of one answer to one privacy unit.
 
     Args:
         query: "count", "sum" or "mean".

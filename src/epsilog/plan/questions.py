@@ -76,7 +76,7 @@ class Question(ABC):
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
-        """Reads a question from JSON values.
+        """Read a question from JSON values.
 
         Raises:
             CheckError: a field that is unknown, missing or out of bounds.
@@ -187,7 +187,7 @@ class FederatedQuestion(
         return plan.plan_federated(**self.without(), group_size=self.group_size, trials=trials, fit=fit)
 
     def plan_of_one(self) -> FederatedPlan:
-        """The plan of one run of those who hold one unit, and of one release."""
+        """Return the plan of one run of those who hold one unit, and of one release."""
         return plan.plan_federated(**self.without("releases_per_period"))
 
     def answer(self) -> Annotated[dict[str, Any], plan.FederatedPlan, plan.Schedule, responses.FederatedResponse]:
@@ -205,7 +205,7 @@ class FederatedQuestion(
 
     @property
     def boundary(self) -> dict[str, Any]:
-        """The conditions of the cost, which do not change it."""
+        """Return the conditions of the cost, which do not change it."""
         names = "sampling", "without_replacement", "rounds_per_release", "adaptive_clip", "privacy_unit", "late_replies"
         return {name: getattr(self, name) for name in names}
 
@@ -257,7 +257,7 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesRequest", work=l
         return 1 if self.mechanism == "gaussian" else len({*(self.weights or (1.0,))})
 
     def plan(self) -> QueryPlan:
-        """The budget, split."""
+        """Return the budget, split."""
         given = {name: getattr(self, name) for name in fields.list_fields(QueriesQuestion)}
         policy = DeltaPolicy(given.pop("delta_cap"))
         return plan.queries(**given, policy=policy)
@@ -453,7 +453,7 @@ def _describe_comparison(each: PointComparison) -> dict[str, Any]:
 
 
 def _tables(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
-    """What a reading of risk is answered with: a report's tables and sentences."""
+    """Return what a reading of risk is answered with: a report's tables and sentences."""
     return {
         "rows": codec.plain(sentences.list_risk_rows(reading)),
         "attack_note": sentences.write_attacks(privacy_unit).to_json(),

@@ -40,7 +40,7 @@ class SchemeFactory(Protocol):
     """Gives the scheme for a noise multiplier; everything else in it is fixed."""
 
     def __call__(self, noise_multiplier: float, /) -> Scheme:
-        """The scheme."""
+        """Return the scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class RegisteredPlan:
 
     @property
     def release(self) -> Release:
-        """What is released, and charged: the scheme's release, or that of the best of several trials of it."""
+        """Return what is released, and charged: the scheme's release, or that of the best of several trials of it."""
         return self.best_of_trials(self.scheme.release())
 
     @property
@@ -84,7 +84,7 @@ class RegisteredPlan:
         return _sum_count_epsilons(self.details)
 
     def best_of_trials(self, one: Release) -> Release:
-        """What is released if one run releases ``one``."""
+        """Return what is released if one run releases ``one``."""
         return wrap_best_of_trials(one, self.trials)
 
     def _repr_html_(self) -> str:
@@ -101,7 +101,7 @@ class RegisteredPlan:
         return drawn + render_html_table(f"{self.name}{' (simulation)' if self.simulation else ''}", rows)
 
     def to_json(self) -> dict[str, Any]:
-        """The document that is stored and hashed."""
+        """Return the document that is stored and hashed."""
         return {
             "v": VERSION,
             "kind": "plan",
@@ -119,7 +119,7 @@ class RegisteredPlan:
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Reads a stored plan; its release must be the scheme's, or the best of several: a hash covers one meaning."""
+        """Read a stored plan; its release must be the scheme's, or the best of several: a hash covers one meaning."""
         if not isinstance(document, dict) or document.get("kind") != "plan" or document.get("v") != VERSION:
             raise ValueError(f"plan must be a version {VERSION} plan document")
         unlike = set(document) ^ PLAN_FIELDS
@@ -164,7 +164,7 @@ class RegisteredPlan:
         return codec.hash_canonical(self.to_json())
 
     def epsilon_after(self, rounds: int) -> Interval:
-        """The certified interval after the first ``rounds`` rounds, published outcomes of checks included."""
+        """Return the certified interval after the first ``rounds`` rounds, published outcomes of checks included."""
         release, guarantee = self.best_of_trials(self.scheme.after(rounds)), self.guarantee
         return _with_outcomes(release, guarantee.delta, guarantee.relation)
 
@@ -179,7 +179,7 @@ def _sum_count_epsilons(details: dict[str, Any]) -> Decimal:
 
 
 def wrap_best_of_trials(release: Release, trials: TrialDistribution | None) -> Release:
-    """The release itself, or the best of several trials of it."""
+    """Return the release itself, or the best of several trials of it."""
     return release if trials is None else BestOfTrials(release, trials)
 
 

@@ -143,7 +143,7 @@ def list_risk_rows(reading: Mapping[str, Any] | None) -> list[tuple[Message, str
 
 
 def _positive_predictive_value(prior: float, fpr: float, tpr: float) -> float:
-    """The probability that an accusation is right."""
+    """Return the probability that an accusation is right."""
     return prior * tpr / (prior * tpr + (1 - prior) * fpr)
 
 

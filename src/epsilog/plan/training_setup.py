@@ -117,7 +117,7 @@ class TrainingLoop:
 
     @property
     def least_noise(self) -> float:
-        """The smallest noise multiplier of an update."""
+        """Return the smallest noise multiplier of an update."""
         return min(noise for _, noise in self.stages)
 
     @property
@@ -132,7 +132,7 @@ class TrainingLoop:
 
     @property
     def smallest_pool(self) -> int:
-        """The same of the worker that has least."""
+        """Return the same of the worker that has least."""
         return self.examples // self.workers if self.own_shards else self.examples
 
     @property
@@ -142,12 +142,12 @@ class TrainingLoop:
 
     @property
     def rate(self) -> float:
-        """The chance that an example is in one batch that could hold it."""
+        """Return the chance that an example is in one batch that could hold it."""
         return min(self.batch_size / (self.examples / self.workers if self.own_shards else self.examples), 1.0)
 
     @property
     def repeated(self) -> bool:
-        """Whether an example may be in two parts: some are repeated, each once, until the parts are equal."""
+        """Return whether an example may be in two parts: some are repeated, each once, until the parts are equal."""
         padded = self.sampler in EPOCHS if self.padded_shards is None else self.padded_shards
         return self.own_shards and padded and self.examples % self.workers != 0
 
@@ -162,14 +162,14 @@ class TrainingLoop:
         return self.get_summed_noise(self.least_noise)
 
     def get_summed_noise(self, noise_multiplier: float) -> float:
-        """The same of an update with this noise multiplier."""
+        """Return the same of an update with this noise multiplier."""
         drawings = {"update": 1, "worker": self.workers, "batch": self.workers * self.accumulation}[self.noise_added]
         moved = 2 if self.clipped == "microbatch" else 1
         return less(noise_multiplier, math.sqrt(drawings) / moved)
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> TrainingLoop:
-        """Reads names of fields with their values, as TOML and JSON have them.
+        """Read names of fields with their values, as TOML and JSON have them.
 
         Raises:
             CheckError: a field that is unknown, missing or out of bounds.

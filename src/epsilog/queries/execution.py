@@ -323,7 +323,7 @@ class _PendingQuery:
 
     @property
     def question(self) -> dict[str, Any]:
-        """The query as stored, and as the hash for the key covers it."""
+        """Return the query as stored, and as the hash for the key covers it."""
         return {**self.query.to_json(), "unit": self.unit, "rows": self.rows, "relation": self.relation.value}
 
 

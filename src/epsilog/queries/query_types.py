@@ -37,7 +37,7 @@ class Query:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+        """Return the columns that it reads."""
         return () if self.column is None else (self.column,)
 
     def to_json(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Histogram(Query):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of the cells, in order.
+        """Return the labels of the cells, in order.
 
         >>> Histogram("age", edges=(0, 18, 65)).labels
         ('[0, 18)', '[18, 65]')

@@ -141,7 +141,7 @@ class Scheme:
 
     @property
     def upload(self) -> Upload:
-        """The upload of each client of a cohort."""
+        """Return the upload of each client of a cohort."""
         return RawUpdate(self.clip_norm)
 
     @property
@@ -160,7 +160,7 @@ class Scheme:
 
     @property
     def cohorts(self) -> Cohorts:
-        """The sampler of the cohorts."""
+        """Return the sampler of the cohorts."""
         raise TypeError(f"{type(self).__name__} must define cohorts")
 
     def step(self, share: float = 1.0) -> Release:

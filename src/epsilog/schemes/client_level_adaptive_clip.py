@@ -46,12 +46,12 @@ class ClientLevelAdaptiveClip(SampledScheme):
 
     @property
     def count_noise(self) -> tuple[float, float]:
-        """The noise on the count, and the public expected cohort."""
+        """Return the noise on the count, and the public expected cohort."""
         return self.quantile_noise, self.expected_cohort
 
     @property
     def accounted_multiplier(self) -> float:
-        """The multiplier of sum and count together, rounded down."""
+        """Return the multiplier of sum and count together, rounded down."""
         if not self.noise_multiplier:
             return 0.0
         return ROUNDED / math.hypot(1 / self.noise_multiplier, 1 / self.quantile_noise)

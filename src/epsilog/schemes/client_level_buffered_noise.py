@@ -50,12 +50,12 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
 
     @property
     def strategy(self) -> BufferedToeplitzStrategy:
-        """The matrix C by its parameters."""
+        """Return the matrix C by its parameters."""
         return BufferedToeplitzStrategy(self.decays, self.weights)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The first column of C, for all rounds."""
+        """Return the first column of C, for all rounds."""
         return self.strategy.column(self.rounds)
 
     @property

@@ -57,7 +57,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
 
     @property
     def cohorts(self) -> Cohorts:
-        """The sampler that ``sampling`` names."""
+        """Return the sampler that ``sampling`` names."""
         if self.sampling == BINS:
             return BallsInBinsSampler(self.clients, self.cycle_length, self.bands)
         return RoundRobinSampler(self.clients, self.cycle_length)
@@ -74,7 +74,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The first column of C: (2k choose k) / 4^k for k = 0, 1, ..."""
+        """Return the first column of C: (2k choose k) / 4^k for k = 0, 1, ..."""
         found = [1.0]
         for k in range(1, self.bands):
             found.append(found[-1] * (2 * k - 1) / (2 * k))

@@ -84,12 +84,12 @@ class ClientLevelDistributed(Scheme):
 
     @property
     def share_stddev(self) -> float:
-        """The parameter of each client's discrete Gaussian, in steps of the grid."""
+        """Return the parameter of each client's discrete Gaussian, in steps of the grid."""
         return self.noise_multiplier / (self.grid * math.sqrt(self.survivors))
 
     @property
     def accounted_multiplier(self) -> float:
-        """The multiplier reduced for a sum of discrete Gaussians, rounded down; 0 on too coarse a grid."""
+        """Return the multiplier reduced for a sum of discrete Gaussians, rounded down; 0 on too coarse a grid."""
         return self._compute_accounted_multiplier(1.0)
 
     def _compute_accounted_multiplier(self, share: float) -> float:

@@ -72,7 +72,7 @@ class ClientLevelClientSide(ClientSide):
 
     @property
     def upload(self) -> NoisyUpdate:
-        """The update of a client with its own noise."""
+        """Return the update of a client with its own noise."""
         return NoisyUpdate(self.clip_norm, self.noise_stddev)
 
     def step(self, share: float = 1.0) -> PoissonSampled:
@@ -107,12 +107,12 @@ class ExampleLevelClientSide(ClientSide):
 
     @property
     def local_steps(self) -> int:
-        """The number of noisy steps each time a client takes part: round(E / p)."""
+        """Return the number of noisy steps each time a client takes part: round(E / p)."""
         return max(1, round(self.epochs / self.batch_probability))
 
     @property
     def upload(self) -> LocalDPSGD:
-        """The result of local DP-SGD, with noise in each step."""
+        """Return the result of local DP-SGD, with noise in each step."""
         return LocalDPSGD(self.local_steps, self.batch_probability, self.clip_norm, self.noise_stddev)
 
     def step(self, share: float = 1.0) -> PoissonSampled:

@@ -43,7 +43,7 @@ class RoundRobinScheme(Scheme):
 
     @property
     def parties(self) -> tuple[Party, ...]:
-        """The server sees everything; turns are public."""
+        """Return the parties; the server sees everything, and turns are public."""
         return WITH_KNOWN_TURNS
 
     @property
@@ -58,7 +58,7 @@ class RoundRobinScheme(Scheme):
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The first column of C, from the diagonal down; further entries are 0."""
+        """Return the first column of C, from the diagonal down; further entries are 0."""
         raise TypeError(f"{type(self).__name__} must define coefficients")
 
     def step(self, share: float = 1.0) -> Release:

@@ -118,7 +118,7 @@ class SampledScheme(Scheme):
 
     @property
     def cohorts(self) -> Cohorts:
-        """The sampler that ``sampling`` names."""
+        """Return the sampler that ``sampling`` names."""
         if self.sampling == "fixed-size":
             return FixedSizeSampler(self.clients, self.cohort_size or 0)
         if self.sampling == "poisson":
@@ -133,17 +133,17 @@ class SampledScheme(Scheme):
 
     @property
     def parties(self) -> tuple[Party, ...]:
-        """What each party sees; participation must stay hidden if it is random."""
+        """Return what each party sees; participation must stay hidden if it is random."""
         return list_parties(self.published, hidden=self.sampling != "cyclic")
 
     @property
     def expected_cohort(self) -> float:
-        """The expected number of clients in a round, which is public; the divisor of noisy sums."""
+        """Return the expected number of clients in a round, which is public; the divisor of noisy sums."""
         return self.share * self.clients
 
     @property
     def share(self) -> float:
-        """The expected fraction of clients in a round."""
+        """Return the expected fraction of clients in a round."""
         match self.cohorts:
             case PoissonSampler(probability=share):
                 return share

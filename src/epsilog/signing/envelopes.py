@@ -78,12 +78,12 @@ class Envelope:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the statement has the type that approves a file or withholds approval."""
+        """Return whether the statement has the type that approves a file or withholds approval."""
         return bool(parse_json(self.payload).get("predicateType") == PREDICATE)
 
     @property
     def approves(self) -> bool:
-        """Whether the statement approves its file: it has our type and no other result."""
+        """Return whether the statement approves its file: it has our type and no other result."""
         return self.is_ours and parse_json(self.payload).get("predicate") in APPROVALS
 
     def signers(self, keys: Collection[VerifierKey]) -> list[VerifierKey]:

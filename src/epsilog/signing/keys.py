@@ -133,7 +133,7 @@ class SigningKey:
 
     @property
     def verifier(self) -> VerifierKey:
-        """The public key."""
+        """Return the public key."""
         return VerifierKey(self.name, self._private.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:

@@ -42,11 +42,11 @@ class Experiment(Protocol):
 
     @property
     def kind(self) -> str:
-        """The section in the file of a study."""
+        """Return the section in the file of a study."""
 
     @property
     def name(self) -> str:
-        """The name in tables."""
+        """Return the name in tables."""
 
     def require_fit(self, task: Task) -> None:
         """Refuse a task that does not fit the attack."""
@@ -82,7 +82,7 @@ class StudyRun:
 
     @property
     def draws(self) -> Randomness:
-        """The source of all draws of the run."""
+        """Return the source of all draws of the run."""
         return Randomness.from_seed(self.seed)
 
     def train(

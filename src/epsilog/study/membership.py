@@ -100,7 +100,7 @@ class AttackResult:
 
     @property
     def tpr_beyond_chance(self) -> bool:
-        """Whether uninformative scores give at least this many true positives with probability below 1/740.
+        """Return whether uninformative scores give at least this many true positives with probability below 1/740.
 
         Such scores order the units at random. The number of members above the others that may pass, plus one more, has
         a negative hypergeometric distribution.
@@ -113,7 +113,7 @@ class AttackResult:
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the area is more than three standard errors above guessing (Mann & Whitney 1947)."""
+        """Return whether the area is more than three standard errors above guessing (Mann & Whitney 1947)."""
         variance = (self.members + self.others + 1) / (12 * self.members * self.others)
         return self.auc > 0.5 + 3 * math.sqrt(variance)
 

@@ -61,7 +61,7 @@ class StudyProtocol:
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """All attacks."""
+        """Return all attacks."""
         others = (self.membership, self.mark, self.canaries)
         return (*self.backdoors, *(one for one in others if one is not None))
 
@@ -145,7 +145,7 @@ class Condition:
 
     @property
     def where(self) -> str:
-        """The budget in words."""
+        """Return the budget in words."""
         return "without DP" if self.epsilon is None else f"at epsilon {self.epsilon:g}"
 
     @classmethod

@@ -10,7 +10,7 @@ from epsilog.terms.errors import CheckError
 
 
 def doubles(name: str, values: Any) -> Any:
-    """An array of doubles that hold each number of a series, in the shape of an array; a list has one axis.
+    """Return an array of doubles that hold each number of a series, in the shape of an array; a list has one axis.
 
     Raises:
         CheckError: no series, or one with a mask; an item that is no number, or that no double holds.

@@ -58,7 +58,7 @@ def format_value(value: object) -> str:
 
 
 def exact(name: str, value: object, bound: str = "a number") -> int | float | Decimal | Fraction:
-    """The number that a value holds, without rounding; ``bound`` says in errors what is meant.
+    """Return the number that a value holds, without rounding; ``bound`` says in errors what is meant.
 
     Raises:
         CheckError: it holds no number, or more than one.
@@ -98,7 +98,7 @@ def _rational(name: str, value: Any) -> int | Fraction:
 
 
 def _ratio(name: str, value: Any, parts: Callable[[], tuple[Any, Any]]) -> Fraction:
-    """The number that a value shows as a ratio of two whole numbers; a part is never cut to a whole number."""
+    """Return the number that a value shows as a ratio of two whole numbers; a part is never cut to a whole number."""
     try:
         above, below = parts()
     except Exception:  # noqa: BLE001 - theirs, of infinities and NaN among them
@@ -123,7 +123,7 @@ def _slot(value: Any, part: str) -> Any:
 
 
 def _unwrap_scalar(name: str, value: Any) -> Any:
-    """What a scalar of NumPy, or an array without an axis, holds, as Python's own; any other value as it is."""
+    """Return what a scalar of NumPy, or an array without an axis, holds, as Python's own; any other value as it is."""
     kind = type(value)
     homes = {base.__module__.partition(".")[0] for base in kind.__mro__}
     if "jax" in homes and any(base.__name__ == "Tracer" for base in kind.__mro__):
@@ -171,7 +171,7 @@ def _of_torch(value: Any) -> Any:
 
 
 def double(name: str, value: object, toward: float | None = None, *, decimals: bool = True) -> float:
-    """The double that a value holds, or the next one towards the safe side.
+    """Return the double that a value holds, or the next one towards the safe side.
 
     Args:
         name: what it is, for errors.
@@ -222,7 +222,7 @@ def parse_integer(name: str, value: object) -> int:
 
 
 def fraction(name: str, value: object, bound: str = "a number") -> Fraction:
-    """The finite number that a value holds, without rounding."""
+    """Return the finite number that a value holds, without rounding."""
     given = exact(name, value, bound)
     try:
         if isinstance(given, Decimal) and given.is_finite() and abs(given.adjusted()) > _MOST_DIGITS:
@@ -251,7 +251,7 @@ def truth(name: str, value: object) -> bool:
 
 
 def is_series(value: object) -> bool:
-    """Whether it holds numbers in an order: a list, a range, an array."""
+    """Return whether it holds numbers in an order: a list, a range, an array."""
     if getattr(value, "shape", None) == ():  # an array without an axis, of any library
         return False
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set)
@@ -273,12 +273,12 @@ class Validator(Generic[T]):
     le_field: ClassVar[str] = ""
 
     def __call__(self, **named: object) -> T:
-        """Checks the one value given by keyword and returns it as Python's own kind."""
+        """Check the one value given by keyword and returns it as Python's own kind."""
         ((name, value),) = named.items()
         return self.apply(name, value)
 
     def apply(self, name: str, value: Any) -> T:
-        """The same of a value and its name."""
+        """Return the same of a value and its name."""
         found = self.read(name, value)
         if self.holds is not None and not self.holds(found):
             raise CheckError(name, self.bound, format_value(value))
@@ -290,7 +290,7 @@ class Validator(Generic[T]):
 
 
 def check_fields(instance: Any) -> None:
-    """Checks a frozen dataclass, for its ``__post_init__``: each field becomes what the rule in its annotation returns.
+    """Check a frozen dataclass, for its ``__post_init__``: each field becomes what the rule in its annotation returns.
 
     Raises:
         CheckError: a value is not what its field allows.
@@ -440,7 +440,7 @@ def enum_member(kind: type[E]) -> Validator[E]:
 
 
 def instance_of(kind: type | tuple[type, ...], parse: Callable[[str, Any], Any] | None = None) -> Validator[Any]:
-    """An instance of ``kind``, as it is; ``parse`` makes one of anything else, or says why not."""
+    """Return an instance of ``kind``, as it is; ``parse`` makes one of anything else, or says why not."""
     expected = kind.__name__ if isinstance(kind, type) else " or ".join(k.__name__ for k in kind)
 
     def read(name: str, value: Any) -> Any:
@@ -488,5 +488,5 @@ def optional(rule: Validator[T]) -> Validator[T | None]:
 
 
 def with_length(rule: Validator[Any], low: int, high: int, of: str) -> Validator[Any]:
-    """What ``rule`` allows, if it has ``low`` to ``high`` items or characters."""
+    """Return what ``rule`` allows, if it has ``low`` to ``high`` items or characters."""
     return Validator(rule.apply, lambda found: low <= len(found) <= high, f"{low} to {high} {of} long")

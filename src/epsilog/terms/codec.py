@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_fields(answer: Any) -> dict[str, Any]:
-    """The fields of an answer as plain JSON values, for its ``to_json``."""
+    """Return the fields of an answer as plain JSON values, for its ``to_json``."""
     return {each.name: plain(getattr(answer, each.name)) for each in dataclasses.fields(answer)}
 
 
@@ -158,7 +158,7 @@ def private_json(term: Private) -> dict[str, Any]:
 
 
 def from_json(document: Any) -> Any:
-    """Reads a versioned envelope; a version this release does not know is an error."""
+    """Read a versioned envelope; a version this release does not know is an error."""
     if not isinstance(document, dict) or set(document) != {"v", "term"}:
         raise ValueError('document must be {"v": ..., "term": ...}, got ' + repr(document)[:80])
     if type(document["v"]) is not int or document["v"] != VERSION:
@@ -170,7 +170,7 @@ def from_json(document: Any) -> Any:
 
 
 def encode_canonical(document: Any) -> bytes:
-    """The RFC 8785 bytes of plain JSON values."""
+    """Return the RFC 8785 bytes of plain JSON values."""
     try:
         return _plain(document).encode()
     except (TypeError, RecursionError, UnicodeEncodeError):
@@ -178,7 +178,7 @@ def encode_canonical(document: Any) -> bytes:
 
 
 def _plain(value: Any) -> str:
-    """The same of what ledgers are full of, in a third of the time; anything else is a ``TypeError``."""
+    """Return the same of what ledgers are full of, in a third of the time; anything else is a ``TypeError``."""
     kind = type(value)
     if kind is str:
         return _quoted(value)
@@ -207,7 +207,7 @@ def hash_canonical(document: Any) -> str:
 
 
 def parse_json(content: bytes) -> Any:
-    """Reads JSON that can be read in one way only.
+    """Read JSON that can be read in one way only.
 
     Raises:
         ValueError: not UTF-8, not JSON, nested too deeply, a name twice in one object, NaN or an infinity, or a number

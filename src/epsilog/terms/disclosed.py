@@ -64,7 +64,7 @@ class Public(str):
 
     @classmethod
     def of(cls, content: bytes | memoryview) -> Self:
-        """The digest of public bytes."""
+        """Return the digest of public bytes."""
         return cls(hashlib.sha256(content).hexdigest())
 
 
@@ -85,7 +85,7 @@ class Commitment(str):
 
     @classmethod
     def to(cls, content: bytes, key: CommitmentKey) -> Self:
-        """The commitment to private bytes."""
+        """Return the commitment to private bytes."""
         return cls(hmac.digest(key.secret, content, "sha256").hex())
 
 
@@ -108,19 +108,19 @@ class CommitmentKey(Private):
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Reads what ``content`` wrote."""
+        """Read what ``content`` wrote."""
         if not _KEY.fullmatch(content):
             raise CheckError("key", "64 hex digits and a newline", "something else")
         return cls(bytes.fromhex(content[:-1].decode()))
 
     @property
     def content(self) -> bytes:
-        """The bytes of its file."""
+        """Return the bytes of its file."""
         return self.secret.hex().encode() + b"\n"
 
 
 def same_digest(one: str | None, other: str | None) -> bool:
-    """Whether two digests are equal, in a time that does not depend on where they differ."""
+    """Return whether two digests are equal, in a time that does not depend on where they differ."""
     return one is not None and other is not None and hmac.compare_digest(one.encode(), other.encode())
 
 

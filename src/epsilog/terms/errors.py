@@ -47,7 +47,7 @@ class CheckError(ValueError):
 
     @property
     def requirement(self) -> str:
-        """What the argument must be, as a phrase without its name: "must be in (0, 1)"."""
+        """Return what the argument must be, as a phrase without its name: "must be in (0, 1)"."""
         return f"must {self.verb} {self.bound}"
 
     def under(self, path: str) -> CheckError:
@@ -123,7 +123,7 @@ class BudgetExceededError(EpsilogError):
         super().__init__(f"budget of {scope!r} refuses: {'; '.join(filter(None, [reason, *amounts, hint, remedy]))}")
 
     def with_remedy(self, *, hint: str, owners: tuple[str, ...]) -> BudgetExceededError:
-        """The same refusal, with what would fit and who can allow more."""
+        """Return the same refusal, with what would fit and who can allow more."""
         return BudgetExceededError(**{name: getattr(self, name) for name in _ARGS} | {"hint": hint, "owners": owners})
 
     def to_json(self) -> dict[str, object]:

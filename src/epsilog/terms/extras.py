@@ -12,7 +12,7 @@ _OF_AN_EXTRA = re.compile(r"""([^;]+?)\s*;.*\bextra == ["']([\w-]+)["']""")
 
 
 def install_command(*extras: str) -> str:
-    """The command that installs what extras bring: their packages by name, since epsilog itself is there.
+    """Return the command that installs what extras bring: their packages by name, since epsilog itself is there.
 
     Args:
         extras: as `pyproject.toml` names them.

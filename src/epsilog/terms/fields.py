@@ -88,12 +88,12 @@ class Field:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The bounds that are stated, by name."""
+        """Return the bounds that are stated, by name."""
         named = {"ge": self.ge, "gt": self.gt, "lt": self.lt, "le": self.le}
         return {name: bound for name, bound in named.items() if bound is not None}
 
     def rule(self, kind: Any, most: float | None = None) -> check.Validator[Any]:
-        """The rule for a value of ``kind``; ``most`` is the value of the field that it must not be above.
+        """Return the rule for a value of ``kind``; ``most`` is the value of the field that it must not be above.
 
         ``kind`` is a type, one of several, an optional one, or a tuple of any number of one.
         """
@@ -126,7 +126,7 @@ T = TypeVar("T")
 
 
 def _list_annotated(kind: Any) -> dict[str, tuple[Any, Field]]:
-    """Each described field of a dataclass with its type."""
+    """Return each described field of a dataclass with its type."""
     return {name: found for name, found in check.list_annotations(kind).items() if isinstance(found[1], Field)}
 
 
@@ -177,7 +177,7 @@ def parse_fields(kind: Callable[..., T], document: Any) -> T:
 
 
 def _parse_instance(kind: type, name: str, value: Any) -> Any:
-    """An instance of ``kind`` from its described fields by name."""
+    """Return an instance of ``kind`` from its described fields by name."""
     if not isinstance(value, Mapping) or not dataclasses.is_dataclass(kind):
         return check.instance_of(kind).apply(name, value)
     try:

@@ -121,12 +121,12 @@ class Finding:
 
     @property
     def check(self) -> str:
-        """What was checked, e.g. "noise"."""
+        """Return what was checked, e.g. "noise"."""
         return self.code.partition("/")[0]
 
     @property
     def claim_effect(self) -> ClaimEffect:
-        """What it does to the claim."""
+        """Return what it does to the claim."""
         if self.status is Status.NOT_CHECKED:
             return ClaimEffect.UNDETERMINED
         if self.status is not Status.FAILED:
@@ -135,7 +135,7 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How much is wrong."""
+        """Return how much is wrong."""
         if self.status is Status.PASSED:
             return Severity.NONE
         if self.status is Status.FAILED:

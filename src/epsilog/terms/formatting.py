@@ -12,7 +12,7 @@ _SPEC = re.compile(r"\.(\d{1,2})([gf])")
 
 
 def format_upper(value: float, digits: int = 4) -> str:
-    """An upper bound at ``digits`` significant digits, rounded up.
+    """Return an upper bound at ``digits`` significant digits, rounded up.
 
     >>> format_upper(3.99841), format_upper(1e-5), format_upper(float("inf")), format_upper(2410.0)
     ('3.999', '1e-5', 'inf', '2410')

@@ -55,7 +55,7 @@ class Interval:
 
     @property
     def relative_width(self) -> float:
-        """The relative width (upper - lower) / upper; 0 for an exact value, ``nan`` if nothing is bounded."""
+        """Return the relative width (upper - lower) / upper; 0 for an exact value, ``nan`` if nothing is bounded."""
         if self.upper == self.lower:
             return 0.0
         return (self.upper - self.lower) / self.upper if math.isfinite(self.upper) else math.nan
@@ -69,7 +69,7 @@ class Interval:
     __lt__ = __le__ = __gt__ = __ge__ = _refuse_comparison
 
     def __format__(self, spec: str) -> str:
-        """Both bounds, each rounded to its own side: ``.3g`` to digits, ``.2f`` to decimal places.
+        """Return both bounds, each rounded to its own side: ``.3g`` to digits, ``.2f`` to decimal places.
 
         >>> from epsilog.terms import NeighboringRelation
         >>> found = Interval(1.2341, 1.2349, "a method", NeighboringRelation.ZERO_OUT)

@@ -117,7 +117,7 @@ class Message:
         return plain if isinstance(plain, str) else json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 
     def __str__(self) -> str:
-        """The sentence, for people."""
+        """Return the sentence, for people."""
         return _SENTENCES.vformat(catalogue()[self.id], (), dict(self.params))
 
 
@@ -148,7 +148,7 @@ def catalogue() -> Mapping[str, str]:
 
 
 def _parameters(identifier: str) -> Mapping[str, str] | None:
-    """The parameters of a sentence, each with its kind; None of what is not in the catalogue."""
+    """Return the parameters of a sentence, each with its kind; None of what is not in the catalogue."""
     found = catalogue().get(identifier)
     return None if found is None else _kinds(found)
 

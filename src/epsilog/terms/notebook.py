@@ -11,7 +11,7 @@ __all__ = ["render_html_table"]
 
 
 def render_html_table(caption: str, rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -> str:
-    """An HTML table; the first cell of each row names it.
+    """Return an HTML table; the first cell of each row names it.
 
     >>> render_html_table("budget", [("epsilon", "<4")])
     "<table><caption>budget</caption><tr><th style='text-align:left'>epsilon</th><td>&lt;4</td></tr></table>"

@@ -34,7 +34,7 @@ _LARGEST, _SMALLEST = Fraction(sys.float_info.max), Fraction(math.ulp(0.0))
 
 
 def read_number(name: str, text: str, *, integer: bool = False) -> Fraction:
-    """Reads a number as a person wrote it, exactly: 1e-6, 10^-6, 1.2×10⁻⁶, 1/50000, 0.000001, 50 000.
+    """Read a number as a person wrote it, exactly: 1e-6, 10^-6, 1.2×10⁻⁶, 1/50000, 0.000001, 50 000.
 
     Args:
         name: what is read, for the error.
@@ -102,7 +102,7 @@ def _part(name: str, text: str, given: str, *, integer: bool) -> Fraction:
 
 
 def _two_ways(text: str, mark: str, *, integer: bool) -> str:
-    """The two readings of one mark, to choose from; several marks can only group digits."""
+    """Return the two readings of one mark, to choose from; several marks can only group digits."""
     joined, rule = text.replace(mark, ""), f"without “{mark}”, which can group digits or begin decimals"
     if text.count(mark) > 1:
         return f"{rule}: write {joined}"

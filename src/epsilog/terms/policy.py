@@ -13,7 +13,7 @@ from epsilog.terms.messages import Message
 
 
 def delta_finding(delta: float, *, population: int) -> Finding:
-    """Compares delta with 1/N: at 1/N a mechanism may publish the record of a unit picked at random.
+    """Compare delta with 1/N: at 1/N a mechanism may publish the record of a unit picked at random.
 
     >>> delta_finding(1e-6, population=50_000).code, delta_finding(0.1, population=10).code
     ('delta/passed', 'delta/too-large')
@@ -56,7 +56,7 @@ class DeltaPolicy:
         check.check_fields(self)
 
     def choose_delta(self, given: float | None, *, population: int) -> DeltaChoice:
-        """Returns the delta to use for ``population`` units; a blank one is min(1/N, delta_cap), a given one is capped.
+        """Return the delta to use for ``population`` units; a blank one is min(1/N, delta_cap), a given one is capped.
 
         >>> DeltaPolicy().choose_delta(None, population=50_000).delta
         1e-06

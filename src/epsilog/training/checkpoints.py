@@ -56,17 +56,17 @@ class RunFolder:
 
     @property
     def rounds(self) -> Path:
-        """The public records, one JSON document per line."""
+        """Return the public records, one JSON document per line."""
         return self.path / RunArtifact.ROUNDS
 
     @property
     def custody(self) -> Path:
-        """The records for the curator alone, one JSON document per line."""
+        """Return the records for the curator alone, one JSON document per line."""
         return self.path / RunArtifact.CUSTODY
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Every path that a run writes to, existing or not."""
+        """Return every path that a run writes to, existing or not."""
         return self.rounds, self.custody, self.path / "checkpoints", self.path / "checkpoints" / "lock"
 
     def checkpoint(self, round: int) -> Path:  # noqa: A002

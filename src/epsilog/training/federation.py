@@ -224,12 +224,12 @@ class Federation(Private):
 
     @property
     def client_offsets(self) -> NDArray[np.int64]:
-        """The end of the rows of each client (its last row + 1); shape (clients,)."""
+        """Return the end of the rows of each client (its last row + 1); shape (clients,)."""
         return np.cumsum(self.sizes, dtype=np.int64)
 
     @property
     def count(self) -> int:
-        """The number of clients."""
+        """Return the number of clients."""
         return int(self.sizes.size)
 
 

@@ -122,7 +122,7 @@ class Randomness:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether a seed replays the draws."""
+        """Return whether a seed replays the draws."""
         return self.seed is not None
 
     def stream(self, purpose: str, round: int, client: int | None = None) -> RandomStream:  # noqa: A002 (the field's word)

@@ -138,12 +138,12 @@ class Task:
 
     @property
     def is_scored(self) -> bool:
-        """Whether released models are scored on a test set."""
+        """Return whether released models are scored on a test set."""
         return self.test_features is not None or self.test_targets is not None
 
     @property
     def score_name(self) -> str:
-        """The name of the score."""
+        """Return the name of the score."""
         if not self.is_scored:
             return "no score"
         usual = "R squared" if self.model.classes is None else "accuracy"
@@ -152,18 +152,18 @@ class Task:
 
     @property
     def examples(self) -> int:
-        """The number of examples of all clients; private if the unit is a client."""
+        """Return the number of examples of all clients; private if the unit is a client."""
         return len(self.clients.features)
 
     @property
     def units(self) -> int:
-        """The number of privacy units: N of the guarantee."""
+        """Return the number of privacy units: N of the guarantee."""
         there = self.clients.count if self.unit_is_client else self.examples
         return there if self.population is None else self.population
 
     @property
     def reveals_sizes(self) -> bool:
-        """Whether uploads show the number of rows of a client: noise for examples, multiplied by a weight."""
+        """Return whether uploads show the number of rows of a client: noise for examples, multiplied by a weight."""
         return self.training.example_cap is not None and not self.unit_is_client
 
     def describe(self) -> dict[str, Any]:

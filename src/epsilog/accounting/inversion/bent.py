@@ -70,7 +70,7 @@ class _Slice(NamedTuple):
         return max(self.size_low - self.low * a, self.size_high - self.high * a)
 
     def slack(self, a: float) -> float:
-        """Bounds what rounding moves ``most`` by."""
+        """Bound what rounding moves ``most`` by."""
         sizes = abs(self.size_low) + abs(self.size_high)
         return BOUND * (1 + sizes + (abs(self.low) + abs(self.high)) * a)
 
@@ -93,7 +93,7 @@ class _Piece(NamedTuple):
     log_scale: float
 
     def log_error(self, a: float) -> float:
-        """Bounds ln of the sum's error."""
+        """Bound ln of the sum's error."""
         return max(one.most(a) + one.slack(a) for one in self.slices) + self.log_scale
 
 
@@ -144,21 +144,21 @@ class Bent(Readable):
         return self._least + (epsilon if self._removal else -epsilon)
 
     def _plain(self, power: float, frequency: float) -> float:
-        """Bounds ln of the plain Gaussians' part of H, from ``frequency`` on; convex in ``power``."""
+        """Bound ln of the plain Gaussians' part of H, from ``frequency`` on; convex in ``power``."""
         exponent = power * (power - 1) - frequency * frequency
         return self._square * (exponent + BOUND * (abs(power) * (abs(power) + 1) + frequency * frequency)) / 2
 
     def _size(self, profiles: Profiles, power: float, frequency: float, turns: Sequence[float]) -> tuple[float, float]:
-        """Bounds ln|H| at a real part, for all imaginary parts from ``frequency`` on; and the turn that served best."""
+        """Bound ln|H| at a real part, for all imaginary parts from ``frequency`` on; and the turn that served best."""
         sizes, turn = profiles.most((power,), frequency, turns)
         return float(sizes[0]) + self._plain(power, frequency), turn
 
     def _on_axis(self, power: float) -> float:
-        """Bounds ln|H| for all imaginary parts: it is convex, so that lines between its values bound it, too."""
+        """Bound ln|H| for all imaginary parts: it is convex, so that lines between its values bound it, too."""
         return self._between(power, self._axis)
 
     def _between(self, power: float, size: Callable[[int], float]) -> float:
-        """Bounds a convex function of the real part by its values, at most, at the two places of a grid about it."""
+        """Bound a convex function of the real part by its values, at most, at the two places of a grid about it."""
         place = (power - self._start) / self.theta
         if place < -1:
             return math.inf
@@ -181,7 +181,7 @@ class Bent(Readable):
         return self._known[index]
 
     def _bound_damping(self, low: float, high: float, bottom: float) -> Iterator[tuple[float, float]]:
-        """Bounds ln|H| at two real parts for all imaginary parts from ``bottom`` on, along some curves."""
+        """Bound ln|H| at two real parts for all imaginary parts from ``bottom`` on, along some curves."""
         level = math.floor(math.log(bottom / self._heights[1]) * _LEVELS)
         if level < 0:
             return
@@ -191,7 +191,7 @@ class Bent(Readable):
             yield self._between(low, size), self._between(high, size)
 
     def _along(self, level: int, height: float, turn: float, index: int) -> float:
-        """Bounds ln|H| at a place of the grid, along the curves for a height."""
+        """Bound ln|H| at a place of the grid, along the curves for a height."""
         power = self._power(index)
         if power > self._farthest:
             return math.inf
@@ -233,7 +233,7 @@ class Bent(Readable):
         return here, max(around - (away + reach) * a - self._lead - _ROUGH, 0.0), (turn, far_turn)
 
     def _cut(self, start: complex, end: complex, a: float) -> list[_Piece]:
-        """Cuts one straight line into pieces that need few points for their length."""
+        """Cut one straight line into pieces that need few points for their length."""
         pieces: list[_Piece] = []
         here, length, left = start, abs(end - start), _MOST_NODES
         while here != end:
@@ -254,7 +254,7 @@ class Bent(Readable):
         return pieces
 
     def _piece(self, start: complex, end: complex, a: float) -> _Piece | None:
-        """Bounds the integrand on ellipses about one piece, and takes the one that asks for fewest points."""
+        """Bound the integrand on ellipses about one piece, and take the one that asks for fewest points."""
         half, middle = abs(end - start) / 2, self._start + (start + end) / 2
         along = (end - start) / (2 * half)
         best: _Piece | None = None
@@ -277,7 +277,7 @@ class Bent(Readable):
         return best
 
     def _slice(self, low: float, high: float, bottom: float, a: float) -> _Slice:
-        """Bounds the integrand on part of an ellipse."""
+        """Bound the integrand on part of an ellipse."""
         best = _Slice(low, high, self._on_axis(low), self._on_axis(high))
         if bottom > 0 and best.most(a) - self._lead + self._start * a > _ROUGH:
             for sizes in self._bound_damping(low, high, bottom):
@@ -286,11 +286,11 @@ class Bent(Readable):
         return best
 
     def _estimate_reach(self, height: float) -> float:
-        """How far to the right of the path ellipses are likely to reach."""
+        """Return how far to the right of the path ellipses are likely to reach."""
         return min(_CLEARANCE * height, self._widest)
 
     def _useful(self, frequency: float) -> tuple[float, ...]:
-        """The turns that served best about a height, on the path and to its right."""
+        """Return the turns that served best about a height, on the path and to its right."""
         index = min(bisect.bisect(self._heights, frequency), len(self._turns) - 1)
         low, high = (bisect.bisect_left(_PLANNED_TURNS, turn) for turn in self._turns[index])
         return tuple(sorted({_PLANNED_TURNS[low], _PLANNED_TURNS[high]}))
@@ -314,7 +314,7 @@ class Bent(Readable):
         self._most = np.concatenate([value.most for value in values]) + plain.real + slips
 
     def delta(self, epsilon: float) -> Bounds:
-        """Bounds delta at ``epsilon``."""
+        """Bound delta at ``epsilon``."""
         a = self._rate(epsilon)
         if a <= 0:
             return Bounds(0.0, 1.0)
@@ -362,12 +362,12 @@ class _Ellipse(NamedTuple):
         return math.hypot(self.long * self.along.imag, self.short * self.along.real)
 
     def bound_distance(self, pole: float) -> float:
-        """Bounds the distance of a point of the real axis from below."""
+        """Bound the distance of a point of the real axis from below."""
         across = max(abs(self.middle.real - pole) - self._wide, 0.0)
         return math.hypot(across, max(self.middle.imag - self._tall, 0.0))
 
     def slices(self) -> Iterator[tuple[float, float, float]]:
-        """Cuts it at some heights: the least and largest real part, and the least imaginary part, of each slice."""
+        """Cut it at some heights: the least and largest real part, and the least imaginary part, of each slice."""
         tall = self._tall
         mixed = (self.long**2 - self.short**2) * self.along.real * self.along.imag / tall**2
         width = self.long * self.short / tall
@@ -389,7 +389,7 @@ class _Nodes(NamedTuple):
 
 
 def bendable(parts: Parts) -> bool:
-    """Whether the path can be bent for these parts: sampled Gaussians of one direction, and plain ones."""
+    """Return whether the path can be bent for these parts: sampled Gaussians of one direction, and plain ones."""
     directions = {pair.direction for pair, _ in parts} - {AdjacencyType.PLAIN}
     return (
         directions in ({AdjacencyType.REMOVE}, {AdjacencyType.ADD})
@@ -423,7 +423,7 @@ def _merge_corners(path: list[complex]) -> list[complex]:
 
 
 def _group_pieces(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
-    """Pieces with similar heights: one rule serves them."""
+    """Return pieces with similar heights: one rule serves them."""
     heights = [math.floor(math.log2(max(piece.start.imag, pieces[0].end.imag))) for piece in pieces]
     together = itertools.groupby(zip(heights, pieces, strict=True), key=lambda one: one[0])
     return [[piece for _, piece in group] for _, group in together]
@@ -431,7 +431,7 @@ def _group_pieces(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
 
 @cache
 def gauss(points: int) -> tuple[Array, Array]:
-    """The nodes and weights of Gauss' rule on [-1, 1]."""
+    """Return the nodes and weights of Gauss' rule on [-1, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(points)
     return nodes, weights
 

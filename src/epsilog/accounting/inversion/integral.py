@@ -58,7 +58,7 @@ _SIDE = 6  # of an exponential times a sum, with what gives everything away adde
 
 
 def bound_by_inversion(orderings: Sequence[PairComposition], question: Question, relative_width: float = 1.0) -> Bounds:
-    """Bounds the answer over all orderings, unless a lattice reaches ``relative_width`` sooner than a bent path.
+    """Bound the answer over all orderings, unless a lattice reaches ``relative_width`` sooner than a bent path.
 
     Raises:
         InversionInfeasibleError: no useful bound on the error is known for these pairs.
@@ -97,7 +97,7 @@ def _near(one: DominatingPair, other: DominatingPair) -> bool:
 
 
 def _bounds(parts: Parts, question: Question, known: float, relative_width: float) -> Bounds:
-    """Bounds the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
+    """Bound the answer in one direction; if it is no more than is ``known`` of another, Chernoff's bound will do."""
     if all(isinstance(pair.base, DiscretePair) for pair, _ in parts):
         raise InversionInfeasibleError("the characteristic function of atoms does not fall")
     bent = relative_width < _CLOSE and bendable(parts)
@@ -116,7 +116,7 @@ def _bounds(parts: Parts, question: Question, known: float, relative_width: floa
 
 
 def _answer(parts: Parts, cumulant: Cumulant, question: Question, known: float, *, bent: bool) -> Bounds:
-    """Bounds the answer by the sum, or along a bent path."""
+    """Bound the answer by the sum, or along a bent path."""
     tilts = [(get_tilting(pair), count) for pair, count in parts]
 
     def integral(theta: float, near: float, aim: float) -> Readable:
@@ -140,7 +140,7 @@ def _answer(parts: Parts, cumulant: Cumulant, question: Question, known: float, 
 
 
 def _most(tilts: Sequence[tuple[Tilt, int]], theta: float, question: Question) -> float:
-    """Bounds the answer from above by the exponential bound at one tilt: V is at most the kernel's peak."""
+    """Bound the answer from above by the exponential bound at one tilt: V is at most the kernel's peak."""
     plds = [(tilt(theta), count) for tilt, count in tilts]
     if any(pld.infinite > 0 for pld, _ in plds):
         return math.inf
@@ -221,7 +221,7 @@ class LaplaceInversion(Readable):
         self._tail = math.exp(-nats) * min(1 / last, math.pi / (2 * theta)) / math.pi
 
     def _transform(self, frequency: Array) -> None:
-        """Multiplies the characteristic functions; each product carries its error."""
+        """Multiply the characteristic functions; each product carries its error."""
         log_power = np.zeros(len(frequency), complex)
         log_bound, relative = np.zeros(len(frequency)), np.zeros(len(frequency))
         terms = 0
@@ -265,7 +265,7 @@ class LaplaceInversion(Readable):
         raise InversionInfeasibleError("no tail bound")
 
     def _copies(self, epsilon: float) -> float:
-        """Bounds what the trapezoid sum adds: the copies of the kernel, one period apart."""
+        """Bound what the trapezoid sum adds: the copies of the kernel, one period apart."""
         theta, period = self.theta, self._period
         share = min(self._below.reach / period, 0.9)
         near = math.exp(-theta * (1 - share) * period) / -math.expm1(-theta * period)
@@ -274,7 +274,7 @@ class LaplaceInversion(Readable):
         return (near + most * outside) * SECOND_ORDER
 
     def delta(self, epsilon: float) -> Bounds:
-        """Bounds delta at ``epsilon``."""
+        """Bound delta at ``epsilon``."""
         theta, sizes = self.theta, self._sizes
         share, turns = self._step / math.pi, np.exp(1j * self._frequency * (self.mean - epsilon))
         total = share * (0.5 / (theta * (theta + 1)) + float(np.dot(self._summands, turns).real))
@@ -309,11 +309,11 @@ class _ChernoffTail(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """The distance at which the mass is e^-nats."""
+        """Return the distance at which the mass is e^-nats."""
         return max((self.log_moment - self.sign * self.rate * self.near + self.nats) / self.rate, 0.0)
 
     def mass(self, epsilon: float, distance: float) -> float:
-        """Bounds the mass at least ``distance`` from ``epsilon`` on this side."""
+        """Bound the mass at least ``distance`` from ``epsilon`` on this side."""
         exponent = self.log_moment - self.sign * self.rate * epsilon - self.rate * distance
         return math.exp(min(exponent + BOUND * (1 + abs(exponent)), 0.0))
 
@@ -341,7 +341,7 @@ def _nats(count: int) -> float:
 
 
 def _entropy(theta: float) -> tuple[float, float, float]:
-    """The logarithm of the kernel's peak and its derivatives."""
+    """Return the logarithm of the kernel's peak and its derivatives."""
     return log_kernel_max(theta), -math.log1p(1 / theta), 1 / (theta * (theta + 1))
 
 

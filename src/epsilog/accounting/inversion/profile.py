@@ -66,7 +66,7 @@ class Profiles:
 
     @cached_property
     def _mass(self) -> Array:
-        """The logarithm of the normal mass of each cell, at most."""
+        """Return the logarithm of the normal mass of each cell, at most."""
         below, above = log_ndtr(self._edge), log_ndtr(-self._edge)
         upper = self._edge[:-1] >= 0
         large, small = np.where(upper, above[:-1], below[1:]), np.where(upper, above[1:], below[:-1])
@@ -74,7 +74,7 @@ class Profiles:
 
     @cached_property
     def _log_odds(self) -> Array:
-        """The logarithm of w at the edges, shape (k, n + 1)."""
+        """Return the logarithm of w at the edges, shape (k, n + 1)."""
         return np.asarray(
             (np.log(self.share) - np.log1p(-self.share) - self.mu**2 / 2)[:, None] + self.mu[:, None] * self._edge
         )
@@ -84,13 +84,13 @@ class Profiles:
         return {}
 
     def rotate(self, turn: float) -> _Turned:
-        """Returns the moduli and arguments of 1 + w where u has one imaginary part."""
+        """Return the moduli and arguments of 1 + w where u has one imaginary part."""
         if turn not in self._turned:
             self._turned[turn] = _rotate(self._log_odds, turn)
         return self._turned[turn]
 
     def _logs(self, turn: float, power: float, frequency: float) -> Array:
-        """Returns ln of the integral of the modulus on a line over each cell and what is above, at most."""
+        """Return ln of the integral of the modulus on a line over each cell and what is above, at most."""
         assert power <= self.farthest
         at, beta = self.rotate(turn), turn / self.mu
         modulus = at.high if power >= 0 else at.low
@@ -110,13 +110,13 @@ class Profiles:
         )
 
     def line(self, turn: float, power: float, frequency: float) -> Array:
-        """Returns ln of the integral of the modulus along one line, at most; shape (k,)."""
+        """Return ln of the integral of the modulus along one line, at most; shape (k,)."""
         beta = turn / self.mu
         start = self._start(power, self.rotate(turn).least) + beta * beta / 2 + _slack(power, frequency, beta)
         return _log_sum(np.column_stack([start, self._logs(turn, power, frequency)]))
 
     def most(self, powers: Sequence[float], frequency: float, turns: Sequence[float] = TURNS) -> tuple[Array, float]:
-        """Bounds ln|H|^count, summed, at each real part, for all imaginary parts from ``frequency`` on.
+        """Bound ln|H|^count, summed, at each real part, for all imaginary parts from ``frequency`` on.
 
         Each PLD follows one curve: first the real axis, then straight up, then a line. Between two real parts, the
         bound is at most its linear interpolation. Also return the turn that served best.
@@ -146,11 +146,11 @@ class Profiles:
         return where
 
     def along(self, power: float, frequency: float, turn: float, where: Places) -> float:
-        """Bounds ln|H|^count, summed, along known curves; convex in ``power``."""
+        """Bound ln|H|^count, summed, along known curves; convex in ``power``."""
         return self._total(self._bent(turn, power, frequency)[np.arange(len(where)), where])
 
     def on_axis(self, power: float) -> float:
-        """Bounds ln|H|^count, summed, for all imaginary parts; convex in ``power``."""
+        """Bound ln|H|^count, summed, for all imaginary parts; convex in ``power``."""
         return self._total(self._real(power)[0][:, -1])
 
     def _total(self, sizes: Array) -> float:
@@ -172,7 +172,7 @@ class Profiles:
         return {}
 
     def _bent(self, turn: float, power: float, frequency: float) -> Array:
-        """The integral along each curve, by the edge where it leaves the real axis; shape (k, n + 1)."""
+        """Return the integral along each curve, by the edge where it leaves the real axis; shape (k, n + 1)."""
         before, rising = self._real(power)
         beta = turn / self.mu
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -244,11 +244,11 @@ class _LineDistribution(NamedTuple):
     half: float
 
     def w(self, x: Array) -> Array:
-        """Returns the modulus of w."""
+        """Return the modulus of w."""
         return np.asarray(np.exp(np.minimum(self.odds + self.mu * x - self.mu * self.mu / 2, _LARGEST)))
 
     def modulus(self, x: float, region: _Region) -> float:
-        """Bounds ln|1 + w|^s: at a node where it grows, and anywhere where it falls."""
+        """Bound ln|1 + w|^s: at a node where it grows, and anywhere where it falls."""
         least = 0.0 if self.turn <= math.pi / 2 else math.log(math.sin(self.turn))
         falls = min(region.low, 0.0) * least
         rises = max(region.high, 0.0) * math.log1p(float(self.w(np.array(x))))
@@ -312,13 +312,13 @@ def _slack(power: float, frequency: float, beta: Array) -> Array:
 
 
 def _middle(sizes: Array) -> Array:
-    """The root of the product, or something very large."""
+    """Return the root of the product, or something very large."""
     with np.errstate(over="ignore"):
         return np.asarray(np.minimum(np.prod(np.sqrt(sizes), axis=0), 1 / TINY) + TINY)
 
 
 def _exp_or_inf(log: float) -> float:
-    """The exponential, or infinity where it is very large."""
+    """Return the exponential, or infinity where it is very large."""
     return math.exp(log) if log < _LARGEST else math.inf
 
 
@@ -357,7 +357,7 @@ class _Rule:
         self._left = SECOND_ORDER * (2 * _exp_or_inf(alias - decay) + left * _exp_or_inf(rise))
 
     def sums(self, points: Complex, magnitude: Array) -> tuple[Complex, Array]:
-        """Returns H at some points, and how far it may be off; shape (k,)."""
+        """Return H at some points, and how far it may be off; shape (k,)."""
         s, w = points.real[:, None], points.imag[:, None]
         weight = np.exp(s * self._real - w * self._imag + self._log)
         phase = w * self._real + s * self._imag + self._phase

@@ -71,11 +71,11 @@ class TiltedDistribution(Protocol):
     def infinite(self) -> float: ...  # noqa: D102
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:
-        """Returns characteristic functions about ``moments.mean``, to about e^-nats, with their proven error."""
+        """Return characteristic functions about ``moments.mean``, to about e^-nats, with their proven error."""
         ...
 
     def decay(self, frequency: Array) -> Array:
-        """Bounds the modulus of the characteristic function at all frequencies from each on, at most 1; shape (k,)."""
+        """Bound the modulus of the characteristic function at all frequencies from each on, at most 1; shape (k,)."""
         ...
 
 
@@ -109,7 +109,7 @@ class TiltedSampledGaussian:
 
     @cached_property
     def moments(self) -> Moments:
-        """Returns K with its proven error."""
+        """Return K with its proven error."""
         rule = _TrapezoidRule(self, 0.0, _FULL)
         found, (log_total, error) = rule.moments(), rule.log_total()
         return found._replace(log_total=log_total, log_total_error=error)
@@ -120,7 +120,7 @@ class TiltedSampledGaussian:
         return self._far.spread
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:
-        """Sums over the nodes of a rule made for the largest frequency."""
+        """Sum over the nodes of a rule made for the largest frequency."""
         rule = _TrapezoidRule(self, float(np.abs(frequencies).max()), nats)
         mean = self.sign * self.moments.mean
         away = rule.loss - mean
@@ -145,19 +145,19 @@ class TiltedSampledGaussian:
         return _far(self)
 
     def losses(self, y: Array) -> tuple[Array, Array]:
-        """Returns l and u at each y; both grow with y."""
+        """Return l and u at each y; both grow with y."""
         u = self.mu * y - self.mu * self.mu / 2
         bounded = np.log1p(self.share * np.expm1(np.minimum(u, 600.0)))
         return np.where(u < 600, bounded, np.logaddexp(math.log1p(-self.share), u + math.log(self.share))), u
 
     def loss_errors(self, y: Array, loss: Array, u: Array) -> Array:
-        """Bounds the rounding of l, and what the error of mu makes of it, at each y."""
+        """Bound the rounding of l, and what the error of mu makes of it, at each y."""
         in_sample = self.share * np.exp(np.minimum(u - loss, 700.0))  # the posterior chance of having been sampled
         moved = 2 * MU_TOLERANCE * in_sample * (self.mu * np.abs(y) + self.mu * self.mu)
         return np.asarray(gamma(_OF_LOSS) * np.abs(loss) + gamma(_OF_FALL) * np.expm1(np.maximum(-loss, 0.0)) + moved)
 
     def finite_range(self, rate: float) -> tuple[float, float]:
-        """Returns y beyond which ln of the tilted density falls at a rate of at least ``rate``, on either side."""
+        """Return y beyond which ln of the tilted density falls at a rate of at least ``rate``, on either side."""
         return min(self.power, 0.0) * self.mu - rate, max(self.power, 0.0) * self.mu + rate
 
     def outline(self, rate: float, nats: float) -> _Outline:
@@ -202,7 +202,7 @@ class TiltMoments:
         return TiltedSampledGaussian(self._mu, self._share, power, self._sign)
 
     def __call__(self, theta: float) -> Moments:
-        """Returns them at one tilt."""
+        """Return them at one tilt."""
         power = theta + 1 if self._sign > 0 else -theta
         if not 0 <= self._sign * power * self._mu < self._farthest:
             return _TrapezoidRule(self._tilt(power), 0.0, self._nats).moments()
@@ -266,26 +266,26 @@ class _TrapezoidRule:
         self.tail_mass = SECOND_ORDER * dropped / total
 
     def aliasing(self, frequency: Array) -> Array:
-        """Bounds the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
+        """Bound the trapezoid rule's error relative to E e^(s l) (Trefethen & Weideman 2014, Theorem 5.1)."""
         mu, width = self._pld.mu, self._width
         gain = width * width / (2 * mu * mu) + np.abs(frequency) * width + self._cosine
         return np.asarray(2 * SECOND_ORDER * np.exp(np.minimum(gain - 2 * math.pi * width / (mu * self._step), 50.0)))
 
     def moments(self) -> Moments:
-        """Returns the sums as they are; the error is left to ``log_total``."""
+        """Return the sums as they are; the error is left to ``log_total``."""
         mean = float(np.sum(self.weight * self.loss))
         variance = float(np.sum(self.weight * (self.loss - mean) ** 2))
         return Moments(self._log_sum, math.nan, self._pld.sign * mean, variance)
 
     def errors(self) -> tuple[Array, Array]:
-        """Bounds the relative error of each weight, and the error of each loss."""
+        """Bound the relative error of each weight, and the error of each loss."""
         pld, loss, y = self._pld, self.loss, self.y
         loss_error = pld.loss_errors(y, loss, self._u)
         rounding = gamma(16 + 2 * y * y + 4 * np.abs(pld.power * loss) + 2 * np.abs(self._exponent))
         return rounding + abs(pld.power) * loss_error, loss_error
 
     def log_total(self) -> tuple[float, float]:
-        """Returns ln E e^(s l) and how far it may be off.
+        """Return ln E e^(s l) and how far it may be off.
 
         Many rounds leave it close to 0 in each; then E e^(s l) - 1 is summed by itself, without cancellation.
         """
@@ -315,7 +315,7 @@ class _Far(NamedTuple):
 
 
 def _far(pld: TiltedSampledGaussian) -> _Far:
-    """Bounds masses and densities cell by cell; l grows with y (docs/accounting/spectral.md, section 4)."""
+    """Bound masses and densities cell by cell; l grows with y (docs/accounting/spectral.md, section 4)."""
     mu, s = pld.mu, pld.power
     edge = _cells(pld)
     loss, u = pld.losses(edge)
@@ -337,7 +337,7 @@ def _far(pld: TiltedSampledGaussian) -> _Far:
 
 
 def _cells(pld: TiltedSampledGaussian) -> Array:
-    """Edges from beyond all maxima of the density below to beyond them above: fine where the mass is."""
+    """Return edges from beyond all maxima of the density below to beyond them above: fine where the mass is."""
     mu, s = pld.mu, pld.power
     low, high = pld.finite_range(9.0)
     low = min(low, -mu - 9)
@@ -356,13 +356,13 @@ def _growing(length: float) -> Array:
 
 
 def _nearest(edge: Array) -> Array:
-    """The least distance from 0 in each cell."""
+    """Return the least distance from 0 in each cell."""
     inside = (edge[:-1] < 0) & (edge[1:] > 0)
     return np.where(inside, 0.0, np.minimum(np.abs(edge[:-1]), np.abs(edge[1:])))
 
 
 def _log_normal_cells(edge: Array) -> Array:
-    """The logarithms of the normal masses between edges, each taken on its smaller side."""
+    """Return the logarithms of the normal masses between edges, each taken on its smaller side."""
     below, above = log_ndtr(edge), log_ndtr(-edge)
     upper = edge[:-1] >= 0
     large, small = np.where(upper, above[:-1], below[1:]), np.where(upper, above[1:], below[:-1])

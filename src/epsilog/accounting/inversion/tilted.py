@@ -67,7 +67,7 @@ def get_tilting(pair: DominatingPair) -> Tilt:
 
 
 def get_approximate_tilting(pair: DominatingPair, count: int) -> Callable[[float], Moments]:
-    """Returns the function from a tilt to about the moments of ``pair``, good enough to plan ``count`` rounds by.
+    """Return the function from a tilt to about the moments of ``pair``, good enough to plan ``count`` rounds by.
 
     Raises:
         InversionInfeasibleError: as for ``get_tilting``.
@@ -89,25 +89,25 @@ class TiltedGaussian:
 
     @property
     def moments(self) -> Moments:
-        """Returns closed forms; what mu may be off by is part of the error."""
+        """Return closed forms; what mu may be off by is part of the error."""
         square = self.mu * self.mu
         total = self.theta * (self.theta + 1) * square / 2
         return Moments(total, 4 * MU_TOLERANCE * abs(total), square * (self.theta + 0.5), square)
 
     @property
     def spread(self) -> float:
-        """Returns mu."""
+        """Return mu."""
         return self.mu * (1 + MU_TOLERANCE)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
-        """Returns e^(-mu^2 w^2 / 2); what mu is off by moves the mean, which turns it."""
+        """Return e^(-mu^2 w^2 / 2); what mu is off by moves the mean, which turns it."""
         exponent = (self.mu * frequencies) ** 2 / 2
         turn = np.abs(frequencies) * abs(self.moments.mean)
         error = 4 * MU_TOLERANCE * (np.minimum(exponent, 1.0) + np.exp(-exponent) * turn)
         return Characteristic(np.expm1(-exponent).astype(complex), error)
 
     def decay(self, frequency: Array) -> Array:
-        """Returns the modulus itself, which falls."""
+        """Return the modulus itself, which falls."""
         return np.asarray(np.exp(-((self.mu * frequency) ** 2) / 2 * (1 - 4 * MU_TOLERANCE)))
 
 
@@ -135,7 +135,7 @@ class TiltedLaplace:
 
     @cached_property
     def moments(self) -> Moments:
-        """Returns K, and K' and K'' by the quotient rule."""
+        """Return K, and K' and K'' by the quotient rule."""
         theta, a = self.theta, self.largest
         far = math.exp(-(2 * theta + 1) * a)
         total = theta * a + math.log(self._top)
@@ -151,11 +151,11 @@ class TiltedLaplace:
 
     @property
     def spread(self) -> float:
-        """Returns half the range of the loss (Popoviciu)."""
+        """Return half the range of the loss (Popoviciu)."""
         return round_up(self.largest, TWICE)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
-        """Returns M(theta + i w) / M(theta) about the mean."""
+        """Return M(theta + i w) / M(theta) about the mean."""
         theta, a, mean = self.theta, self.largest, self.moments.mean  # of a PLD that was not mirrored
         z = theta + 1j * frequencies
         near = np.exp(1j * frequencies * (a - mean))
@@ -164,7 +164,7 @@ class TiltedLaplace:
         return Characteristic(value - 1, gamma(64 + 16 * np.abs(frequencies) * (a + abs(mean)) + 16 * theta * a))
 
     def decay(self, frequency: Array) -> Array:
-        """Adds the two atoms to what the density between them has left: twice its largest value over w."""
+        """Add the two atoms to what the density between them has left: twice its largest value over w."""
         theta, a = self.theta, self.largest
         atoms = (1 + math.exp(-(2 * theta + 1) * a)) / (2 * self._top)
         density = 0.25 / self._top  # of e^((theta + 1/2) u), at its upper end, tilted and normalized
@@ -199,7 +199,7 @@ class TiltedDiscrete:
 
     @cached_property
     def moments(self) -> Moments:
-        """Returns sums over the atoms."""
+        """Return sums over the atoms."""
         total, weight = self._weights
         mean = float(np.sum(weight * self.pair.u))
         variance = float(np.sum(weight * (self.pair.u - mean) ** 2))
@@ -207,13 +207,13 @@ class TiltedDiscrete:
 
     @cached_property
     def spread(self) -> float:
-        """Returns the tilted standard deviation, a little more, or half the range if that is less."""
+        """Return the tilted standard deviation, a little more, or half the range if that is less."""
         half = float(self.pair.u[-1] - self.pair.u[0]) / 2
         far = max(float(np.abs(self.pair.u).max()), TINY)
         return min(round_up(half, _HALF), math.sqrt(self.moments.variance) * SECOND_ORDER + 1e-6 * far)
 
     def characteristic(self, frequencies: Array, nats: float) -> Characteristic:  # noqa: ARG002
-        """Returns the sum itself."""
+        """Return the sum itself."""
         away = self.pair.u - self.moments.mean
         less_one = characteristic_minus_one(frequencies, away, self._weights[1])
         far = float(np.sum(self._weights[1] * (np.abs(self.pair.u) + abs(self.moments.mean))))
@@ -222,7 +222,7 @@ class TiltedDiscrete:
         )
 
     def decay(self, frequency: Array) -> Array:
-        """Returns 1: a sum of waves may come back."""
+        """Return 1: a sum of waves may come back."""
         return np.ones(len(frequency))
 
 
@@ -296,7 +296,7 @@ def _group_octaves(points: Array) -> list[Array]:
 
 
 def _into(where: Array, reach: Array, at: int) -> Array:
-    """Frequencies to look at in the gap after a place."""
+    """Return frequencies to look at in the gap after a place."""
     low, high = float(where[at] + reach[at]), float(where[at + 1] - reach[at + 1])
     if reach[at] == 0:  # the answer is in here
         return np.geomspace(low, high, 5)[1:-1]
@@ -315,7 +315,7 @@ def _decayed_from(plds: Distributions, first: float, nats: float) -> float:
 
 
 def _has_decayed(plds: Distributions, frequency: Array, nats: float) -> Array:
-    """Whether the parts' own decay is enough from each frequency on; shape (k,)."""
+    """Return whether the parts' own decay is enough from each frequency on; shape (k,)."""
     with np.errstate(divide="ignore"):
         return np.asarray(sum(count * np.log(pld.decay(frequency)) for pld, count in plds) <= -nats * (1 + BOUND))
 
@@ -345,7 +345,7 @@ def _cover_mass(plds: Distributions, points: Array, nats: float) -> tuple[Array,
 
 
 def _rise(characteristic: Characteristic) -> Array:
-    """Bounds sqrt(1 - |phi|^2) from below."""
+    """Bound sqrt(1 - |phi|^2) from below."""
     size = np.abs(characteristic.less_one)
     fall = round_down(-2 * characteristic.less_one.real - size * size, _FALL)
     return np.asarray(

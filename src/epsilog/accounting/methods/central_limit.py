@@ -94,7 +94,7 @@ def bound(composition: Composition, question: Question, relative_width: float) -
 
 
 def bound_by_central_limit(orderings: Sequence[PairComposition], question: Question) -> Bounds:
-    """Bounds the answer over all orderings.
+    """Bound the answer over all orderings.
 
     Raises:
         InversionInfeasibleError: too few rounds, or a pair without cells here.
@@ -174,7 +174,7 @@ class TiltedComposition:
         ]
 
     def delta(self, epsilon: float) -> Bounds:
-        """Bounds delta at ``epsilon``."""
+        """Bound delta at ``epsilon``."""
         value, error = self._kernel(epsilon)
         log_error = gamma(_EXPONENT) * (1 + abs(self._total[1]) + self.theta * epsilon)
         lower = _exp(self._total[0] - self.theta * epsilon - log_error, value - error)
@@ -196,7 +196,7 @@ class TiltedComposition:
         return max(near - far, 0.0), 2 * self._peak * self._error + gamma(_KERNEL) * near
 
     def epsilon(self, delta: float) -> Bounds:
-        """Bounds epsilon at ``delta``; either end was checked by computing its delta."""
+        """Bound epsilon at ``delta``; either end was checked by computing its delta."""
         upper = math.inf
         if self._infinite[1] < delta:
             excess = self._total[1] + math.log(self._peak) - math.log(delta - self._infinite[1])
@@ -288,7 +288,7 @@ def _atoms(base: DiscretePair, count: int) -> tuple[tuple[Array, Array], tuple[A
 
 
 def _moments(cells: _RatioCells, theta: float) -> _Moments:
-    """Sums over the cells; of second order in x before anything is rounded, since the sum of x itself is known."""
+    """Sum over the cells; of second order in x before anything is rounded, since the sum of x itself is known."""
     power = 1 + theta if cells.sign > 0 else -theta
     (low, high), log = cells.x, cells.log
     across = (low < 0) & (high > 0)
@@ -328,7 +328,7 @@ def _moments(cells: _RatioCells, theta: float) -> _Moments:
 
 
 def _sum(cells: _RatioCells, values: Array, side: int) -> float:
-    """Masses times values, from below (side 0) or from above."""
+    """Return masses times values, from below (side 0) or from above."""
     positive = float(cells.mass[side] @ np.maximum(values, 0.0))
     negative = float(cells.mass[1 - side] @ np.maximum(-values, 0.0))
     rounding = (2 * side - 1) * gamma(4.0 * len(values) + 16_384)
@@ -336,13 +336,13 @@ def _sum(cells: _RatioCells, values: Array, side: int) -> float:
 
 
 def _between(one: Array, other: Array, across: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
-    """The least and the largest value in each cell of what is monotone on either side of 0, and 0 there."""
+    """Return the least and the largest value in each cell of what is monotone on either side of 0, and 0 there."""
     low, high = np.minimum(one, other), np.maximum(one, other)
     return np.where(across, np.minimum(low, 0.0), low), np.where(across, np.maximum(high, 0.0), high)
 
 
 def _over(top: tuple[float, float], bottom: tuple[float, float]) -> tuple[float, float]:
-    """Divides an interval by a positive one."""
+    """Divide an interval by a positive one."""
     low, high = top[0] / bottom[top[0] > 0], top[1] / bottom[top[1] <= 0]
     return round_down(low, TWICE), round_up(high, TWICE)
 

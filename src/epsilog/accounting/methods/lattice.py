@@ -72,7 +72,7 @@ def bound_on_lattice(
     relative_width: float,
     work: WorkCounter | None = None,
 ) -> Bounds:
-    """Bounds the answer over all orderings.
+    """Bound the answer over all orderings.
 
     Refines to ``relative_width`` if memory allows, within the ``work`` that several questions share.
     """
@@ -117,7 +117,7 @@ def bound_on_lattice(
 
 
 def _upper_bound(orderings: tuple[PairComposition, ...], question: Question, *, relative_width: float) -> float:
-    """Bounds the answer from above only, by what ``bound`` computes first: that is never worse."""
+    """Bound the answer from above only, by what ``bound`` computes first: that is never worse."""
     if all(d.rounds == 1 for d in orderings):
         return _single(orderings, question).upper
     worst = 0.0
@@ -165,7 +165,7 @@ class _Search:
         self.upper = bound_from_max_loss(self.question, self.ordering.largest_loss)
 
     def refine_upper(self) -> None:
-        """Computes the upper bound at the present step, or at the finest that memory holds."""
+        """Compute the upper bound at the present step, or at the finest that memory holds."""
         for _ in range(0 if self.settled else _COARSENINGS):
             try:
                 composed = discretize_and_compose(
@@ -195,7 +195,7 @@ class _Search:
                 return
 
     def lower_bound(self) -> float:
-        """Computes the best lower bound at the present step, or at the finest that memory holds.
+        """Compute the best lower bound at the present step, or at the finest that memory holds.
 
         The first call tries every instance, later calls the previous best and its neighbors.
         """
@@ -231,14 +231,14 @@ class _Search:
         ]
 
     def _sharpen(self, composed: LatticeComposition) -> None:
-        """Asks for smaller errors next time if those of the composition were too large a part of its delta."""
+        """Ask for smaller errors next time if those of the composition were too large a part of its delta."""
         excess = math.log(max(composed.relative_error, TINY) / (0.1 * math.exp(8.0 - self.plan.start)))
         if excess > 0:
             self.plan = self.plan._replace(nats=min(self.plan.nats + excess + 1, self.plan.start + _SHARPEST))
 
 
 def _plan(question: Question, parts: Parts, relative_width: float) -> DiscretizationPlan:
-    """Chooses the tilt and the step: about where epsilon is expected, or about the epsilon that is given."""
+    """Choose the tilt and the step: about where epsilon is expected, or about the epsilon that is given."""
     match question:
         case EpsilonAt(delta):
             tail = _tail(parts, delta)
@@ -260,7 +260,7 @@ def _plan(question: Question, parts: Parts, relative_width: float) -> Discretiza
 
 
 def _answer(question: Question, composition: LatticeComposition, guess: float) -> float:
-    """Reads the answer off, on the composition's side."""
+    """Read the answer off, on the composition's side."""
     match question:
         case EpsilonAt(delta):
             return composition.epsilon(delta, guess)
@@ -274,7 +274,7 @@ def _below(question: Question, composition: LatticeComposition, answer: float) -
 
 
 def _roughly(question: Question, composition: LatticeComposition) -> float:
-    """Bounds the answer from above where a transform would be too long."""
+    """Bound the answer from above where a transform would be too long."""
     match question:
         case EpsilonAt(delta):
             return composition.chernoff_epsilon(delta)
@@ -308,7 +308,7 @@ def _tail(parts: Parts, delta: float) -> float:
 
 
 def _scale(sketches: Sketches) -> float:
-    """The largest finite loss that a plan looks at."""
+    """Return the largest finite loss that a plan looks at."""
     return max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
 
 

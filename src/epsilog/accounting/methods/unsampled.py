@@ -25,7 +25,7 @@ Upper = Callable[[Composition, Question, float], float]  # bounds an answer from
 def bound_if_cheap(
     composition: Composition, question: Question, relative_width: float, *, upper: Upper
 ) -> Bounds | None:
-    """Bounds the answer where it is as good as free, or likely to be good: Gaussians, large samples, bins."""
+    """Bound the answer where it is as good as free, or likely to be good: Gaussians, large samples, bins."""
     bins = tuple(part for part in composition.sampled if part.is_binned)
     if bins or any(map(_much, composition.sampled)):
         return _least(composition, {composition.sampled, bins}, question, relative_width, upper)
@@ -34,7 +34,7 @@ def bound_if_cheap(
 
 
 def can_improve(composition: Composition, question: Question, known: Bounds) -> bool:
-    """Whether it may move ``known`` bounds: not where all are Gaussians that lose more, if only unsampled."""
+    """Return whether it may move ``known`` bounds: not where all are Gaussians that lose more, if only unsampled."""
     if not composition.sampled or math.isinf(known.lower):
         return False
     mu = composition.without_sampling(composition.sampled).mu
@@ -50,7 +50,7 @@ def can_improve(composition: Composition, question: Question, known: Bounds) -> 
 def bound_without_sampling(
     composition: Composition, question: Question, relative_width: float, *, upper: Upper
 ) -> Bounds | None:
-    """Bounds the answer with all sampled parts unsampled, all bins, and each of a few kinds by itself."""
+    """Bound the answer with all sampled parts unsampled, all bins, and each of a few kinds by itself."""
     bins = tuple(part for part in composition.sampled if part.is_binned)
     ways = {composition.sampled, bins}
     if len(composition.sampled) <= _FEW:

@@ -28,7 +28,7 @@ _DIFFERENCE = 0  # roundings of a difference that ``round_down`` covers by its o
 
 
 def bound(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
-    """Bounds the answer from below; None without such a statement."""
+    """Bound the answer from below; None without such a statement."""
     least = composition.attained
     if least is composition:
         return None

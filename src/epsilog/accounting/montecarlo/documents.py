@@ -68,12 +68,12 @@ class TrialEvidence:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all draws were made."""
+        """Return whether all draws were made."""
         return len(self.hits) == self.trial.shards
 
     @property
     def total(self) -> int:
-        """All hits."""
+        """Return all hits."""
         return sum(self.hits)
 
 
@@ -169,7 +169,7 @@ class SimulationResult(ABC, Generic[P]):
 
     @property
     def simulation(self) -> bool:
-        """Whether the caller chose the seed."""
+        """Return whether the caller chose the seed."""
         return self.source.simulation
 
     def _evidence_json(self) -> dict[str, Any]:

@@ -334,7 +334,7 @@ class NoiseSearchResult(SimulationResult[NoiseSearchPlan]):
 
     @property
     def release(self) -> Release | None:
-        """The released mechanism."""
+        """Return the released mechanism."""
         return None if self.chosen is None else self.plan.checks[self.chosen][0].trial.release
 
     @property

@@ -35,7 +35,7 @@ class HockeyStick:
 
     @property
     def floor(self) -> float:
-        """Losses up to this cost nothing."""
+        """Return the largest loss that costs nothing."""
         return self.epsilon
 
     def log_value(self, loss: Array) -> Array:
@@ -86,12 +86,12 @@ class ProfilePayoff:
 
     @property
     def _least(self) -> Array:
-        """What no profile is below: P(everything) - e^epsilon Q(everything), rounded up."""
+        """Return what no profile is below: P(everything) - e^epsilon Q(everything), rounded up."""
         return np.asarray(np.clip(round_up(-np.expm1(np.array(self.epsilons)), ELEMENTARY), 0.0, 1.0))
 
     @property
     def floor(self) -> float:
-        """Losses up to this cost nothing: none do."""
+        """Return ``-inf``: every loss costs something."""
         return -math.inf
 
     def log_value(self, loss: Array) -> Array:

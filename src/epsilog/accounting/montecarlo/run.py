@@ -63,12 +63,12 @@ class RandomnessSource:
 
     @property
     def simulation(self) -> bool:
-        """Whether the seed was chosen: such a run repeats another and makes no claim."""
+        """Return whether the seed was chosen: such a run repeats another and makes no claim."""
         return self.provenance == CHOSEN
 
     @property
     def assumption(self) -> str:
-        """The assumption about the seed on which the result relies."""
+        """Return the assumption about the seed on which the result relies."""
         return _SEES[self.provenance]
 
     def seed(self, plan: str) -> int:

@@ -61,7 +61,7 @@ class BernoulliTrial:
 
     @property
     def shards(self) -> int:
-        """How many shards the draws fill, the last one perhaps in part."""
+        """Return how many shards the draws fill, the last one perhaps in part."""
         return -(-self.samples // SHARD)
 
 

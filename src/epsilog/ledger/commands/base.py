@@ -99,13 +99,13 @@ class At(Known, Protocol):
     def prepared(self) -> Any: ...  # noqa: D102
 
     def entry(self, index: int) -> Entry:
-        """An entry that exists."""
+        """Return an entry that exists."""
 
     def reserved_at(self) -> str:
         """When the charge was reserved."""
 
     def creation_entry(self) -> Entry:
-        """The entry that made the last budget of the path."""
+        """Return the entry that made the last budget of the path."""
 
 
 class Step(NamedTuple):
@@ -136,7 +136,7 @@ class DescribedFields(NamedTuple):
 
     @classmethod
     def of(cls, hint: Any) -> Self:
-        """Reads an annotation."""
+        """Read an annotation."""
         kind, arg, *_ = get_args(hint) or (hint, None)
         if not isinstance(arg, Arg):
             raise TypeError(f"a field of a command is described by an Arg, got {hint!r}")
@@ -151,7 +151,7 @@ class DescribedFields(NamedTuple):
         return self.rule.apply(name, value)
 
     def require_spelled(self, name: str, value: Any) -> None:
-        """Requires a value as entries spell it."""
+        """Require a value as entries spell it."""
         if self.arg.write(self.check_value(name, self.arg.read(value))) != value:
             raise CheckError(name, "spelled as the ledger spells it", repr(value)[:1000])
 
@@ -213,7 +213,7 @@ class Command(ABC):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Reads what ``to_json`` wrote; a field that is left out has its default."""
+        """Read what ``to_json`` wrote; a field that is left out has its default."""
         if unknown := document.keys() - cls.args.keys():
             raise CheckError("fields", f"some of {', '.join(cls.args)}", ", ".join(sorted(unknown))[:200])
         for one in fields(cls):  # type: ignore[arg-type]
@@ -222,31 +222,31 @@ class Command(ABC):
         return cls(**{name: cls.args[name].arg.read(value) for name, value in document.items()})
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields as plain JSON values."""
+        """Return its fields as plain JSON values."""
         return {name: one.arg.write(getattr(self, name)) for name, one in self.args.items()}
 
     def verb_at(self, at: At) -> Verb:  # noqa: ARG002
-        """What its entry does."""
+        """Return what its entry does."""
         return self.verb
 
     @abstractmethod
     def scope_at(self, at: At) -> str:
-        """The scope of its entry."""
+        """Return the scope of its entry."""
 
     def key_of_charge(self) -> str | None:
-        """The key of its entry."""
+        """Return the key of its entry."""
         return getattr(self, "key", None)
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: ARG002
-        """The body of its entry: by default the fields that are neither scope nor key."""
+        """Return the body of its entry: by default the fields that are neither scope nor key."""
         return {name: one.arg.write(getattr(self, name)) for name, one in self.stored.items()}
 
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: ARG002
-        """The amounts of its entry, by kind of budget."""
+        """Return the amounts of its entry, by kind of budget."""
         return {}
 
     def was_done(self, at: At) -> bool:  # noqa: ARG002
-        """Whether the same was done before: then nothing is written, whatever the rules say by now."""
+        """Return whether the same was done before: then nothing is written, whatever the rules say by now."""
         return False
 
     def prepare(self, at: At) -> Callable[[CostModel], Any] | None:  # noqa: ARG002
@@ -258,7 +258,7 @@ class Command(ABC):
         return True
 
     def then(self) -> Sequence[Command]:
-        """What is done besides, in the same transaction."""
+        """Return what is done besides, in the same transaction."""
         return ()
 
     def explain_refusal(self, refusal: BudgetExceededError, at: At, cost_model: CostModel) -> BudgetExceededError:  # noqa: ARG002
@@ -267,14 +267,14 @@ class Command(ABC):
 
     @classmethod  # noqa: B027 - most have nothing to check
     def check_body(cls, body: Mapping[str, Any]) -> None:
-        """Checks what concerns several fields of a stored body at once."""
+        """Check what concerns several fields of a stored body at once."""
 
     def entry(self, at: At) -> Entry:
-        """The entry that it writes."""
+        """Return the entry that it writes."""
         return self.build_entry(at, self.amounts(at), self.body(at))
 
     def build_entry(self, at: At, amounts: Mapping[str, Amounts], body: dict[str, Any]) -> Entry:
-        """The entry with these amounts and this body."""
+        """Return the entry with these amounts and this body."""
         verb = self.verb_at(at)
         if at.caller.actor is not None and "actor" in WRITERS[verb].may_store:
             body["actor"] = at.caller.actor
@@ -291,7 +291,7 @@ class LedgerWideCommand(Command, subject=ENTIRE_LEDGER):
 
 
 def require_reserved(at: At, key: str, scope: str | None, verb: Verb) -> ChargeRecord:
-    """The charge that a command is about, which must be reserved."""
+    """Return the charge that a command is about, which must be reserved."""
     if at.charge is None:
         where = "" if scope is None else f" at {scope!r}"
         raise ConflictError(f"key must be that of a charge{where}, got {key!r}")
@@ -301,7 +301,7 @@ def require_reserved(at: At, key: str, scope: str | None, verb: Verb) -> ChargeR
 
 
 def apply(command: Command, at: At) -> Step:
-    """The effect of a command: the entry and the resulting state; or a refusal."""
+    """Return the effect of a command: the entry and the resulting state; or a refusal."""
     require_own(command, at)
     if command.was_done(at):
         return Step(None, at.charge)
@@ -315,7 +315,7 @@ def apply(command: Command, at: At) -> Step:
 
 
 def fold(entry: Entry, known: Known) -> Step:
-    """What an entry of the right form does to what is known before it; or why the rules refuse it."""
+    """Return what an entry of the right form does to what is known before it; or why the rules refuse it."""
     rule = TRANSITIONS[entry.verb]
     if rule.ledger_wide:
         return Step(entry, restore_state=charge_record.apply_restore(known.restore_state, entry))
@@ -360,7 +360,7 @@ def _require_due(entry: Entry, path: Sequence[Balance]) -> None:
 
 
 def check_entry(entry: Entry) -> None:
-    """Requires the form that the command of an entry's verb writes; anything else is a ``ValueError``."""
+    """Require the form that the command of an entry's verb writes; anything else is a ``ValueError``."""
     rule, writer = TRANSITIONS[entry.verb], WRITERS[entry.verb]
     if not writer.stored.keys() <= entry.body.keys() <= writer.stored.keys() | writer.may_store.keys():
         raise ValueError(f"body of {entry.verb} must name {sorted(writer.stored)}, got {sorted(entry.body)}")
@@ -382,7 +382,7 @@ def check_entry(entry: Entry) -> None:
 
 
 def require_measured(kind: str, amounts: Mapping[str, Any]) -> None:
-    """Requires the quantities of a kind of budget."""
+    """Require the quantities of a kind of budget."""
     rule = get_privacy_filter(kind)
     if not rule.measures(amounts):
         wanted = "of orders" if rule.by_order else f"of {rule.quantities}"

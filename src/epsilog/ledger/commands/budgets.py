@@ -41,11 +41,11 @@ class OfScope(Command, subject=BUDGET):
         return self.scope
 
     def there(self, at: At) -> Balance | None:
-        """The budget of exactly this scope, if there is one."""
+        """Return the budget of exactly this scope, if there is one."""
         return at.path[-1] if at.path and at.path[-1].scope == self.scope else None
 
     def budget(self, at: At) -> Balance:
-        """The budget of exactly this scope, which there must be."""
+        """Return the budget of exactly this scope, which there must be."""
         found = self.there(at)
         if found is None:
             raise CheckError("scope", "a budget", repr(self.scope), verb="have")
@@ -58,7 +58,7 @@ class OfScope(Command, subject=BUDGET):
 
     @classmethod
     def check_body(cls, body: Mapping[str, Any]) -> None:
-        """Requires the quantities of a kind, and a promise of epsilon and delta."""
+        """Require the quantities of a kind, and a promise of epsilon and delta."""
         if "kind" in body:
             require_measured(body["kind"], body["caps"])
         if not body.get("caps", True):

@@ -86,7 +86,7 @@ class OfRelease(OfScope):
         return ChargeRequest(**{name: getattr(self, name) for name in asked if hasattr(self, name)})
 
     def request_at(self, at: At) -> ChargeRequest:
-        """What is asked under the budgets of the scope."""
+        """Return what is asked under the budgets of the scope."""
         nearest = require_path(self.scope, at)[-1]
         terms = nearest.relation, nearest.privacy_unit
         if (found := self._under.get(terms)) is None:
@@ -133,7 +133,7 @@ class OverrideCost(
 
     @classmethod
     def check_body(cls, body: Mapping[str, Any]) -> None:
-        """Requires an amount."""
+        """Require an amount."""
         if body["request"]["amount"] is None:
             raise ValueError("a cost override must state its amount")
 
@@ -175,7 +175,7 @@ class Reservation(OfRelease):
         return costs, missing
 
     def compute_costs(self, at: At) -> dict[str, Cost]:
-        """What it costs, by kind of budget."""
+        """Return what it costs, by kind of budget."""
         found, missing = self._split_costs(at, self.request_at(at))
         assert not missing, "costs are computed before"
         return found
@@ -189,7 +189,7 @@ class Reservation(OfRelease):
         return self.build_entry(at, amounts, {"request": self.request_at(at).to_json(), "methods": methods})
 
     def was_done(self, at: At) -> bool:
-        """Whether the key is known with the same request: then its charge is what was asked for."""
+        """Return whether the key is known with the same request: then its charge is what was asked for."""
         request, charge = self.request_at(at), at.charge
         if charge is None or charge.state in UNRESERVED_STATES:
             return False
@@ -201,7 +201,7 @@ class Reservation(OfRelease):
         return True
 
     def require_done(self, at: At, charge: ChargeRecord) -> None:
-        """Requires of a charge that is there that what would come then has come."""
+        """Require of a charge that is there that what would come then has come."""
 
     def explain_refusal(self, refusal: BudgetExceededError, at: At, cost_model: CostModel) -> BudgetExceededError:  # noqa: D102
         return headroom.add_remedy(
@@ -274,7 +274,7 @@ class ChargeCommand(Command, subject=CHARGE):
         return self.charge(at).scope
 
     def charge(self, at: At) -> ChargeRecord:
-        """The charge, which must be reserved."""
+        """Return the charge, which must be reserved."""
         return require_reserved(at, self.key, self.scope, self.verb)
 
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102

@@ -46,7 +46,7 @@ class ServerAddress:
 
     @classmethod
     def of(cls, url: str) -> ServerAddress:
-        """Reads ``https://host[:port][/path]``, or ``http://`` on this machine."""
+        """Read ``https://host[:port][/path]``, or ``http://`` on this machine."""
         shown_url = "another, which may hold a token" if {"@", "?", "#"} & set(url) else repr(url[:200])
         wrong = CheckError("url", "https://host[:port], with no token in it", shown_url)
         try:
@@ -99,14 +99,14 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """The server's URL."""
+        """Return the server's URL."""
         return self._place.url
 
     def __repr__(self) -> str:
         return f"Connection({self.address!r})"
 
     def get(self, path: str, **query: object) -> dict[str, Any]:
-        """Reads something."""
+        """Read something."""
         text = urlencode({name: value for name, value in query.items() if value is not None})
         return self._request("GET", f"{path}?{text}" if text else path, None, again=True)[0]
 
@@ -166,7 +166,7 @@ class Connection:
         raise AssertionError  # the loop returns or raises at the last pause
 
     def _once(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
-        """Asks once, and reads the answer or the refusal."""
+        """Ask once, and reads the answer or the refusal."""
         link = self._take_idle() or self._connect()
         headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": "application/json"})
         if self._token is not None:
@@ -200,7 +200,7 @@ class Connection:
         return link
 
     def _take_idle(self) -> http.client.HTTPConnection | None:
-        """An idle connection that the other end has not hung up on, as far as can be known."""
+        """Return an idle connection that the other end has not hung up on, as far as can be known."""
         now = time.monotonic()
         with self._lock:
             stale = [link for until, link in self._idle if until < now]
@@ -219,7 +219,7 @@ class Connection:
 
 
 def _read(status: int, body: bytes) -> dict[str, Any]:
-    """What was answered; a refusal is raised."""
+    """Return what was answered; a refusal is raised."""
     found: object = None
     with contextlib.suppress(ValueError):
         found = parse_json(body)

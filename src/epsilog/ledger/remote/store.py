@@ -60,7 +60,7 @@ class RemoteSession:
     def rows(
         self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
     ) -> Iterator[StoredRow]:
-        """Entries, oldest first; see ``store.Session``."""
+        """Yield entries, oldest first; see ``store.Session``."""
         after, left, more = max(0, (start or 1) - 1), limit, True
         while more and (left is None or left > 0):
             asked = _AT_ONCE if left is None else min(left, _AT_ONCE)
@@ -75,7 +75,7 @@ class RemoteSession:
             left = None if left is None else left - len(rows)
 
     def page(self, *, before: int, limit: int, scope: str | None = None, verb: str | None = None) -> list[Entry]:
-        """The newest entries before an index, newest first."""
+        """Return the newest entries before an index, newest first."""
         found: list[Entry] = []
         while len(found) < limit and before > 1:
             asked = min(limit - len(found), _AT_ONCE)
@@ -87,7 +87,7 @@ class RemoteSession:
         return found
 
     def entry(self, position: int) -> Entry:
-        """The entry at an index that exists."""
+        """Return the entry at an index that exists."""
         found = parse_row(parse_entry_row(self._connection.get("/entry", index=position)["document"]))
         if found.index != position:
             raise LedgerIntegrityError("is another than was asked for", index=position)
@@ -102,7 +102,7 @@ class RemoteSession:
         raise StorageError("a server does not show its stored state")
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:
-        """The budgets among some scopes, ancestors first; all that the token may see for None."""
+        """Return the budgets among some scopes, ancestors first; all that the token may see for None."""
         if scopes is None:
             return self._balances(None)
         wanted = set(scopes)
@@ -111,7 +111,7 @@ class RemoteSession:
         return [found[scope] for scope in sorted(found)]
 
     def below(self, scope: str) -> list[Balance]:
-        """The budgets under a scope that the token may see, ancestors first."""
+        """Return the budgets under a scope that the token may see, ancestors first."""
         return [found for found in self._balances(None) if found.scope.startswith(f"{scope}/")]
 
     def _balances(self, above: str | None) -> list[Balance]:
@@ -119,18 +119,18 @@ class RemoteSession:
         return [parse_budget(budget) for budget in stated]
 
     def charge(self, name: ChargeId) -> ChargeRecord | None:
-        """The charge with a key in a scope, if there is one that the token may see."""
+        """Return the charge with a key in a scope, if there is one that the token may see."""
         scope, key = name
         found = self._connection.get("/charges", key=key, scope=scope)["charge"]
         return None if found is None else parse_charge(found, key=key, scope=scope)
 
     def find_charges(self, key: str) -> list[ChargeRecord]:
-        """The charge that has a key; of several that the token may see, the server asks which is meant."""
+        """Return the charge that has a key; of several that the token may see, the server asks which is meant."""
         found = self._connection.get("/charges", key=key)["charge"]
         return [] if found is None else [parse_charge(found, key=key)]
 
     def rounds(self, name: ChargeId) -> list[RoundState]:
-        """The rounds of a charge, in order."""
+        """Return the rounds of a charge, in order."""
         scope, key = name
         return [RoundState(*stated) for stated in self._connection.get("/charges", key=key, scope=scope)["rounds"]]
 
@@ -147,12 +147,12 @@ class RemoteStore(Served):
 
     @property
     def address(self) -> str:
-        """The server's URL."""
+        """Return the server's URL."""
         return self._connection.address
 
     @contextmanager
     def reading(self) -> Iterator[RemoteSession]:
-        """What the server says now."""
+        """Yield what the server says now."""
         yield RemoteSession(self._connection)
 
     def execute(self, command: Command, /) -> Done:
@@ -172,7 +172,7 @@ class RemoteStore(Served):
         return Done(reserved=_read_reservation(found["entry"], command.to_json()), replayed=replayed)
 
     def _send(self, command: Command) -> tuple[dict[str, Any], bool]:
-        """Asks the server, which does it or refuses.
+        """Ask the server, which does it or refuses.
 
         After a lost answer a conflict may come from our own effect, and a refused caller may have had access before:
         the outcome is unknown. A refusal that the first attempt would also have met means that nothing was done.
@@ -187,7 +187,7 @@ class RemoteStore(Served):
             raise
 
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
-        """What the newest charges under a budget cost, at most 500."""
+        """Return what the newest charges under a budget cost, at most 500."""
         scopes.list_ancestors(scope)
         found = self._connection.get("/spending", scope=scope, limit=min(limit, 500))["spending"]
         return [(parse_row(parse_entry_row(one["entry"])), Amounts.parse(one["total"])) for one in found]
@@ -246,7 +246,7 @@ def parse_entry_row(document: Any) -> StoredRow:
 
 
 def remote_ledger_exists(connection: Connection) -> bool:
-    """Whether a server keeps a ledger at all; hangs up."""
+    """Return whether a server keeps a ledger at all."""
     try:
         connection.get("/head")
     except NotFoundError:

@@ -35,7 +35,7 @@ def copy_ledger(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> Non
 
 
 def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark: Callable[[Path], None]) -> None:
-    """Makes a ledger of a backup.
+    """Make a ledger of a backup.
 
     Args:
         backup: its file.

@@ -48,7 +48,7 @@ class _Held:
     stale: list[int] = field(default_factory=list)
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Close what is open."""
         for descriptor in (self.descriptor, *self.logs, *self.stale):
             os.close(descriptor)
 
@@ -83,7 +83,7 @@ if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing 
 
 
 def refusal_after_fork(path: Path) -> str:
-    """The state of an open ledger that a forked child inherits."""
+    """Return the state of an open ledger that a forked child inherits."""
     return (
         f"ledger {path} was open when this process was forked, and SQLite cannot be carried over a fork: close it "
         "before the fork, or start this process by spawn or forkserver"
@@ -120,7 +120,7 @@ class LedgerFile:
             raise StorageError(f"ledger {self.path} is open, and another file is at its path now")
 
     def check_size(self) -> None:
-        """Requires that the file is as long as it was, before something is written to it: a ledger's never shrinks."""
+        """Require that the file is as long as it was, before something is written to it: a ledger's never shrinks."""
         size = os.fstat(_held[self._inode].descriptor).st_size
         if size < self._size:
             raise StorageError(f"ledger {self.path} is open, and was cut from {self._size} to {size} bytes")
@@ -175,7 +175,7 @@ class LedgerFile:
             raise StorageError(f"ledger {self.path}: its log cannot be read: {error.strerror}") from error
 
     def _log_files(self, inodes: tuple[int, ...]) -> tuple[int, ...]:
-        """The log and its index, open: a descriptor of the index that is closed frees SQLite's locks on it."""
+        """Return the log and its index, open: a descriptor of the index that is closed frees SQLite's locks on it."""
         held = _held[self._inode]
         if held.inodes != inodes:
             with _guard:
@@ -196,7 +196,7 @@ class LedgerFile:
         )
 
     def release(self) -> None:
-        """Gives the name back, once SQLite has closed the file."""
+        """Give the name back, once SQLite has closed the file."""
         with _guard:
             held = _held[self._inode]
             held.owners -= 1
@@ -222,7 +222,7 @@ def make_sidecar_path(path: Path, suffix: str) -> Path:
 
 
 def read_first_bytes(path: Path, count: int) -> bytes:
-    """The first bytes of a file, read without freeing the locks of a ledger that this process has open."""
+    """Return the first bytes of a file, read without freeing the locks of a ledger that this process has open."""
     with _guard:
         found = path.stat()
         held = _held.get((found.st_dev, found.st_ino))
@@ -283,7 +283,7 @@ def _name(path: Path) -> int:
 
 
 def _take_name(descriptor: int, name: int, path: Path) -> None:
-    """Locks the byte of a name, for as long as the descriptor is open, and looks for other names."""
+    """Lock the byte of a name, for as long as the descriptor is open, and looks for other names."""
     if not _LOCKS:
         return
     try:
@@ -309,7 +309,7 @@ def _under_another_name(path: Path) -> StorageError:
 
 
 def refuse_orphans(path: Path, home: Path) -> None:
-    """Refuses a ledger that was moved away from the log in which its last entries may stand."""
+    """Refuse a ledger that was moved away from the log in which its last entries may stand."""
     for suffix in ("-wal", "-journal"):
         left = make_sidecar_path(home, suffix)
         try:

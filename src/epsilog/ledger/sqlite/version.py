@@ -14,7 +14,7 @@ __all__ = ["get_version", "is_wal_safe", "sqlite"]
 
 
 def is_wal_safe(version: tuple[int, ...]) -> bool:
-    """Whether write-ahead logging keeps every commit in this version of SQLite.
+    """Return whether write-ahead logging keeps every commit in this version of SQLite.
 
     Up to 3.51.2 a checkpoint and a commit at the same instant could lose commits; fixed in 3.51.3, 3.50.7 and 3.44.6.
 
@@ -39,6 +39,6 @@ class SqliteVersion(NamedTuple):
 
 
 def get_version() -> SqliteVersion:
-    """The SQLite in use."""
+    """Return the SQLite in use."""
     journal = "WAL" if is_wal_safe(sqlite.sqlite_version_info) else "TRUNCATE"
     return SqliteVersion(sqlite.sqlite_version, journal, "Python" if sqlite is standard_sqlite3 else "pysqlite3")

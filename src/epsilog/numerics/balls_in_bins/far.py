@@ -30,7 +30,7 @@ _REACH = 64  # of a quotient and a sum, by the sizes of all that enters: fewer t
 def bound_large_mu(
     bins: int, mu: float, question: Question, *, free: float, directions: Sequence[AdjacencyType]
 ) -> Bounds:
-    """Bounds the answer; ``free`` is what bounds it without bins."""
+    """Bound the answer; ``free`` is what bounds it without bins."""
     low, high, log_bins = round_down(mu, MU), round_up(mu, MU), math.log(bins)
     logs = round_down(log_bins, ELEMENTARY), round_up(log_bins, ELEMENTARY)
 
@@ -58,14 +58,14 @@ def bound_large_mu(
 
 
 def _rest(bins: int, mu: float, share: float) -> float:
-    """What ratios add that are not above that at x, and two above it at once."""
+    """Return what ratios add that are not above that at x, and two above it at once."""
     x = mu + float(ndtri(max(share, TINY)))
     below, above = (round_up(float(ndtr(at)), _TAIL * (1 + at * at)) for at in (x - mu + gamma(_EDGE) * mu, -x))
     return below + (bins - 1) * above + LEAST
 
 
 def _bound_addition(bins: int, mu: tuple[float, float], logs: tuple[float, float], epsilon: float) -> float:
-    """The chance that no ratio is large enough to hide the unit."""
+    """Return the chance that no ratio is large enough to hide the unit."""
     ways = ((one - epsilon) / each + each / 2 for one in logs for each in mu)
     x = max(ways)
     x += gamma(_REACH) * (abs(x) + mu[1] + (logs[1] + epsilon) / mu[0])

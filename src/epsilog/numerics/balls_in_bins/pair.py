@@ -63,11 +63,11 @@ class TabulatedPair:
 
     @property
     def ratio_error(self) -> float:
-        """Returns a few times what rounding can move a loss by."""
+        """Return a few times what rounding can move a loss by."""
         return gamma(64 * (4 + float(np.abs(self.u).max())))
 
     def masses(self, edges: Array) -> CellMasses:
-        """Sums by cell."""
+        """Sum by cell."""
         cell = np.searchsorted(edges, self.u, side="left")
         p, q = (np.bincount(cell, weights=m, minlength=len(edges) + 1).astype(np.float64) for m in (self.p, self.q))
         p[int(np.searchsorted(edges, np.inf, side="left"))] += self.infinity_mass
@@ -75,14 +75,14 @@ class TabulatedPair:
         return CellMasses(p, q, error * p, error * q)
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
-        """Returns where the tails of P start."""
+        """Return where the tails of P start."""
         below, above = np.cumsum(self.p), np.cumsum(self.p[::-1])
         low = self.u[min(int(np.searchsorted(below, tail)), len(self.u) - 1)]
         high = self.u[::-1][min(int(np.searchsorted(above, tail)), len(self.u) - 1)]
         return float(min(low, high)) - 1e-9, float(max(low, high)) + 1e-9
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns the lowest and the highest loss."""
+        """Return the lowest and the highest loss."""
         return float(self.u[0]), float(self.u[-1])
 
     def max_loss(self) -> tuple[float, float]:
@@ -91,7 +91,7 @@ class TabulatedPair:
         return top - self.ratio_error, top + self.ratio_error
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns quantiles and even steps."""
+        """Return quantiles and even steps."""
         low, high = self.tail_bounds(tail)
         level = np.cumsum(self.p) / self.p.sum()
         quantiles = self.u[np.minimum(np.searchsorted(level, np.linspace(0, 1, 129)), len(self.u) - 1)]

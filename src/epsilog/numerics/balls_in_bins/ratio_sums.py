@@ -61,7 +61,7 @@ class RatioDistribution(NamedTuple):
 
 
 def spread_outcomes(base: GaussianPair, *, step: float, low: int, high: int, lifted: bool = False) -> RatioDistribution:
-    """Spreads each outcome of the ratio over two neighbors among step * (0, low, low + 1, ..., high).
+    """Spread each outcome of the ratio over two neighbors among step * (0, low, low + 1, ..., high).
 
     Mass and mean of every cell are preserved; the mass above the last point moves to it. If ``lifted``, 0 is not a
     point, and the mass below the lattice moves to its first point: at 0 a large tilt would weigh nothing else.
@@ -89,7 +89,7 @@ def spread_outcomes(base: GaussianPair, *, step: float, low: int, high: int, lif
 
 
 def merge_to_lattice_means(base: GaussianPair, *, step: float, high: float, rising: bool) -> RatioDistribution | None:
-    """Merges outcomes so that the means of what each lattice point gets are lattice points.
+    """Merge outcomes so that the means of what each lattice point gets are lattice points.
 
     The lattice is a + step * integers, with a the mean of the lowest cell; it ends at about ``high``. The result bounds
     means of convex functions that rise (``rising``) or fall with the ratio, and its roundings go that way. The mass
@@ -118,7 +118,7 @@ def _mean_below(base: GaussianPair, ratio: float) -> float:
 
 
 def _mean_error(base: GaussianPair, ratio: float) -> float:
-    """How far the mean of the ratios up to ``ratio`` may be off."""
+    """Return how far the mean of the ratios up to ``ratio`` may be off."""
     p, q, p_error, q_error = (float(m[0]) for m in _masses(base, np.array([ratio])))
     return (p_error + p / q * q_error + gamma(_MEAN) * p) / q if q > 1e-290 else 0.0
 
@@ -166,7 +166,7 @@ def _center_cells(base: GaussianPair, edges: Array, step: float) -> Array:
 
 
 def _masses(base: GaussianPair, ratios: Array) -> tuple[Array, Array, Array, Array]:
-    """Masses between ascending ratios; their errors cover what rounding moves the edges by."""
+    """Return masses between ascending ratios; their errors cover what rounding moves the edges by."""
     u = np.log(ratios)
     p, q, p_error, q_error = base.masses(u)
     x = u / base.mu + base.mu / 2
@@ -194,7 +194,7 @@ class TiltedSum:
     """
 
     def __init__(self, ratios: LatticeDistribution, count: int, *, step: float, tilt: float, upper: bool) -> None:
-        """Transforms and takes the power.
+        """Transform and takes the power.
 
         Raises:
             LatticeTooLargeError: the transform would be too long.
@@ -217,7 +217,7 @@ class TiltedSum:
         self._log_total = count * log_total
 
     def log_factor(self, value: Array) -> Array:
-        """The logarithm of what undoes the tilt at ``value``, rounded to the side."""
+        """Return the logarithm of what undoes the tilt at ``value``, rounded to the side."""
         log_error = self.log_error + gamma(_TILT) * abs(self.tilt) * np.abs(value)
         plain = self._log_total + self.tilt * (self._origin - value)
         return np.asarray(plain + log_error if self._upper else plain - log_error)
@@ -254,7 +254,7 @@ class StopLossTransform:
         self._total = math.exp(min(count * math.log(max(float(ratios.weight.sum()), TINY)), 700.0))
 
     def __call__(self, strike: float) -> float:
-        """Bounds E (Z - strike)^+ on this side."""
+        """Bound E (Z - strike)^+ on this side."""
         sign = 1.0 if self._upper else -1.0
         strike -= sign * gamma(_STRIKE) * (abs(strike) + abs(self._base))
         if not self._upper and strike > self._values[-1]:
@@ -288,7 +288,7 @@ def _tilt_masses(ratios: LatticeDistribution, rate: float) -> tuple[Integers, Ar
 
 
 def _power(points: Integers, weight: Array, error: float, count: int, size: int) -> tuple[Array, float]:
-    """The ``count``-fold convolution modulo ``size``, and a bound on the error of each entry.
+    """Return the ``count``-fold convolution modulo ``size``, and a bound on the error of each entry.
 
     Source:
         Higham 2002, Theorem 24.2, for both transforms; docs/accounting/balls-in-bins.md, section 4.

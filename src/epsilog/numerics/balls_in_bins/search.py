@@ -69,13 +69,13 @@ class Allocation:
     direction: AdjacencyType
 
     def strike(self, epsilon: float) -> float:
-        """The strike of the payoff (Z - k)^+ at ``epsilon``: Z is S for remove, -S for add."""
+        """Return the strike of the payoff (Z - k)^+ at ``epsilon``: Z is S for remove, -S for add."""
         return (
             self.bins * math.exp(epsilon) if self.direction is AdjacencyType.REMOVE else -self.bins * math.exp(-epsilon)
         )
 
     def curve(self, near: float, *, width: float, in_epsilon: bool, upper: bool, tail_mass: float) -> DeltaCurve:
-        """Bounds delta from one side, accurately about ``near``.
+        """Bound delta from one side, accurately about ``near``.
 
         Args:
             near: the epsilon in question, about.
@@ -139,7 +139,7 @@ class DeltaCurve:
     upper: bool
 
     def __call__(self, epsilon: float) -> float:
-        """Bounds delta at ``epsilon``, in [0, 1]."""
+        """Bound delta at ``epsilon``, in [0, 1]."""
         if self.excess is None:
             return 0.0
         bins, direction = self.allocation.bins, self.allocation.direction
@@ -154,7 +154,7 @@ class DeltaCurve:
         return min(found + (self.over if strike <= self.top else 0.0), 1.0)
 
     def reaches(self, epsilon: float) -> bool:
-        """Whether the curve was made for an epsilon as near as that."""
+        """Return whether the curve was made for an epsilon as near as that."""
         allocation = self.allocation
         distance = abs(allocation.strike(epsilon) - allocation.strike(self.near))
         beyond = allocation.direction is AdjacencyType.REMOVE and allocation.strike(
@@ -172,7 +172,7 @@ def bound_balls_in_bins(  # noqa: PLR0912
     directions: Sequence[AdjacencyType] = (AdjacencyType.REMOVE, AdjacencyType.ADD),
     least: float = _LITTLE,
 ) -> Bounds:
-    """Bounds the answer for one release, to ``relative_width`` if memory allows.
+    """Bound the answer for one release, to ``relative_width`` if memory allows.
 
     Args:
         bins: rounds in an epoch, at least 2.
@@ -229,7 +229,7 @@ def bound_balls_in_bins(  # noqa: PLR0912
 
 
 def _without_bins(mu: float, question: Question) -> float:
-    """Bounds the answer from above as if every unit were in every round."""
+    """Bound the answer from above as if every unit were in every round."""
     free = round_up(mu, MU)
     match question:
         case EpsilonAt(delta):
@@ -262,7 +262,7 @@ class _Side:
         return self._answer(upper=False)
 
     def _answer(self, *, upper: bool) -> float:
-        """Reads the answer off a curve, made again nearer to it while the curve was made too far away."""
+        """Read the answer off a curve, made again nearer to it while the curve was made too far away."""
         best = math.inf if upper else 0.0
         in_epsilon = isinstance(self.question, EpsilonAt)
         low = high = None  # where curves made for that epsilon were above, and below, the goal
@@ -346,7 +346,7 @@ def _log_call(m: float) -> float:
 
 
 def _expected_delta(allocation: Allocation, epsilon: float, tail: float) -> float:
-    """What delta may be, about; ``tail`` is the size of the tails to look at."""
+    """Return what delta may be, about; ``tail`` is the size of the tails to look at."""
     strike, mu = abs(allocation.strike(epsilon)), allocation.mu
     if allocation.direction is AdjacencyType.REMOVE and mu >= _HEAVY:  # one large ratio among small ones
         left = strike - allocation.bins + 1

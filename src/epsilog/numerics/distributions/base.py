@@ -53,7 +53,7 @@ class BasePair(Protocol):
     def ratio_error(self) -> float: ...  # noqa: D102
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns the masses of the outcomes with u in (-inf, e_0], (e_0, e_1], ..., (e_last, inf]."""
+        """Return the masses of the outcomes with u in (-inf, e_0], (e_0, e_1], ..., (e_last, inf]."""
         ...
 
     def tail_bounds(self, tail: float) -> tuple[float, float]:
@@ -61,7 +61,7 @@ class BasePair(Protocol):
         ...
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns the lowest and the highest finite ratio."""
+        """Return the lowest and the highest finite ratio."""
         ...
 
     def max_loss(self) -> tuple[float, float]:
@@ -80,11 +80,11 @@ class Unbounded:
     has_atoms: ClassVar[bool] = False
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns infinities: every ratio can occur."""
+        """Return infinities: every ratio can occur."""
         return -math.inf, math.inf
 
     def max_loss(self) -> tuple[float, float]:
-        """Returns infinities."""
+        """Return infinities."""
         return math.inf, math.inf
 
 
@@ -96,11 +96,11 @@ class GaussianPair(Unbounded):
 
     @property
     def ratio_error(self) -> float:
-        """Returns what rounding of x = u / mu + mu / 2 moves u by."""
+        """Return what rounding of x = u / mu + mu / 2 moves u by."""
         return gamma(TWICE) * self.mu**2
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns differences of normal tails, each taken on its smaller side."""
+        """Return differences of normal tails, each taken on its smaller side."""
         x = edges / self.mu + self.mu / 2
         q, q_error = compute_normal_masses(x)
         p, p_error = compute_normal_masses(x - self.mu)
@@ -112,7 +112,7 @@ class GaussianPair(Unbounded):
         return -far, far
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns even steps in x."""
+        """Return even steps in x."""
         low, high = self.tail_bounds(tail)
         return np.linspace(low, high, 257)
 
@@ -138,7 +138,7 @@ class WideDiscrete(Unbounded):
 
     @property
     def ratio_error(self) -> float:
-        """Returns half a step, and what rounding adds."""
+        """Return half a step, and what rounding adds."""
         mu = self._normal.mu
         return 0.51 * mu / self.stddev + gamma(_EDGE) * mu**2
 
@@ -159,12 +159,12 @@ class WideDiscrete(Unbounded):
         return low - self.ratio_error, high + self.ratio_error
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns even steps in x."""
+        """Return even steps in x."""
         return self._normal.breakpoints(tail)
 
 
 def compute_normal_masses(x: Array) -> tuple[Array, Array]:
-    """Masses of a standard normal between edges, and how far each may be off.
+    """Return masses of a standard normal between edges, and how far each may be off.
 
     ndtr(x) errs by (8 + 4 x^2) u of the smaller tail, because its argument is rounded before it is squared. Rounding of
     x - mu moves that tail by (1 + x^2) u of it (Mills' ratio). The bound allows twice both, at either edge of a cell.
@@ -213,16 +213,16 @@ class LaplacePair:
 
     @property
     def has_atoms(self) -> bool:
-        """Returns whether the ends weigh anything."""
+        """Return whether the ends weigh anything."""
         return self.top > 0
 
     @property
     def ratio_error(self) -> float:
-        """Returns a few times what rounding can move the ends by; without atoms they bound the support alone."""
+        """Return a few times what rounding can move the ends by; without atoms they bound the support alone."""
         return gamma(256 + 64 * self.epsilon) if self.has_atoms else 0.0
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns closed forms; nothing cancels."""
+        """Return closed forms; nothing cancels."""
         v = np.clip(edges, -self.epsilon, self.epsilon)
         a, b = np.insert(v, 0, -self.epsilon), np.append(v, self.epsilon)
         span = 2 * self.weight * np.expm1((b - a) / 2)
@@ -243,15 +243,15 @@ class LaplacePair:
         return -far, far
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns the lowest and the highest ratio."""
+        """Return the lowest and the highest ratio."""
         return -self.epsilon, self.epsilon
 
     def max_loss(self) -> tuple[float, float]:
-        """Returns what is stated, or else epsilon."""
+        """Return what is stated, or else epsilon."""
         return self.stated or (self.epsilon, self.epsilon)
 
     def breakpoints(self, tail: float) -> Array:  # noqa: ARG002
-        """Returns even steps, with the atoms apart."""
+        """Return even steps, with the atoms apart."""
         return np.append(np.linspace(-self.epsilon, self.epsilon, 129)[:-1], self.epsilon * (1 - np.array([1e-9, 0])))
 
 
@@ -282,7 +282,7 @@ class DiscretePair:
 
     @property
     def ratio_error(self) -> float:
-        """Returns a few times what rounding can move an atom by."""
+        """Return a few times what rounding can move an atom by."""
         return 8 * self.relative_error + gamma(64 + 8 * self.roundings * float(np.abs(self.u).max(initial=0.0)))
 
     def masses(self, edges: Array) -> CellMasses:
@@ -306,7 +306,7 @@ class DiscretePair:
         return -far, far
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns the lowest and the highest ratio."""
+        """Return the lowest and the highest ratio."""
         return (float(self.u[0]), float(self.u[-1])) if len(self.u) else (0.0, 0.0)
 
     def max_loss(self) -> tuple[float, float]:
@@ -317,12 +317,12 @@ class DiscretePair:
         return round_down(top, self.roundings), round_up(top, self.roundings)
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns the atoms themselves, or even steps when there are many."""
+        """Return the atoms themselves, or even steps when there are many."""
         if len(self.u) <= 257:
             return np.unique(self.u) if len(self.u) else np.zeros(1)
         return np.linspace(*self.tail_bounds(tail), 257)
 
 
 def bound_ratio_misplacement(base: BasePair, u: Array) -> Array:
-    """Bounds how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
+    """Bound how far, in ratio, ``masses`` may misplace an atom or an edge at u."""
     return np.asarray(base.ratio_error + gamma(_EDGE) * np.abs(u))

@@ -45,7 +45,7 @@ class ReplaceOneGaussianPair(Unbounded):
 
     @property
     def ratio_error(self) -> float:
-        """Returns how far ``masses`` moves edges."""
+        """Return how far ``masses`` moves edges."""
         return gamma(256 + 64 * abs(self._log_scale) + 8 * self.mu**2)
 
     def _where(self, u: Array) -> Array:
@@ -58,7 +58,7 @@ class ReplaceOneGaussianPair(Unbounded):
         return np.asarray(np.where(np.isinf(u), u, np.sign(u) * np.maximum(x, 0.0)))
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns mixtures of normal cells."""
+        """Return mixtures of normal cells."""
         q, x = self.sampling_probability, np.clip(self._where(np.asarray(edges, dtype=np.float64)), -1e9, 1e9)
         (out, out_error), (one, one_error), (other, other_error) = (
             compute_normal_masses(x - far) for far in (0, self.mu, -self.mu)
@@ -78,7 +78,7 @@ class ReplaceOneGaussianPair(Unbounded):
         return -far, far
 
     def breakpoints(self, tail: float) -> Array:
-        """Returns even steps in x."""
+        """Return even steps in x."""
         far = self.mu - float(ndtri(tail))
         return np.unique(self._ratio(np.linspace(-far, far, 257)))
 
@@ -108,21 +108,21 @@ class ReplaceOneLaplacePair:
 
     @property
     def top(self) -> float:
-        """The largest ratio, off by fewer than 24 roundings."""
+        """Return the largest ratio, off by fewer than 24 roundings."""
         return math.log1p(math.expm1(2 * self.shift) / self._rarity)
 
     @property
     def ratio_error(self) -> float:
-        """Returns how far ``masses`` moves edges and atoms: roundings of the largest ratio (docs: replace-one)."""
+        """Return how far ``masses`` moves edges and atoms: roundings of the largest ratio (docs: replace-one)."""
         return gamma(128 + 64 * self.shift) * self.top
 
     def _where(self, u: Array) -> Array:
-        """The x of a ratio u: e^(2 x) = 1 + c (e^u - 1), the other way round below 0."""
+        """Return the x of a ratio u: e^(2 x) = 1 + c (e^u - 1), the other way round below 0."""
         x = np.log1p(self._rarity * np.expm1(np.minimum(np.abs(u), self.top))) / 2
         return np.asarray(np.sign(u) * np.minimum(x, self.shift))
 
     def masses(self, edges: Array) -> CellMasses:
-        """Returns closed forms, each side of 0 by itself; nothing cancels."""
+        """Return closed forms, each side of 0 by itself; nothing cancels."""
         edges, q, shift = np.asarray(edges, dtype=np.float64), self.sampling_probability, self.shift
         x = np.where(np.abs(edges) < self.top, self._where(np.clip(edges, -self.top, self.top)), np.sign(edges) * shift)
         a, b = np.insert(x, 0, -shift), np.append(x, shift)
@@ -141,7 +141,7 @@ class ReplaceOneLaplacePair:
         return CellMasses(p, q_mass, error * p, error * q_mass)
 
     def _between(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """Masses under P and under Q of x from a to b, both from 0 to the shift."""
+        """Return masses under P and under Q of x from a to b, both from 0 to the shift."""
         q, shift = self.sampling_probability, self.shift
         thin = -np.expm1(a - b) / 2
         out, here = np.exp(-a) * thin, np.exp(b - shift) * thin
@@ -153,7 +153,7 @@ class ReplaceOneLaplacePair:
         return -far, far
 
     def finite_range(self) -> tuple[float, float]:
-        """Returns the lowest and the highest ratio."""
+        """Return the lowest and the highest ratio."""
         return -self.top, self.top
 
     def max_loss(self) -> tuple[float, float]:
@@ -161,7 +161,7 @@ class ReplaceOneLaplacePair:
         return round_down(self.top, 3 * RATIO), round_up(self.top, 3 * RATIO)
 
     def breakpoints(self, tail: float) -> Array:  # noqa: ARG002
-        """Returns even steps in x, and in the ratio, with the atoms apart."""
+        """Return even steps in x, and in the ratio, with the atoms apart."""
         x = np.linspace(0, self.shift, 65)[:-1]
         u = np.unique(np.concatenate((np.log1p(np.expm1(2 * x) / self._rarity), np.linspace(0, self.top, 65)[:-1])))
         return np.unique(np.concatenate((-u, u, self.top * (1 - np.array([1e-9, 0])), [-self.top])))
@@ -193,7 +193,7 @@ def build_replace_one_discrete_laplace_pair(scale: float, shift: int, q: float) 
 
 
 def build_replace_one_discrete_gaussian_pair(stddev: float, shift: int, q: float) -> DiscretePair:
-    """The pair above over discrete Gaussian noise; ratios from 300 on count as giving everything away.
+    """Return the pair above over discrete Gaussian noise; ratios from 300 on count as giving everything away.
 
     ``shift`` is at most 40 ``stddev``, and the sampling probability ``q`` from ``RAREST`` to below 1. With
     d(x) = 2 x shift / stddev^2 the ratio at x > 0 is 1 + (e^d - 1) / c,

@@ -130,7 +130,7 @@ class LatticeComposition:
         self._drowned, self.work = False, 0
 
     def prepare(self) -> None:
-        """Multiplies the characteristic functions, if that was not done yet.
+        """Multiply the characteristic functions, if that was not done yet.
 
         Raises:
             LatticeTooLargeError: the sum over frequencies and parts would take too long.
@@ -139,7 +139,7 @@ class LatticeComposition:
             self._transform()
 
     def _transform(self) -> None:
-        """Multiplies the characteristic functions at the frequencies that matter; bounds the others and the errors."""
+        """Multiply the characteristic functions at the frequencies that matter; bounds the others and the errors."""
         size = self.size
         where = np.arange(size // 2 + 1)
         bound, rounding, log_power = (
@@ -192,7 +192,7 @@ class LatticeComposition:
         return float(np.maximum(count * np.log(np.maximum(modulus, TINY)), -self._nats - _DISCARD).sum())
 
     def delta(self, epsilon: float) -> float:
-        """Bounds delta at ``epsilon`` on this composition's side; what underflows is the least number, not 0, above."""
+        """Bound delta at ``epsilon`` on this composition's side; what underflows is the least number, not 0, above."""
         found = self._delta(epsilon)
         return max(found, LEAST) if self.upper else found
 
@@ -208,7 +208,7 @@ class LatticeComposition:
         return min(1.0, max(self.infinite, 0.0) + round_up(math.exp(min(exponent, 0.0)), _CHERNOFF) + LEAST)
 
     def chernoff_epsilon(self, delta: float) -> float:
-        """Bounds epsilon from above in the same way; the answer was checked by computing its delta."""
+        """Bound epsilon from above in the same way; the answer was checked by computing its delta."""
         if not self.infinite < delta:
             return math.inf
         excess = self._lead(0.0) + log_kernel_max(self.theta) - math.log(delta - self.infinite)
@@ -245,7 +245,7 @@ class LatticeComposition:
         )
 
     def epsilon(self, delta: float, guess: float) -> float:
-        """Bounds epsilon at ``delta`` on this composition's side; the answer was checked by computing its delta."""
+        """Bound epsilon at ``delta`` on this composition's side; the answer was checked by computing its delta."""
         if self.infinite >= delta:
             return math.inf
         if self.upper and self.delta(0.0) <= delta:
@@ -261,7 +261,7 @@ class LatticeComposition:
         return self.chernoff_epsilon(delta) if self.upper else 0.0
 
     def _attempts(self) -> int:
-        """How often delta may be looked at in one search."""
+        """Return how often delta may be looked at in one search."""
         if not self._ready or self._drowned:
             return _ATTEMPTS
         return min(max(_MOST_WORK // (2 * len(self._spectrum.frequency)), _LEAST_ATTEMPTS), _ATTEMPTS)
@@ -317,7 +317,7 @@ class _Kernel:
         self._known: tuple[int, Waves, list[float]] | None = None
 
     def total(self, first: int, start: float) -> tuple[float, float]:
-        """The sum from lattice point ``first`` on, at y = ``start``, and how far it may be off."""
+        """Return the sum from lattice point ``first`` on, at y = ``start``, and how far it may be off."""
         length = self._end - first
         if length <= 0:
             return 0.0, 0.0
@@ -332,7 +332,7 @@ class _Kernel:
         return lead * total, lead * error
 
     def _from(self, first: int) -> tuple[Waves, list[float]]:
-        """What turns from ``first`` to the end, and the sums that turn to ``first``."""
+        """Return what turns from ``first`` to the end, and the sums that turn to ``first``."""
         if self._known is None or self._known[0] != first:
             turned = self._rotate(first)
             sums = [float(np.sum(term * turned).real) for term in self._terms[:2]]

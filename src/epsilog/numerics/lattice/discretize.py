@@ -91,17 +91,17 @@ class WorkCounter:
 
     @property
     def done(self) -> bool:
-        """Whether no more should be spent."""
+        """Return whether no more should be spent."""
         return self._spent > _MOST_WORK
 
     def add(self, cost: int) -> None:
-        """Counts what was spent."""
+        """Count what was spent."""
         self._spent += cost
 
     def merge_outcomes(
         self, pair: DominatingPair, points: Integers, *, step: float, offset: float, coarse: float
     ) -> LatticeDistribution:
-        """Merges outcomes, or finds that they were merged on this lattice before."""
+        """Merge outcomes, or find that they were merged on this lattice before."""
         base: object = id(pair.base) if isinstance(pair.base, DiscretePair) else pair.base
         key = (base, pair.sampling_probability, pair.direction, points.tobytes(), step, offset, coarse)
         if key not in self._merged:
@@ -113,7 +113,7 @@ class WorkCounter:
 def discretize_and_compose(
     parts: Parts, sketches: Sketches, plan: DiscretizationPlan, fine: float, *, upper: bool, work: WorkCounter
 ) -> LatticeComposition:
-    """Composes pairs at ``fine`` times the planned step (for the lower side less); ``sketches`` are those of the pairs.
+    """Compose pairs at ``fine`` times the planned step (for the lower side less); ``sketches`` are those of the pairs.
 
     Raises:
         LatticeTooLargeError: too many points for memory; it carries the results so far.
@@ -176,7 +176,7 @@ def _fit_atoms(pair: DominatingPair, step: float) -> DominatingPair:
 
 
 def _natural(parts: Parts, wanted: float) -> tuple[float, list[OutcomeTable]] | None:
-    """The step that all losses share by nature, if they do and a transform can hold it; two losses always do."""
+    """Return the step that all losses share by nature, if they do and a transform can hold it; two losses always do."""
     seen = [outcomes for pair, _ in parts if (outcomes := pair.outcomes()) is not None]
     if len(seen) < len(parts):
         return None
@@ -197,7 +197,7 @@ def _variance(outcomes: OutcomeTable) -> float:
 
 
 def _exact(parts: Parts, tables: list[OutcomeTable], step: float, *, upper: bool) -> tuple[float, Distributions]:
-    """Atoms that lie on a lattice already, and the step that it needs for each loss to be on the safe side.
+    """Return atoms that lie on a lattice already, and the step that it needs for each loss to be on the safe side.
 
     The first loss of each PLD is on the lattice. The step is the least (below, the largest) at which no other loss is
     above (below) its point. Rounding then moves each loss by a part of itself, and of the first.
@@ -263,7 +263,7 @@ def log_moment(sketches: Sequence[tuple[Sketch, int]], theta: Array) -> Array:
 
 
 def tilt_for_delta(sketches: Sequence[tuple[Sketch, int]], delta: float) -> tuple[float, float]:
-    """Returns the tilt that bounds epsilon at ``delta`` best, and that epsilon."""
+    """Return the tilt that bounds epsilon at ``delta`` best, and that epsilon."""
 
     def bound(theta: Array) -> Array:
         return (log_moment(sketches, theta) - math.log(delta) + log_kernel_max(theta)) / theta
@@ -273,7 +273,7 @@ def tilt_for_delta(sketches: Sequence[tuple[Sketch, int]], delta: float) -> tupl
 
 
 def tilt_for_epsilon(sketches: Sequence[tuple[Sketch, int]], epsilon: float) -> tuple[float, float]:
-    """Returns the tilt that bounds delta at ``epsilon`` best, and the logarithm of that delta."""
+    """Return the tilt that bounds delta at ``epsilon`` best, and the logarithm of that delta."""
 
     def bound(theta: Array) -> Array:
         return log_moment(sketches, theta) - theta * epsilon + log_kernel_max(theta)
@@ -283,7 +283,7 @@ def tilt_for_epsilon(sketches: Sequence[tuple[Sketch, int]], epsilon: float) -> 
 
 
 def _least(bound: Callable[[Array], Array], sketches: Sequence[tuple[Sketch, int]]) -> float:
-    """Searches tilts up to where the largest loss gets a factor that dwarfs all others."""
+    """Search tilts up to where the largest loss gets a factor that dwarfs all others."""
     largest = max(float(np.abs(part.edges[np.isfinite(part.edges)]).max()) for part, _ in sketches)
     grid = np.geomspace(1e-3, min(max(_STRONGEST / max(largest, TINY), 1.0), 1e120), 41)
     for _ in range(3):
@@ -304,7 +304,7 @@ def lattice_points(
     tail: float,
     every: int,
 ) -> Integers:
-    """Chooses lattice points: spacing about the cube root of the tilted density, ``spacing`` in the mean square.
+    """Choose lattice points: spacing about the cube root of the tilted density, ``spacing`` in the mean square.
 
     If ``every`` is positive they are all multiples of it, unless that makes too many: a smooth PLD on evenly spaced
     points needs few frequencies of a transform.

@@ -51,7 +51,7 @@ class LatticeDistribution(NamedTuple):
 
 
 def merge_sorted_indices(*indices: Integers) -> Integers:
-    """All of several ascending lists of lattice indices, each once: merging runs is faster than hashing."""
+    """Return all of several ascending lists of lattice indices, each once: merging runs is faster than hashing."""
     index = np.sort(np.concatenate(indices), kind="stable")
     return index[np.append(True, np.diff(index) > 0)] if len(index) else index
 
@@ -67,7 +67,7 @@ class _Spread(NamedTuple):
 
 
 def bound_pair_delta(pair: DominatingPair, epsilon: float) -> tuple[float, float]:
-    """Bounds delta of one pair from below and above: the surplus P - e^epsilon Q of the losses above ``epsilon``.
+    """Bound delta of one pair from below and above: the surplus P - e^epsilon Q of the losses above ``epsilon``.
 
     Atoms have more accurate bounds: ``DominatingPair.outcomes``.
     """
@@ -86,7 +86,7 @@ def bound_pair_delta(pair: DominatingPair, epsilon: float) -> tuple[float, float
 
 
 def connect_dots(pair: DominatingPair, index: Integers, *, step: float, offset: float) -> LatticeDistribution:
-    """Spreads each outcome over its two neighboring lattice points so that P's and Q's masses both stay.
+    """Spread each outcome over its two neighboring lattice points so that P's and Q's masses both stay.
 
     The result dominates ``pair``: its delta is at least the pair's at every epsilon. The mass below the lattice moves
     up to its first point; the mass above is split between its last point and infinity. Cells are cut one misplacement
@@ -168,7 +168,7 @@ def _connect_both(pair: DominatingPair, index: Integers, *, step: float, offset:
 def merge_outcomes(
     pair: DominatingPair, index: Integers, *, step: float, offset: float, coarse: float = math.inf
 ) -> LatticeDistribution:
-    """Merges outcomes, and splits one between two lattice points at random, until each loss reaches a lattice point.
+    """Merge outcomes, and split one between two lattice points at random, until each loss reaches a lattice point.
 
     Merging, splitting or a smaller loss cannot help a distinguisher, so the result's delta is at most the pair's at
     every epsilon. Arguments as for ``connect_dots``; ``AdjacencyType.BOTH`` has no separate lower PLD. The lattice is
@@ -235,7 +235,7 @@ class _Points(NamedTuple):
 
 
 def _merge(cells: _MassCells, points: _Points, atom: float) -> list[float]:
-    """Walks up the cells; each lattice point takes cells until their common loss has reached it, the last one in part.
+    """Walk up the cells; each lattice point takes cells until their common loss has reached it, the last one in part.
 
     A weight is the P-mass of what a point took. The error is what cells may be off by, and what adding them up rounds;
     ``atom`` is how far an atom may be misplaced.
@@ -278,7 +278,7 @@ def _merge(cells: _MassCells, points: _Points, atom: float) -> list[float]:
 
 
 def _settle(cells: _MassCells, points: _Points, weight: list[float], point: int, which: tuple[int, int, float]) -> None:
-    """Gives ``point`` as many of the highest cells as reach it together, and the point below it the others.
+    """Give ``point`` as many of the highest cells as reach it together, and the point below it the others.
 
     ``which`` is the first cell, one more than the last, and the share of the first that is left.
     """

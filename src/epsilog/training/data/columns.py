@@ -36,11 +36,11 @@ class Column(Protocol):
 
     @property
     def width(self) -> int:
-        """The number of numbers in a row."""
+        """Return the number of numbers in a row."""
 
     @property
     def kind(self) -> str:
-        """The type, as its library names it."""
+        """Return the type, as its library names it."""
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return rows as numbers, or NaN; shape (rows, width)."""
@@ -83,12 +83,12 @@ class ArrayColumn(Private):
 
     @property
     def width(self) -> int:
-        """The number of numbers in a row."""
+        """Return the number of numbers in a row."""
         return int(np.prod(self.values.shape[1:]))
 
     @property
     def kind(self) -> str:
-        """The type, as NumPy names it."""
+        """Return the type, as NumPy names it."""
         return f"{self.values.dtype} {self.values.shape[1:] or ''}".strip()
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:

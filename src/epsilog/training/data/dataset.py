@@ -57,12 +57,12 @@ class Dataset(Private):
 
     @property
     def inputs(self) -> int:
-        """The number of features of a row."""
+        """Return the number of features of a row."""
         return int(self.clients.features.shape[1])
 
     @property
     def units(self) -> int:
-        """The true number of privacy units; private unless ``counts_are_public``."""
+        """Return the true number of privacy units; private unless ``counts_are_public``."""
         return self.clients.count if self.unit_is_client else len(self.clients.features)
 
     def places(self, names: Iterable[str]) -> frozenset[int]:

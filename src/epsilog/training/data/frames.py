@@ -39,12 +39,12 @@ class PolarsColumn(Private):
 
     @property
     def width(self) -> int:
-        """The number of numbers in a row."""
+        """Return the number of numbers in a row."""
         return int(np.prod(getattr(self.values.dtype, "shape", 1)))
 
     @property
     def kind(self) -> str:
-        """The type, as polars names it."""
+        """Return the type, as polars names it."""
         return str(self.values.dtype)
 
     @property

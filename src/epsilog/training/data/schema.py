@@ -50,17 +50,17 @@ class RangeColumn:
 
     @property
     def is_dates(self) -> bool:
-        """Whether the range is one of dates."""
+        """Return whether the range is one of dates."""
         return isinstance(self.low, date)
 
     @property
     def values_are(self) -> str:
-        """The content of such a column, for a message."""
+        """Return the content of such a column, for a message."""
         return "dates, such as 2026-01-31" if self.is_dates else "numbers"
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Both ends as numbers; dates are days since 1970."""
+        """Return both ends as numbers; dates are days since 1970."""
         low, high = (_number(end) for end in (self.low, self.high))
         return low, high
 
@@ -72,7 +72,7 @@ class RangeColumn:
 
     @property
     def substitute(self) -> float:
-        """The replacement for a missing value as a number; NaN for none."""
+        """Return the replacement for a missing value as a number; NaN for none."""
         return math.nan if self.missing is None else _number(self.missing)
 
     def to_json(self) -> Any:
@@ -104,7 +104,7 @@ class CategoryColumn:
 
     @property
     def values_are(self) -> str:
-        """The content of such a column, for a message."""
+        """Return the content of such a column, for a message."""
         return f"words of the list {list(self.names)}"
 
     def describe(self, predicted: int) -> str:
@@ -113,7 +113,7 @@ class CategoryColumn:
 
     @property
     def substitute(self) -> int:
-        """The position of the replacement for a missing value; -1 for none."""
+        """Return the position of the replacement for a missing value; -1 for none."""
         return -1 if self.missing is None else self.names.index(self.missing)
 
     def to_json(self) -> Any:
@@ -136,7 +136,7 @@ class ClassTarget:
 
     @property
     def values_are(self) -> str:
-        """The content of such a column, for a message."""
+        """Return the content of such a column, for a message."""
         return f"class numbers from 0 to {self.count - 1}"
 
     def describe(self, predicted: int) -> int:
@@ -154,7 +154,7 @@ class UnscaledColumn:
 
     @property
     def values_are(self) -> str:
-        """The content of such a column, for a message."""
+        """Return the content of such a column, for a message."""
         return "numbers"
 
     def describe(self, predicted: float) -> float:
@@ -201,20 +201,20 @@ class DataSchema:
 
     @property
     def classes(self) -> int | None:
-        """The number of classes; None if targets are real numbers."""
+        """Return the number of classes; None if targets are real numbers."""
         if isinstance(self.goal, CategoryColumn):
             return len(self.goal.names)
         return self.goal.count if isinstance(self.goal, ClassTarget) else None
 
     @property
     def columns(self) -> dict[str, str]:
-        """All columns to read, by field of the schema."""
+        """Return all columns to read, by field of the schema."""
         people = {"client": self.client} | ({} if self.id is None else {"id": self.id})
         return people | self.learned_columns
 
     @property
     def learned_columns(self) -> dict[str, str]:
-        """The columns of features and target, by field of the schema."""
+        """Return the columns of features and target, by field of the schema."""
         return {"target": self.target} | {f"features.{name}": name for name in self.features}
 
     def to_json(self) -> dict[str, Any]:

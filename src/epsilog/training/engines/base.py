@@ -89,7 +89,7 @@ class ClippedSum(Private):
 
     @property
     def clipped_fraction(self) -> float:
-        """The fraction that clipping shortened; 0 if there were none."""
+        """Return the fraction that clipping shortened; 0 if there were none."""
         return self.clipped / self.count if self.count else 0.0
 
 

@@ -127,12 +127,12 @@ class Model:
 
     @property
     def size(self) -> int:
-        """The number of parameters."""
+        """Return the number of parameters."""
         return self.start.size
 
     @property
     def loss_name(self) -> str:
-        """The name of the loss."""
+        """Return the name of the loss."""
         return self.loss if isinstance(self.loss, str) else getattr(self.loss, "__name__", "own")
 
     def takes(self, features: NDArray[Any], *, reach: float) -> NDArray[np.bool_]:

@@ -39,12 +39,12 @@ class ReleasedModel:
 
     @property
     def params(self) -> Params:
-        """The pytree of parameters."""
+        """Return the pytree of parameters."""
         return self.model.unflatten(self.vector)
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """All arrays by name, in the order of the vector."""
+        """Return all arrays by name, in the order of the vector."""
         return dict(zip(self.model.names, self.model.cut(self.vector), strict=True))
 
     def outputs(self, features: Any) -> NDArray[np.float64]:

@@ -73,7 +73,7 @@ class RoundContext:
 
     @property
     def inputs(self) -> RoundInputs:
-        """The inputs of an engine; each client has its own streams."""
+        """Return the inputs of an engine; each client has its own streams."""
 
         def of(purpose: str) -> ClientStreams:
             return lambda client: self.streams(purpose, client=client)
