@@ -80,7 +80,7 @@ def in_every_page(app: Any, page: str, template: str, context: dict[str, Any], d
 
 
 def name_terms(app: Any, doctree: Any) -> None:
-    """Gives each term of the glossary an anchor of its own."""
+    """Give each term of the glossary its own anchor."""
     if app.env.docname != "glossary":
         return
     for term in doctree.findall(nodes.term):
