@@ -1,7 +1,7 @@
-"""The checker of certificates: the standalone program of the folder ``checker``, run as it is.
+"""The checker of certificates: the standalone program of the folder ``checker``, executed unchanged.
 
-Each check runs the program's text in a namespace of its own, so that threads cannot disturb each other, and so that the
-bytes that were run are those whose SHA-256 is stated.
+Each check executes the program's text in a new namespace. Threads cannot disturb each other, and the stated SHA-256 is
+that of the executed bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def find_checker(name: str) -> Path:
 
 
 def open_checker() -> dict[str, Any]:
-    """The checker's functions, in a namespace of their own: they hold their precision there."""
+    """Return the checker's functions in a new namespace, which also holds their precision."""
     namespace: dict[str, Any] = {"__name__": "dp_certificate"}
     exec(_read()[0], namespace)  # noqa: S102  (the package's own file)
     return namespace

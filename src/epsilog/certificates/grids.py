@@ -1,8 +1,8 @@
 """Cells for the checker: where to cut the outcomes of each mechanism, found in doubles.
 
-A cell whose losses differ by w, split into its two extreme losses, raises the variance of a tilted loss by w^2 / 6 on
-average; the logarithm of the bound on delta then grows by theta (theta + 1) / 12 times the mean of w^2, for each
-release. The fewest cells for a given excess are those whose widths go with the cube root of its density.
+The checker moves the mass of a cell to its two extreme losses, w apart. On average this adds w^2 / 6 to the variance of
+a tilted loss. Each release then adds theta (theta + 1) / 12 times the mean of w^2 to the logarithm of the bound. For a
+given sum the number of cells is least if w^2 times the density of the cost times w is the same in all cells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.certificates.lines import Array, Law, logsumexp
+from epsilog.certificates.lines import Array, LossDistribution, logsumexp
 
 BITS, FINE_BITS = 10, 30  # of the edges of grids with many cells, and with one
 Grid = list[int]
@@ -25,7 +25,7 @@ _FAR = 9.0  # standard deviations beyond which a likely loss has no weight
 _WIDEST, _NARROWEST = 0.6, 2.0 ** (1 - BITS)
 _MOST_CELLS, _MOST_LAPLACE = 20_000, 4_000
 _GROWTH = 0.3  # of the width of a cell, at most, over its length
-_FAINT = 1e-3  # of what cells may cost: what lies beyond them
+_FAINT = 1e-3  # the share of the allowed cost for all outcomes beyond the cells
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Outcomes:
 
     Attributes:
         kind: the family of grids: "normal", "zcdp", "range", "discrete", or "atoms" for those without a grid.
-        points: where the outcomes lie, shape (n,); the losses are smooth between them.
+        points: the outcomes, shape (n,), in an order in which the loss rises.
         log_p, log_q: logarithms of the masses near the points, with the unit and without.
         reach: of discrete noise: beyond it everything counts as lost.
     """
@@ -90,7 +90,7 @@ def _model_normals(
 
 
 def _connect(losses: Array, log_deltas: Array) -> tuple[Array, Array]:
-    """Logarithms of the masses at each loss of both data sets, whose deltas there are given; none at a larger loss."""
+    """Logarithms of the masses of both data sets at each loss, from delta at each loss."""
     steps = np.append(np.diff(losses), 1.0)
     falls = log_deltas + np.log1p(-np.exp(np.append(np.diff(log_deltas), -np.inf)))
     slopes = falls - losses - np.log(np.expm1(steps))
@@ -101,7 +101,7 @@ def _connect(losses: Array, log_deltas: Array) -> tuple[Array, Array]:
 
 
 def _model_range(mechanism: Any, distance: int, _negligible: float, count: int) -> Outcomes:
-    """Losses of Laplace noise, or of any choice whose losses lie within a range: at most that of both."""
+    """Losses of Laplace noise, or the worst losses of a mechanism of bounded range."""
     laplace = mechanism["type"] == "laplace"
     size = float(Fraction(mechanism["noise_multiplier" if laplace else "range"]))
     most = distance / size if laplace else distance * size
@@ -113,7 +113,7 @@ def _model_range(mechanism: Any, distance: int, _negligible: float, count: int) 
 
 
 def _model_zcdp(mechanism: Any, one: int, negligible: float) -> Outcomes:
-    """Losses of a zCDP statement, by the Renyi divergence of the best order; those below 0 mirror those above."""
+    """Losses of a zCDP statement, by the best Renyi order; the negative losses mirror the positive ones."""
     rho = mechanism["rho"] / one
     losses = np.linspace(0, rho + 2.5 * math.sqrt(rho * -math.log(negligible)), 1501)
     orders = (losses + np.sqrt(losses**2 + 8 * rho)) / (4 * rho) + 0.5
@@ -181,17 +181,17 @@ def join(parts: Sequence[Outcomes], share: float, way: str | None) -> tuple[Arra
     sampled = np.abs(ratios) if fixed else ratios
     if share < 1:
         sampled = np.logaddexp(math.log1p(-share), math.log(share) + sampled)
-    if fixed:  # of a fixed size: neighbors may change places, and what is left has no loss
+    if fixed:  # of a fixed size: neighbors may change places, and the rest of the mass has no loss
         masses = np.exp(np.where(ratios >= 0, log_q + sampled, log_q + ratios))
         masses.flat[np.argmin(sampled)] += max(0.0, 1 - float(masses.sum()))
         return np.copysign(sampled, ratios), np.log(np.maximum(masses, 1e-300))
     return (-sampled, log_q) if way == "add" else (sampled, log_q + sampled)
 
 
-def model_law(parts: Sequence[Outcomes], share: float, way: str | None, count: int) -> Law:
+def model_losses(parts: Sequence[Outcomes], share: float, way: str | None, count: int) -> LossDistribution:
     """The distribution of the loss of one release."""
     losses, log_masses = join(parts, share, way)
-    return Law(losses.ravel(), log_masses.ravel(), count)
+    return LossDistribution(losses.ravel(), log_masses.ravel(), count)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class Aim:
     allowed: float
 
     @property
-    def price(self) -> float:
+    def cost_rate(self) -> float:
         """By how much the logarithm of the bound grows with the mean of squared widths."""
         return self.curvature * self.rounds / 12
 
@@ -223,7 +223,7 @@ def choose_grids(parts: Sequence[Outcomes], share: float, way: str | None, *, we
         parts: the mechanisms on one sample.
         share: the chance of a unit to be in it.
         way: "remove" or "add", or None if both are the same.
-        weights: how much each outcome matters, in the order of ``model_law``.
+        weights: how much each outcome matters, in the order of ``model_losses``.
         aim: what the cells may cost.
     """
     losses, log_masses = join(parts, share, way)
@@ -244,14 +244,14 @@ def choose_grids(parts: Sequence[Outcomes], share: float, way: str | None, *, we
                 grids.append(_cut_interval(part.points, squares, aim))
             else:
                 kept = _keep(losses, log_masses, axis, way, aim)
-                if part.kind == "zcdp" or (share < 1 and way is None):  # what lies below the center mirrors it
+                if part.kind == "zcdp" or (share < 1 and way is None):  # the lower half mirrors the upper one
                     kept = slice(max(kept.start, int(np.searchsorted(part.log_p - part.log_q, 0.0))), kept.stop)
                 grids.append(_cut_line(part.points[kept], steps.max(axis=others)[kept], squares[kept], aim))
     return grids
 
 
 def _keep(losses: Array, log_masses: Array, axis: int, way: str | None, aim: Aim) -> slice:
-    """The points between which cells matter: what lies beyond is one cell, whose worst loss costs next to nothing."""
+    """The points between which cells matter: one cell covers the outcomes beyond them, at a negligible cost."""
     others = tuple(i for i in range(losses.ndim) if i != axis)
     loss, mass = losses.max(axis=others), logsumexp(np.moveaxis(log_masses, axis, 0).reshape(losses.shape[axis], -1), 1)
     whole = float(logsumexp(aim.theta * losses + log_masses))
@@ -262,18 +262,18 @@ def _keep(losses: Array, log_masses: Array, axis: int, way: str | None, aim: Aim
         return max(0, int(np.searchsorted(costs, goal)) - 1)
 
     first = count_faint(loss, mass)
-    last = count_faint(loss[::-1], mass[::-1]) if way == "add" else 0  # else what lies above counts as lost
+    last = count_faint(loss[::-1], mass[::-1]) if way == "add" else 0  # else the outcomes above count as lost
     return slice(first, len(loss) - last)
 
 
 def _cut_interval(points: Array, squares: Array, aim: Aim) -> Grid:
     """Equal cells between the two ends of the loss."""
-    cells = (len(points) - 1) * math.sqrt(aim.price * float(squares.sum()) / aim.allowed)
+    cells = (len(points) - 1) * math.sqrt(aim.cost_rate * float(squares.sum()) / aim.allowed)
     return [max(4, min(_MOST_LAPLACE, math.ceil(cells)))]
 
 
 def _cut_line(points: Array, slopes: Array, squares: Array, aim: Aim) -> Grid:
-    """Cells of normals whose widths go with the cube root of what they cost."""
+    """Cells of normal outcomes; their widths follow the cube root of the cost density."""
     step = points[1] - points[0]
     cost = squares / step**2
     floor = max(float(cost.max()) * 1e-18, 1e-300)
@@ -283,7 +283,7 @@ def _cut_line(points: Array, slopes: Array, squares: Array, aim: Aim) -> Grid:
     for _ in range(60):
         scale = math.sqrt(low * high)
         widths = np.clip(np.minimum(scale * shape, np.maximum(limit, _NARROWEST)), _NARROWEST, _WIDEST)
-        excess = aim.price * float((cost * widths**2).sum())
+        excess = aim.cost_rate * float((cost * widths**2).sum())
         low, high = (scale, high) if excess < aim.allowed else (low, scale)
     return _list_runs(points, widths)
 

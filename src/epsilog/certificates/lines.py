@@ -28,7 +28,7 @@ def logsumexp(exponents: Array, axis: int | None = None) -> Array:
 
 
 @dataclass(frozen=True)
-class Law:
+class LossDistribution:
     """A distribution of one privacy loss, composed ``count`` times.
 
     Attributes:
@@ -48,28 +48,28 @@ class Law:
         return total, np.exp(exponents - total)
 
 
-Laws = Sequence[Law]
+LossDistributions = Sequence[LossDistribution]
 
 
-def log_moment(laws: Laws, theta: float) -> float:
+def log_moment(distributions: LossDistributions, theta: float) -> float:
     """The logarithm of E[exp(theta L)] of the composed loss L."""
-    return sum(law.count * law.tilt(theta)[0] for law in laws)
+    return sum(distribution.count * distribution.tilt(theta)[0] for distribution in distributions)
 
 
-def chernoff(laws: Laws, epsilon: float, theta: float) -> float:
+def chernoff(distributions: LossDistributions, epsilon: float, theta: float) -> float:
     """The logarithm of an upper bound on delta: E[exp(theta (L - epsilon))] times the largest kernel ratio."""
-    return log_moment(laws, theta) - theta * epsilon - (theta + 1) * math.log1p(1 / theta) - math.log(theta)
+    return log_moment(distributions, theta) - theta * epsilon - (theta + 1) * math.log1p(1 / theta) - math.log(theta)
 
 
-def find_tilt(laws: Laws, epsilon: float) -> float:
+def find_tilt(distributions: LossDistributions, epsilon: float) -> float:
     """The tilt with the least Chernoff bound on delta at an epsilon, by golden sections on a logarithmic grid."""
     grid = np.linspace(-6, math.log(_LARGEST), 60)
-    values = [chernoff(laws, epsilon, math.exp(u)) for u in grid]
+    values = [chernoff(distributions, epsilon, math.exp(u)) for u in grid]
     best = int(np.argmin(values))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     for _ in range(25):
         left, right = low + 0.382 * (high - low), low + 0.618 * (high - low)
-        if chernoff(laws, epsilon, math.exp(left)) < chernoff(laws, epsilon, math.exp(right)):
+        if chernoff(distributions, epsilon, math.exp(left)) < chernoff(distributions, epsilon, math.exp(right)):
             high = right
         else:
             low = left
@@ -80,14 +80,14 @@ def find_tilt(laws: Laws, epsilon: float) -> float:
 class Weights:
     """Where the weight of a bound on delta lies, about.
 
-    If the loss of one release is moved within a width w, so that both masses stay, delta grows by w^2 / 12 times the
-    density with which that loss is what the others lack to epsilon. For the density f of the whole loss at epsilon,
-    delta'' + delta' = f: the kernel (1 - e^(epsilon - x))+ has one kink.
+    A cell of width w keeps the masses of both data sets. It raises delta by w^2 / 12 times the joint density that one
+    loss is in the cell and the sum of all losses is epsilon. The reason: for the density f of the sum at epsilon,
+    delta'' + delta' = f, since the kernel (1 - e^(epsilon - x))+ has one kink.
 
     Attributes:
         log_delta: the logarithm of delta at epsilon.
-        curvature: f / delta; of a loss with atoms, where f is no density, at least what a tilted kernel has.
-        shares: of each law: the distribution of one loss, given that the whole loss is epsilon.
+        curvature: f / delta; at least theta (theta + 1), since a loss with atoms has no density.
+        shares: of each distribution: the distribution of one loss, given that the whole loss is epsilon.
     """
 
     log_delta: float
@@ -95,37 +95,44 @@ class Weights:
     shares: list[Array]
 
 
-def weigh(laws: Laws, epsilon: float, theta: float) -> Weights:
-    """Compose tilted laws on a grid, by Fourier transforms."""
-    tilted = [law.tilt(theta)[1] for law in laws]
-    means = [float(weights @ law.losses) for weights, law in zip(tilted, laws, strict=True)]
+def weigh(distributions: LossDistributions, epsilon: float, theta: float) -> Weights:
+    """Compose tilted distributions on a grid, by Fourier transforms."""
+    tilted = [distribution.tilt(theta)[1] for distribution in distributions]
+    means = [float(weights @ distribution.losses) for weights, distribution in zip(tilted, distributions, strict=True)]
     variance = sum(
-        law.count * float(weights @ (law.losses - mean) ** 2)
-        for weights, law, mean in zip(tilted, laws, means, strict=True)
+        distribution.count * float(weights @ (distribution.losses - mean) ** 2)
+        for weights, distribution, mean in zip(tilted, distributions, means, strict=True)
     )
-    center = sum(law.count * mean for mean, law in zip(means, laws, strict=True))
+    center = sum(distribution.count * mean for mean, distribution in zip(means, distributions, strict=True))
     blur = 0.25 / (1 + theta)
-    reach = 14 * math.sqrt(variance) + abs(epsilon - center) + 20 * blur + max(np.ptp(law.losses) for law in laws)
+    reach = (
+        14 * math.sqrt(variance)
+        + abs(epsilon - center)
+        + 20 * blur
+        + max(np.ptp(distribution.losses) for distribution in distributions)
+    )
     size = 1 << min(17, max(9, math.ceil(math.log2(4 * reach / blur))))
     step = 2 * reach / size
     turns = 2 * math.pi * np.fft.rfftfreq(size, step)
     transforms = []
-    for law, weights in zip(laws, tilted, strict=True):
-        places = np.rint(law.losses / step).astype(int) % size
+    for distribution, weights in zip(distributions, tilted, strict=True):
+        places = np.rint(distribution.losses / step).astype(int) % size
         transforms.append(np.fft.rfft(np.bincount(places, weights, size)))
     smooth = np.exp(-((blur * turns) ** 2) / 2)
-    whole = smooth * np.prod([found**law.count for found, law in zip(transforms, laws, strict=True)], axis=0)
+    whole = smooth * np.prod(
+        [found**distribution.count for found, distribution in zip(transforms, distributions, strict=True)], axis=0
+    )
     shares = []
-    for one, (law, weights) in enumerate(zip(laws, tilted, strict=True)):
+    for one, (distribution, weights) in enumerate(zip(distributions, tilted, strict=True)):
         others = smooth * np.prod(
             [
                 found ** (other.count - (one == k))
-                for k, (found, other) in enumerate(zip(transforms, laws, strict=True))
+                for k, (found, other) in enumerate(zip(transforms, distributions, strict=True))
             ],
             axis=0,
         )
         density = np.maximum(np.fft.irfft(others, size), 0)
-        share = weights * density[np.rint((epsilon - law.losses) / step).astype(int) % size]
+        share = weights * density[np.rint((epsilon - distribution.losses) / step).astype(int) % size]
         shares.append(share / share.sum() if share.sum() > 0 else weights)
     density = np.maximum(np.fft.irfft(whole, size), 0) / step
     above = epsilon + step * np.arange(1, size // 2)
@@ -133,19 +140,21 @@ def weigh(laws: Laws, epsilon: float, theta: float) -> Weights:
     delta = step * float((found * np.exp(-theta * (above - epsilon)) * -np.expm1(epsilon - above)).sum())
     here = float(density[round(epsilon / step) % size])
     if not (delta > 0 and here > 0):
-        return Weights(chernoff(laws, epsilon, theta), theta * (theta + 1), shares)
+        return Weights(chernoff(distributions, epsilon, theta), theta * (theta + 1), shares)
     return Weights(
-        log_moment(laws, theta) - theta * epsilon + math.log(delta), max(here / delta, theta * (theta + 1)), shares
+        log_moment(distributions, theta) - theta * epsilon + math.log(delta),
+        max(here / delta, theta * (theta + 1)),
+        shares,
     )
 
 
 def find_line(
-    laws: Laws, epsilon: float, delta: float, *, theta: float, curvature: float, margin: float
+    distributions: LossDistributions, epsilon: float, delta: float, *, theta: float, curvature: float, margin: float
 ) -> tuple[list[int], float]:
-    """Find the shortest sum whose own excess is about ``margin``, relative to delta.
+    """Find the shortest sum with an excess of about ``margin``, relative to delta.
 
     Args:
-        laws: what is composed.
+        distributions: what is composed.
         epsilon: where delta is bounded.
         delta: what is claimed.
         theta: the best tilt.
@@ -157,7 +166,7 @@ def find_line(
     """
     smoothing = 2 * _SMOOTHING * margin / curvature
     tilts = theta * np.geomspace(0.5, 30, 80)
-    moments = np.array([log_moment(laws, tilt) for tilt in tilts])
+    moments = np.array([log_moment(distributions, tilt) for tilt in tilts])
     goal = math.log(_ALIASES * margin * delta)
 
     def period_of(tilt: float) -> float:
@@ -172,11 +181,11 @@ def find_line(
 
     tilt = min((share * theta for share in _SHARES), key=period_of)
     period = period_of(tilt)
-    height = log_moment(laws, tilt) + smoothing * tilt * (tilt + 1) / 2 - tilt * epsilon
+    height = log_moment(distributions, tilt) + smoothing * tilt * (tilt + 1) / 2 - tilt * epsilon
     width = _find_width(smoothing, height - math.log(_TAIL * margin * math.pi * delta))
-    best = _bound(laws, epsilon, delta, (tilt, 2 * math.pi / period, smoothing), width)
+    best = _bound(distributions, epsilon, delta, (tilt, 2 * math.pi / period, smoothing), width)
     for _ in range(12):  # the aliases were bounded, not computed: shorter periods often do
-        shorter = _bound(laws, epsilon, delta, (tilt, 2 * math.pi / (0.92 * period), smoothing), width)
+        shorter = _bound(distributions, epsilon, delta, (tilt, 2 * math.pi / (0.92 * period), smoothing), width)
         if not shorter[1] <= best[1] + _ALIASES * margin / 3:
             break
         period, best = 0.92 * period, shorter
@@ -184,7 +193,7 @@ def find_line(
 
 
 def _find_width(smoothing: float, goal: float) -> float:
-    """The least frequency w at which smoothing w^2 / 2 + ln w is a goal: what lies beyond is negligible."""
+    """The least frequency w at which smoothing w^2 / 2 + ln w reaches a goal."""
     low, high = 1e-9, math.sqrt(2 * max(goal, 1.0) / smoothing) + 1 + math.exp(min(goal, 0))
     for _ in range(60):
         middle = (low + high) / 2
@@ -193,9 +202,9 @@ def _find_width(smoothing: float, goal: float) -> float:
 
 
 def _bound(
-    laws: Laws, epsilon: float, delta: float, hints: tuple[float, float, float], width: float
+    distributions: LossDistributions, epsilon: float, delta: float, hints: tuple[float, float, float], width: float
 ) -> tuple[list[int], float]:
-    """Hints in units, and the logarithm of the checker's bound over delta, but for rounding."""
+    """Hints in units, and the logarithm of the checker's bound over delta, without its rounding."""
     units = [min(1 << 52, max(1, round(hint * UNIT))) for hint in hints]
     theta, step, smoothing = (unit / UNIT for unit in units)
     terms = max(2, math.ceil(width / step))
@@ -204,12 +213,12 @@ def _bound(
     frequencies = step * np.arange(1, terms + 1)
     log_values = np.zeros(terms, complex)
     moment = 0.0
-    for law in laws:
-        found, weights = law.tilt(theta)
-        moment += law.count * found
+    for distribution in distributions:
+        found, weights = distribution.tilt(theta)
+        moment += distribution.count * found
         keep = weights > 1e-25
-        phases = np.exp(1j * np.outer(frequencies, law.losses[keep])) @ weights[keep]
-        log_values += law.count * np.log(np.where(phases == 0, 1e-300, phases))
+        phases = np.exp(1j * np.outer(frequencies, distribution.losses[keep])) @ weights[keep]
+        log_values += distribution.count * np.log(np.where(phases == 0, 1e-300, phases))
     rest, z = theta * (theta + 1), theta + 1j * frequencies
     log_values -= 1j * frequencies * (epsilon - smoothing * (2 * theta + 1) / 2) + smoothing * frequencies**2 / 2
     line = 1 + 2 * float((np.exp(log_values) * rest / (z * (z + 1))).real.sum())

@@ -23,17 +23,17 @@ from epsilog.certificates.grids import (
     choose_grids,
     cut_at,
     find_crossing,
-    model_law,
+    model_losses,
     read_outcomes,
 )
-from epsilog.certificates.lines import Law, Weights, find_line, find_tilt, weigh
+from epsilog.certificates.lines import LossDistribution, Weights, find_line, find_tilt, weigh
 from epsilog.mechanisms import Release
 from epsilog.terms import EpsilogError, Guarantee, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.formatting import format_decimal
 
 DIGITS = 9  # of a claimed epsilon
 _SHARES = (0.95, 0.5, 0.25, 0.1)  # of the margin, by attempt
-_NEAR = 1 + 3e-4  # how far above the bound, as a share, an epsilon is proven as it stands
+_NEAR = 1 + 3e-4  # a given epsilon is proven if it exceeds the bound by this factor
 _WIDEST = 0.7  # margin: more makes no sum shorter
 MOST_BITS = 1024
 _FAINT = 1e-4  # of delta and the margin: what a cut tail may cost
@@ -73,12 +73,12 @@ class Certificate:
 
 
 def certify_guarantee(release: Release, guarantee: Guarantee, *, delta: float) -> Certificate | None:
-    """Make the certificate of what a plan claims, at the claimed epsilon where that lies far enough above the bound.
+    """Make the certificate of a plan's claim, for the claimed epsilon if it is far enough above the bound.
 
     Args:
         release: what is released.
         guarantee: the claim: epsilon and relation.
-        delta: what the certificate states: delta, but for what a plan keeps for the outcomes of checks.
+        delta: the delta of the certificate: the claimed one without the share for the outcomes of checks.
 
     Returns:
         None where no certificate covers the release, or none was found.
@@ -114,7 +114,7 @@ def certificate(
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
         delta: failure probability, in (0, 1).
         epsilon: what is claimed, in nats; by default the accountant's upper bound and ``slack`` of it.
-        slack: how far the claim lies above the accountant's bound, as a share, in (0, 1].
+        slack: the claim's excess over the accountant's bound, as a share, in (0, 1).
         relation: the data sets that count as neighbors.
         group_size: units that one person holds.
 
@@ -216,13 +216,17 @@ class _Tilt:
         rounds = sum(one.rounds for one in readings)
         negligible = max(1e-300, _FAINT * margin * delta / rounds)
         models = [[read_outcomes(part, 1 << 128, negligible, len(one.parts)) for part in one.parts] for one in readings]
-        laws = [
-            model_law(model, float(one.share), one.way, one.rounds) for model, one in zip(models, readings, strict=True)
+        distributions = [
+            model_losses(model, float(one.share), one.way, one.rounds)
+            for model, one in zip(models, readings, strict=True)
         ]
-        theta = find_tilt(laws, epsilon)
-        weights = weigh(laws, epsilon, theta)
+        theta = find_tilt(distributions, epsilon)
+        weights = weigh(distributions, epsilon, theta)
         spare = math.log(delta) - weights.log_delta - 1.0
-        loss = max(float(np.abs(law.losses[law.tilt(theta)[1] > 1e-15]).max()) for law in laws)
+        loss = max(
+            float(np.abs(distribution.losses[distribution.tilt(theta)[1] > 1e-15]).max())
+            for distribution in distributions
+        )
         least = max(
             (-float(one.log_q.min()) for model in models for one in model if one.kind == "discrete"), default=0.0
         )
@@ -236,23 +240,23 @@ def _find_line(checker: dict[str, Any], readings: list[_Reading], claim: dict[st
     first, rounds = tilt.models[0][0], sum(one.rounds for one in readings)
     if rounds == len(readings[0].parts) == 1 and first.kind == "normal":
         return [[cut_at(find_crossing(first, float(readings[0].share), readings[0].way, epsilon))]]
-    grids, laws, largest = [], [], 0.0
+    grids, distributions, largest = [], [], 0.0
     for model, one, weights in zip(tilt.models, readings, tilt.weights.shares, strict=True):
         aim = Aim(tilt.theta, tilt.weights.curvature, one.rounds, 0.5 * tilt.margin / len(readings))
         chosen = choose_grids(model, float(one.share), one.way, weights=weights, aim=aim)
-        law, _ = checker["distribution"](one.parts, one.share, one.way, iter(chosen))
+        distribution, _ = checker["distribution"](one.parts, one.share, one.way, iter(chosen))
         grids += chosen
-        laws.append(_read_law(law, one.rounds, checker["B"]))
-        largest += one.rounds * max((loss for _, loss in law), default=0) / checker["ONE"]
+        distributions.append(_read_losses(distribution, one.rounds, checker["B"]))
+        largest += one.rounds * max((loss for _, loss in distribution), default=0) / checker["ONE"]
     if largest <= epsilon or rounds == 1:
         return [grids]
-    theta, curvature = find_tilt(laws, epsilon), tilt.weights.curvature
-    hints, _ = find_line(laws, epsilon, delta, theta=theta, curvature=curvature, margin=0.5 * tilt.margin)
+    theta, curvature = find_tilt(distributions, epsilon), tilt.weights.curvature
+    hints, _ = find_line(distributions, epsilon, delta, theta=theta, curvature=curvature, margin=0.5 * tilt.margin)
     return [grids, *hints]
 
 
-def _read_law(law: Any, count: int, bits: int) -> Law:
+def _read_losses(distribution: Any, count: int, bits: int) -> LossDistribution:
     """The checker's integers as doubles."""
-    kept = [(loss, mass) for mass, loss in law if mass > 0]
+    kept = [(loss, mass) for mass, loss in distribution if mass > 0]
     losses = np.array([loss / (1 << bits) for loss, _ in kept])
-    return Law(losses, np.array([math.log(mass) for _, mass in kept]) - bits * math.log(2), count)
+    return LossDistribution(losses, np.array([math.log(mass) for _, mass in kept]) - bits * math.log(2), count)
