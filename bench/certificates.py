@@ -46,7 +46,9 @@ def main() -> None:
         programs["node"] = ["node", str(FOLDER / "dp_certificate.mjs")]
         binary = folder / "dp_certificate"
         try:
-            subprocess.run(["go", "build", "-o", binary, FOLDER / "dp_certificate.go"], check=True, capture_output=True)
+            subprocess.run(
+                ["go", "build", "-o", str(binary), str(FOLDER / "dp_certificate.go")], check=True, capture_output=True
+            )
             programs["go"] = [str(binary)]
         except FileNotFoundError:
             print("(no Go compiler)\n")
