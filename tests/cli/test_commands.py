@@ -1337,7 +1337,7 @@ def test_a_verdict_on_logs_is_written_with_the_hashes_of_what_was_read_and_is_pu
     with open_ledger(tmp_path / "b.db") as books:
         books.create_budget("acme", kind="pure", epsilon="3")
     text_of("verify", tmp_path / "b.db", "-o", out)
-    assert out.read_text().startswith("# b.db: verdict")
+    assert out.read_text().startswith("# b.db: verification")
 
 
 def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(monkeypatch, tmp_path):

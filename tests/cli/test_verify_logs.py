@@ -38,7 +38,10 @@ def test_each_end_has_its_code(tmp_path):
     line = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
     for words in (("--key", line), ("--signature", tmp_path / "s")):
         assert "must be absent without a report" in verify("--logs", path, *words)[1]
-    assert "is no report of logs" in verify(path, "--logs", path)[1] or "not JSON" in verify(path, "--logs", path)[1]
+    assert (
+        "is no report of logs" in verify(path, "--logs", path)[1]
+        or "not unambiguous JSON" in verify(path, "--logs", path)[1]
+    )
 
 
 @pytest.mark.slow

@@ -147,6 +147,7 @@ def copy_with(folder, guide):
     left_out = shutil.ignore_patterns("__pycache__", "built_docs", "static")
     shutil.copytree(ROOT / "src/epsilog", folder / "src/epsilog", ignore=left_out)
     (folder / "src/epsilog/server/static").symlink_to(ROOT / "src/epsilog/server/static")
+    (folder / "checker").symlink_to(ROOT / "checker")
     command = [shutil.which("git"), "apply", "--whitespace=nowarn", "-"]
     environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
     done = subprocess.run(

@@ -30,7 +30,7 @@ app = load()
 pytestmark = pytest.mark.slow
 DOCS = outputs.ROOT / "docs"
 TITLE = "Checkpoints, bundles and signatures"
-PUBLIC = ("plan.json", "rounds.jsonl", "owner.json", "report.json", "report.html")
+PUBLIC = ("plan.json", "rounds.jsonl", "owner.json", "certificate.json", "report.json", "report.html")
 KINDS = ("report.html", "report.json", "ledger.bundle", "friday.txt", "monday.txt", "receipt.txt", "tag.txt")
 
 
@@ -115,6 +115,7 @@ def told(done):
 @pytest.mark.extended
 def test_the_verdict_is_the_same_with_the_package_alone(owner, auditor):
     shutil.copytree(outputs.ROOT / "src/epsilog", auditor / "site/epsilog")  # and what was compiled of it
+    shutil.copytree(outputs.ROOT / "checker", auditor / "site/epsilog/checker")  # as in a wheel
     found = alone("-c", "import epsilog; print(epsilog.__file__)", auditor=auditor)
     assert found.stdout.strip() == str(auditor / "site/epsilog/__init__.py")
     words = ("--key", "privacy.pub", "--require", "report", "--require", "ledger", "--json")

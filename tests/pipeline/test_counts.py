@@ -124,10 +124,10 @@ def test_counts_are_priced_reserved_drawn_and_told(write, tmp_path):
     assert 3.2 < outcome.plan.epsilon.upper <= 3.25
     assert Decimal(spent(tmp_path)[0]) <= 4
     statement = outcome.report["claim"]["statement"]
-    assert "at epsilon 0.75 by themselves: model and counts together are at epsilon" in statement
+    assert "at epsilon 0.75 alone. Model and counts together have epsilon" in statement
     assert outcome.verification.status != "failed"
     page = (outcome.folder / "report.html").read_text()
-    assert "rows that can be used" in page
+    assert "usable rows" in page
     assert statement.split(". ")[-1] in page
     with read_ledger(tmp_path / "runs" / "ledger.db") as books:
         for one in counts.values():

@@ -927,7 +927,7 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
         write_bundle(iterate_verified_documents(books), tmp_path / "ledger.bundle", origin="o")
     chooser.send_keys(str(tmp_path / "ledger.bundle"))
     until(lambda: "and the ledger charged for the run" in shown())
-    assert "entries hold" in shown()
+    assert "entries are valid" in shown()
     one(browser, "[aria-label='Remove ledger.bundle']").click()
     until(lambda: "matches its embedded evidence" in shown())
     forged = tmp_path / "forged.json"

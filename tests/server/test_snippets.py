@@ -67,7 +67,7 @@ def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
     first, second = printed.getvalue().splitlines()
     assert float(first) == shown
     if page == "queries":  # the others take long
-        assert second == sentence(asked(f"/{page}/verdict", ask)["odds"])
+        assert second == sentence(asked(f"/{page}/interpretation", ask)["odds"])
 
     words = shlex.split(found["command"])
     assert words[0] == "epsilog"

@@ -100,7 +100,7 @@ def test_verdicts_runs_and_audits_are_shown(registered):
     assert "7 lists" not in f"{outcome!r} {whole}"
     coins = np.arange(100) % 2
     audit = audit_one_run(coins.astype(float), coins, AuditProtocol(100, 1e-5))
-    assert "it promises nothing" in audit._repr_html_()
+    assert "it guarantees nothing" in audit._repr_html_()
     assert cells(audit._repr_html_())[1] != "0"
 
 

@@ -403,7 +403,7 @@ def of_loops():
 @pytest.mark.slow
 def test_the_reference_lists_every_code_and_no_other(run, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "epsilog.verification.what_if._price_logged_rounds", lambda *_: []
+        "epsilog.verification.what_if._bound_logged_rounds", lambda *_: []
     )  # prices of logs have no codes
     found = [
         *of_plans(),

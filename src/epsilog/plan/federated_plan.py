@@ -217,16 +217,16 @@ def plan_federated(
     """Compute the cost of a federated schedule of the central model.
 
     Args:
-        population: privacy units in all; declared, public (N).
-        cohort_size: units expected in a round (m).
+        population: number of privacy units; declared, public (N).
+        cohort_size: expected number of units per round (m).
         rounds: training rounds (T).
-        noise_multiplier: noise standard deviation on the sum, over the clip norm; 0 gives no privacy (sigma).
+        noise_multiplier: noise standard deviation of the sum, divided by the clip norm (sigma).
         delta: failure probability; blank means min(1/N, the cap), and the plan says so.
-        sampling: what the code really does to pick a cohort: "poisson", "fixed-size" or "balls-in-bins".
-        relation: which data sets are neighbors.
-        privacy_unit: what one neighbor differs in.
-        releases_per_period: runs released in one period on the same population.
-        clip_norm: the most one unit can move the sum, in L2 norm; costs nothing (C).
+        sampling: sampling method that the code uses for each cohort: "poisson", "fixed-size" or "balls-in-bins".
+        relation: neighboring relation.
+        privacy_unit: what two neighboring data sets differ in.
+        releases_per_period: runs on the same population that are released per period.
+        clip_norm: L2 clip norm of one unit's contribution; does not affect epsilon (C).
         policy: the delta policy; its default caps delta at 1e-6.
         relative_width: the target relative width of the interval.
         group_size: the most units that one person holds; adds the cost for that person.

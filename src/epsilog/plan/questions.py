@@ -16,6 +16,7 @@ from epsilog.mechanisms import Composed, Release, parse_trials
 from epsilog.plan import responses, sentences
 from epsilog.plan.parts import Part
 from epsilog.plan.query_sensitivity import QUERIES
+from epsilog.plan.responses import INFINITE
 from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, check, codec, fields, parameters
 from epsilog.terms.fields import DOWN, Field
 from epsilog.terms.messages import Message
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from epsilog.plan import FederatedPlan, QueryPlan
 
 __all__ = [
+    "INFINITE",
     "QUESTIONS",
     "FederatedInterpretation",
     "FederatedNoise",

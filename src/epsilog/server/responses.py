@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Never, NotRequired, get_args, get_or
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from epsilog import terms
-from epsilog.plan.responses import INFINITE
+from epsilog.plan.questions import INFINITE
 from epsilog.terms import messages
 
 Number = Annotated[float | Literal["inf"], Field(description=INFINITE)]

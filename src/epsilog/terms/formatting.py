@@ -6,7 +6,7 @@ import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
-__all__ = ["format_bound", "format_lower", "format_upper"]
+__all__ = ["format_bound", "format_decimal", "format_lower", "format_upper"]
 
 _SPEC = re.compile(r"\.(\d{1,2})([gf])")
 
