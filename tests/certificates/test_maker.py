@@ -157,6 +157,12 @@ def test_any_delta(delta):
     assert Fraction(found.claim["delta"]) == Fraction(str(delta))
 
 
+def test_hints_beyond_doubles_are_no_crash():
+    release = Repeated(ZeroConcentratedDP(2.1227060307467535e-05), 7)
+    with pytest.raises(NotProvenError, match="no hints were found"):
+        certificate(release, delta=1e-30, relation=NeighboringRelation.REPLACE_ONE, group_size=1000, slack=0.01)
+
+
 @pytest.mark.parametrize(
     ("given", "name"),
     [({"delta": 0.0}, "delta"), ({"delta": 1.0}, "delta"), ({"slack": 0.0}, "slack"), ({"epsilon": -1.0}, "epsilon")],

@@ -146,12 +146,17 @@ def certificate(
         raise NotProvenError(f"epsilon {stated} is not above the accountant's bound of {known:.9g}")
     messages = []
     for share in _SHARES:
-        text = _write(claim, min(_WIDEST, share * margin))
+        try:
+            with np.errstate(all="ignore"):
+                text = _write(claim, min(_WIDEST, share * margin))
+        except (ArithmeticError, ValueError, IndexError) as problem:
+            messages.append(f"the hints leave the range of doubles ({problem})")
+            continue
         proven, message = open_checker()["judge"](text.encode())
         if proven:
             return Certificate(text, message)
         messages.append(message)
-    raise NotProvenError(f"no hints were found that prove epsilon {stated}; the checker's last line: {messages[-1]}")
+    raise NotProvenError(f"no hints were found that prove epsilon {stated}; last attempt: {messages[-1]}")
 
 
 def _round_up(number: float) -> str:
