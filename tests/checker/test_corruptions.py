@@ -90,6 +90,7 @@ def test_the_certificates_are_proven_and_not_far_above_the_truth():
 
 
 @pytest.mark.slow_beyond(1)
+@pytest.mark.every(20)
 @pytest.mark.parametrize("seed", range(40))
 def test_no_corruption_is_accepted_that_the_accountant_refutes(seed, judge_elsewhere):
     numbers = random.Random(1000 + seed)  # noqa: S311
