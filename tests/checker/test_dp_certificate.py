@@ -459,20 +459,25 @@ def list_grids(stated, bits):
     return [[6, -600, 60, 20, 40, 30] if p.func is dp.gaussian else grids.get(p.args[0]["type"], []) for p in parts]
 
 
+def to_double(text):
+    """A number of a claim; what no double holds is a very large one."""
+    return min(float(text), 1e300)
+
+
 def to_release(stated):
     """The releases of a claim in epsilog's terms."""
     kinds = {
-        "gaussian": lambda noise_multiplier: Gaussian(float(noise_multiplier)),
-        "laplace": lambda noise_multiplier: Laplace(float(noise_multiplier)),
-        "gdp": lambda mu: GaussianDP(float(mu)),
-        "zcdp": lambda rho: ZeroConcentratedDP(float(rho)),
+        "gaussian": lambda noise_multiplier: Gaussian(to_double(noise_multiplier)),
+        "laplace": lambda noise_multiplier: Laplace(to_double(noise_multiplier)),
+        "gdp": lambda mu: GaussianDP(to_double(mu)),
+        "zcdp": lambda rho: ZeroConcentratedDP(to_double(rho)),
         "bounded-range": lambda **stated: ExponentialMechanism(float(stated["range"])),
-        "approximate": lambda epsilon, delta: ApproximateDP(float(epsilon), float(delta)),
+        "approximate": lambda epsilon, delta: ApproximateDP(to_double(epsilon), to_double(delta)),
         "randomized-response": lambda flip_probability, categories: RandomizedResponse(
-            float(flip_probability), categories
+            to_double(flip_probability), categories
         ),
-        "discrete-gaussian": lambda noise_scale, sensitivity: DiscreteGaussian(float(noise_scale), sensitivity),
-        "discrete-laplace": lambda noise_scale, sensitivity: DiscreteLaplace(float(noise_scale), sensitivity),
+        "discrete-gaussian": lambda noise_scale, sensitivity: DiscreteGaussian(to_double(noise_scale), sensitivity),
+        "discrete-laplace": lambda noise_scale, sensitivity: DiscreteLaplace(to_double(noise_scale), sensitivity),
     }
     parts = []
     for release in stated["releases"]:
