@@ -73,6 +73,16 @@ def test_another_certificate_fails(run, alter, code):
     assert (found.code, found.status) == (code, "failed")
 
 
+def test_a_certificate_of_a_much_larger_epsilon_is_no_support_of_the_claim(run):
+    evidence = read_evidence(run, None)
+    release, guarantee, delta = evidence.claim.release, evidence.claim.guarantee, get_certified_delta(evidence.claim)
+    for slack, status in ((0.005, "passed"), (0.05, "warned"), (0.9, "warned")):
+        text = certificate(release, delta=delta, slack=slack, relation=guarantee.relation).text
+        found = check_claimed_certificate(replace(evidence, certificate=text.encode()))
+        assert found.status == status, slack
+    assert found.code == "certificate/larger-epsilon"
+
+
 def test_a_guarantee_far_above_the_bound_is_proven_as_it_stands():
     plan = make_plan()
     found = certify_guarantee(plan.release, replace(plan.guarantee, epsilon=2.0), delta=1e-5)

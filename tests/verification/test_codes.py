@@ -52,6 +52,7 @@ from epsilog.verification import (
     check_private,
     check_receipt,
     check_signatures,
+    get_certified_delta,
     publish,
     read_run_folder,
     read_signed,
@@ -173,6 +174,9 @@ def of_certificates(run):
     yield check_certificate_file(made.replace('"delta":"1e-5"', '"delta":"1e-6"').encode())
     yield check_claimed_certificate(run)
     yield check_claimed_certificate(replace(run, certificate=made.encode()))
+    claim, delta = run.claim, get_certified_delta(run.claim)
+    larger = certificate(claim.release, delta=delta, slack=0.05, relation=claim.guarantee.relation).text
+    yield check_claimed_certificate(replace(run, certificate=larger.encode()))
     yield check_claimed_certificate(replace(run, certificate=None))
     yield check_claimed_certificate(replace(run, certificate=None, ledger=None))
 

@@ -28,7 +28,7 @@ from epsilog.certificates.grids import (
 )
 from epsilog.certificates.lines import LossDistribution, Weights, find_line, find_tilt, weigh
 from epsilog.mechanisms import Release
-from epsilog.terms import EpsilogError, Guarantee, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms import EpsilogError, Guarantee, NeighboringRelation, check
 from epsilog.terms.formatting import format_decimal
 
 DIGITS = 9  # of a claimed epsilon
@@ -90,7 +90,7 @@ def certify_guarantee(release: Release, guarantee: Guarantee, *, delta: float) -
 def _certify(release: Release, guarantee: Guarantee, delta: float) -> Certificate | None:
     """The certificate; the same question is answered once."""
     relation = guarantee.relation
-    with suppress(UnsupportedMechanismError, NotProvenError):
+    with suppress(EpsilogError, ArithmeticError, ValueError):  # without a certificate a run is committed all the same
         known = accounting.epsilon(release, delta=delta, relation=relation).upper
         if guarantee.epsilon > _NEAR * known:
             with suppress(NotProvenError):

@@ -10,6 +10,8 @@ from epsilog.terms import OUTCOME_SHARE, Finding, RunArtifact, Status, Unsupport
 from epsilog.terms.formatting import format_upper
 from epsilog.verification.evidence import Claim, Evidence
 
+MOST_EXCESS = 1.01  # of the proven epsilon over the claimed one; certificates are made with a slack of .001
+
 
 def check_certificate_file(content: bytes) -> Finding:
     """Check that a certificate proves its claim, which names no particular run."""
@@ -49,6 +51,8 @@ def check_claimed_certificate(evidence: Evidence) -> Finding:
     )
     message += f"which claims {format_upper(claim.guarantee.epsilon, 6)}; dp_certificate.py checked it."
     numbers = (("proven", epsilon), ("claimed", claim.guarantee.epsilon))
+    if epsilon > MOST_EXCESS * claim.guarantee.epsilon:
+        return Finding("certificate/larger-epsilon", Status.WARNED, message, numbers)
     return Finding("certificate/proven", Status.PASSED, message, numbers)
 
 
