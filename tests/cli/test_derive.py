@@ -77,7 +77,7 @@ def capture(monkeypatch, question, words):
     return asked[0]
 
 
-DERIVED = [path for path in QUESTIONS if path != "/account/compare"]
+DERIVED = [path for path in QUESTIONS if path not in ("/account/compare", "/certificate")]
 
 
 @pytest.mark.parametrize("path", DERIVED)
@@ -111,6 +111,11 @@ def test_options_have_the_help_and_the_default_of_their_fields(path):
 def test_a_comparison_takes_any_two_releases_and_the_points_of_its_question():
     options = {option.name for option in COMMANDS["account"].commands["compare"].params}
     assert set(list_fields(QUESTIONS["/account/compare"])) <= options
+
+
+def test_certify_takes_what_its_question_takes():
+    options = {option.name for option in COMMANDS["certify"].params}
+    assert set(list_fields(QUESTIONS["/certificate"])) - {"release"} <= options
 
 
 @pytest.mark.parametrize("tag", sorted(tag for tag, kind in codec.type_of.items() if issubclass(kind, Release)))

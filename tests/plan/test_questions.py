@@ -1,14 +1,15 @@
 """A question is described once: read strictly, written back whole, bounded in work, and shown by the API."""
 
 import dataclasses
+import hashlib
 import inspect
 import json
 from typing import Annotated
 
 import pytest
-from tests.server.test_typescript import ASKED
+from tests.server.test_typescript import ASKED, MIX
 
-from epsilog import accounting, plan
+from epsilog import accounting, certificates, plan
 from epsilog.mechanisms import (
     ApproximateDP,
     BinomialTrialCount,
@@ -20,13 +21,14 @@ from epsilog.mechanisms import (
     PureDP,
     RandomizedResponse,
     Repeated,
+    Shuffled,
     ZeroConcentratedDP,
 )
 from epsilog.plan import QUESTIONS, Question
 from epsilog.plan.parts import Part
 from epsilog.server.routes import build_request_model
 from epsilog.server.workers import MAX_WORK_SECONDS, QUICK_SECONDS
-from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, codec, fields
+from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields
 from epsilog.terms.fields import Field
 from epsilog.terms.messages import KINDS, Message
 
@@ -171,6 +173,7 @@ MEANT = {
     "/account": plan.plan_composition,
     "/account/interpretation": plan.interpret_guarantee,
     "/account/compare": plan.compare_releases,
+    "/certificate": certificates.certificate,
 }
 
 
@@ -265,6 +268,7 @@ def test_a_mix_and_its_profile_are_the_librarys():
         QUESTIONS["/account"].parse(ask).answer(),
     )
     assert codec.decode(said["epsilon"]) == found.epsilon
+    assert codec.from_json(said["release"]) == Composed(releases)
     assert [codec.decode(part["alone"]) for part in said["parts"]] == [each.alone for each in found.parts]
     assert [codec.decode(part["without"]) for part in said["parts"]] == [each.without for each in found.parts]
     said = QUESTIONS["/account/profile"].parse(ask).answer()
@@ -308,6 +312,7 @@ def test_a_schedules_answers_are_the_librarys():
     grade, sentence = plan.grade_delta(found.delta.delta, RUN["population"])
     limits = plan.list_limits(sampling="poisson", privacy_unit="client", **boundary)
     told = {"delta_grade": grade, "delta_sentence": sentence, "limits": [limit.to_json() for limit in limits]}
+    told["release"] = codec.to_json(found.release)
     assert QUESTIONS["/federated"].parse(given | boundary).answer() == found.to_json() | told
     points = QUESTIONS["/federated/curve"].parse(given).answer()["points"]
     for point, known in zip(points, plan.compute_epsilon_curve(found), strict=True):
@@ -335,8 +340,39 @@ def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, popula
     found, graded = plan.queries(**ask), (None, None)
     if found.delta is not None and population is not None:
         graded = plan.grade_delta(found.delta.delta, population)
-    told = {"delta_grade": graded[0], "delta_sentence": graded[1]}
+    told = {"release": codec.to_json(found.release), "delta_grade": graded[0], "delta_sentence": graded[1]}
     assert QUESTIONS["/queries"].parse(ask).answer() == found.to_json() | told
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [("/federated", RUN), ("/queries", {"epsilon": 1.0, "queries": 3, "delta": 1e-6}), ("/account", MIX)],
+)
+def test_an_answer_holds_the_release_that_a_certificate_is_made_of(path, more):
+    answer = QUESTIONS[path].parse(more).answer()
+    asked = {"release": answer["release"], "delta": 1e-5, "slack": 0.01}
+    found = QUESTIONS["/certificate"].parse(asked).answer()
+    assert found == certificates.certificate(codec.from_json(answer["release"]), delta=1e-5, slack=0.01).to_json()
+    verdict = certificates.check_certificate(found["certificate"])
+    assert verdict == (True, found["message"], found["checker_sha256"])
+    assert ("epsilon", json.loads(found["certificate"])["claim"]["epsilon"]) in found["claim"]
+    assert found["sha256"] == hashlib.sha256(found["certificate"].encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"release": codec.to_json(Shuffled(PureDP(1.0), 1000))}, UnsupportedMechanismError, "Shuffled"),
+        ({"epsilon": 0.01}, certificates.NotProvenError, "not above the accountant's bound"),
+        ({"release": {"v": 1, "term": {"type": "laughter"}}}, CheckError, r"^release.type must be one of"),
+        ({"release": {"type": "gaussian"}}, CheckError, r"^release must be one that is known here"),
+        ({"release": {}}, CheckError, r"^release must be"),
+    ],
+)
+def test_a_certificate_that_is_not_made_says_why(changes, error, says):
+    asked = {"release": codec.to_json(Gaussian(1.0)), "delta": 1e-6}
+    with pytest.raises(error, match=says):
+        QUESTIONS["/certificate"].parse(asked | changes).answer()
 
 
 def test_sensitivities_and_crossovers_are_the_librarys(monkeypatch):

@@ -28,6 +28,31 @@ def test_errors_name_the_field(site, path, ask, field):
 
 
 @pytest.mark.parametrize(
+    ("term", "more", "kind", "says"),
+    [
+        (
+            {"type": "shuffled", "release": {"type": "pure", "epsilon": 1.0}, "population": 1000},
+            {},
+            "unsupported",
+            "Shuffled",
+        ),
+        (
+            {"type": "gaussian", "noise_multiplier": 1.0},
+            {"epsilon": 0.01},
+            "refused",
+            "not above the accountant's bound",
+        ),
+        ({"type": "laughter"}, {}, "invalid-input", "release.type must be one of"),
+    ],
+)
+def test_a_certificate_that_is_not_made_says_why(site, term, more, kind, says):
+    found = site.post("certificate", {"release": {"v": 1, "term": term}, "delta": 1e-6} | more)
+    problem = found.json()
+    assert (found.status, problem["type"]) == (422, f"/problems/{kind}")
+    assert says in problem["detail"]
+
+
+@pytest.mark.parametrize(
     "raw",
     [
         b"{",

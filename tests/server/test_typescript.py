@@ -19,6 +19,11 @@ PAIR = {
     "first": {"mechanism": "gaussian", "parameter": 0.85},
     "second": {"mechanism": "gaussian", "parameter": 0.3, "sampling_probability": 0.001},
 }
+SGD = {
+    "type": "poisson-sampled",
+    "release": {"type": "gaussian", "noise_multiplier": 1.0},
+    "sampling_probability": 0.01,
+}
 MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0}, {"mechanism": "pure", "parameter": 0.1, "count": 2}]}
 ASKED = [
     ("/federated", RUN),
@@ -46,6 +51,7 @@ ASKED = [
     ("/account/interpretation", MIX | {"cap": 2.0}),
     ("/account/risk", MIX),
     ("/account/compare", PAIR),
+    ("/certificate", {"release": {"v": 1, "term": SGD}, "delta": 1e-6}),
 ]
 
 

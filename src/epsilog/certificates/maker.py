@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsilog import accounting
-from epsilog.certificates.checker import FORMAT, open_checker
-from epsilog.certificates.claim import write_claim
+from epsilog.certificates.checker import FORMAT, check_certificate, open_checker
+from epsilog.certificates.claim import describe_claim, write_claim
 from epsilog.certificates.grids import (
     Aim,
     Outcomes,
@@ -50,10 +50,12 @@ class Certificate:
     Attributes:
         text: the file, one line of ASCII without its line end.
         message: what the checker says of it.
+        checker: SHA-256 of the checker's text.
     """
 
     text: str
     message: str
+    checker: str
 
     @property
     def claim(self) -> dict[str, Any]:
@@ -70,6 +72,17 @@ class Certificate:
     def sha256(self) -> str:
         """Hash of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """The text, what it proves and its hash, as plain JSON values."""
+        return {
+            "certificate": self.text,
+            "epsilon": self.epsilon,
+            "sha256": self.sha256,
+            "claim": describe_claim(self.claim),
+            "message": self.message,
+            "checker_sha256": self.checker,
+        }
 
 
 def certify_guarantee(release: Release, guarantee: Guarantee, *, delta: float) -> Certificate | None:
@@ -152,10 +165,10 @@ def certificate(
         except (ArithmeticError, ValueError, IndexError) as problem:
             messages.append(f"the hints leave the range of doubles ({problem})")
             continue
-        proven, message = open_checker()["judge"](text.encode())
-        if proven:
-            return Certificate(text, message)
-        messages.append(message)
+        found = check_certificate(text)
+        if found.proven:
+            return Certificate(text, found.message, found.checker)
+        messages.append(found.message)
     raise NotProvenError(f"no hints were found that prove epsilon {stated}; last attempt: {messages[-1]}")
 
 

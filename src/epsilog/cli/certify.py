@@ -53,7 +53,7 @@ def certify_command(
     if as_json:
         if not is_standard(output):
             write_output(f"{found.text}\n", output, quiet=True)
-        return print_json({"certificate": found.text, "epsilon": found.epsilon, "sha256": found.sha256})
+        return print_json(found.to_json())
     return write_output(f"{found.text}\n", output, note)
 
 

@@ -143,7 +143,7 @@ def _example(question: type[Question], name: str) -> Any:
 
 
 def print_answer(title: str, answer: Mapping[str, Any]) -> None:
-    """Print the JSON answer of a question: figures, tables and sentences."""
+    """Print the JSON answer of a question: figures, tables and sentences; the release itself is in the JSON only."""
     rows: list[tuple[Any, Any]] = []
     tables: list[tuple[str, list[str], list[list[str]]]] = []
     sentences: list[str] = []
@@ -171,6 +171,8 @@ def print_answer(title: str, answer: Mapping[str, Any]) -> None:
 
 def _flatten(answer: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     for key, value in answer.items():
+        if key == "release":
+            continue
         name = f"{prefix}{key.replace('_', ' ')}"
         if isinstance(value, dict) and value.get("type") != "interval":
             yield from _flatten(value, f"{name}: ")

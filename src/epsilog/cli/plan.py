@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def build() -> Application:
-    """Return a command for each question, named by its address; those about compositions belong to `account`."""
+    """Return a command for each question, named by its address, but for those that have one elsewhere."""
     from epsilog.plan.questions import QUESTIONS, FederatedQuestion, QueriesQuestion
 
     app = Application()
@@ -39,7 +39,8 @@ def build() -> Application:
     app.command("queries")(derive.make_command(_plan_queries, queries, _QUERIES))
     for path, question in QUESTIONS.items():
         name = path.removeprefix("/").replace("/", "-")
-        if question not in (FederatedQuestion, QueriesQuestion) and not path.startswith("/account"):
+        elsewhere = path.startswith("/account") or path == "/certificate"  # `epsilog certify`
+        if question not in (FederatedQuestion, QueriesQuestion) and not elsewhere:
             app.command(name)(derive.make_question_command(question, f"epsilog plan {name}"))
     return app
 

@@ -16,7 +16,7 @@ from epsilog.ledger.entries import require_sha256
 from epsilog.ledger.scopes import list_ancestors, require_idempotency_key
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, NeighboringRelation, check
-from epsilog.terms.codec import UNREADABLE, from_json, to_json
+from epsilog.terms.codec import parse_term, to_json
 from epsilog.terms.fields import Field
 
 
@@ -122,13 +122,7 @@ def _amount(name: str, value: Any) -> dict[str, str]:
 
 
 def _release(document: Any) -> Release:
-    try:
-        found: Release = check.instance_of(Release)(release=from_json(document))
-    except CheckError as error:
-        raise error if error.field == "release" else error.under("release") from None
-    except UNREADABLE as error:
-        raise CheckError("release", "one that is known here", str(error)[:200]) from None
-    return found
+    return parse_term(Release, document, "release")
 
 
 _PLAIN = Kind(lambda _, value: value)

@@ -200,6 +200,7 @@ class FederatedQuestion(
         """A plan as plain JSON values, with the grade of delta and the limits."""
         grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
         return found.to_json() | {
+            "release": codec.to_json(found.release),
             "delta_grade": grade,
             "delta_sentence": sentence,
             "limits": [limit.to_json() for limit in sentences.list_limits(**self.boundary)],
@@ -273,7 +274,8 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesRequest", work=l
         grade, sentence = None, None
         if found.delta is not None and self.population is not None:
             grade, sentence = sentences.grade_delta(found.delta.delta, self.population)
-        return found.to_json() | {"delta_grade": grade, "delta_sentence": sentence}
+        more = {"release": codec.to_json(found.release), "delta_grade": grade, "delta_sentence": sentence}
+        return found.to_json() | more
 
 
 class QueriesInterpretation(
@@ -351,9 +353,10 @@ class CompositionQuestion(
         parts = self.parts if sampled else [replace(part, sampling_probability=1.0) for part in self.parts]
         return [part.release(f"parts[{i}]") for i, part in enumerate(parts)]
 
-    def answer(self) -> Annotated[dict[str, Any], plan.CompositionPlan]:
+    def answer(self) -> Annotated[dict[str, Any], plan.CompositionPlan, responses.CompositionResponse]:
         """The certified interval, and what each part costs alone and adds to the rest."""
-        return codec.plain_fields(plan.plan_composition(self.releases(), delta=self.delta, relation=self.relation))
+        found = plan.plan_composition(self.releases(), delta=self.delta, relation=self.relation)
+        return codec.plain_fields(found) | {"release": codec.to_json(Composed(self.releases()))}
 
 
 class CompositionProfile(CompositionQuestion, path="/account/profile", work=lambda ask: 1.0 + len(ask.parts) / 2):
@@ -447,6 +450,27 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareRequest"
             "first_fit": fits[0],
             "second_fit": fits[1],
         }
+
+
+class CertifyQuestion(Question, path="/certificate", schema="CertifyRequest", work=10.0):
+    """Make a certificate of a release."""
+
+    release: Annotated[dict[str, Any], Field("the release, as tagged JSON")]
+    delta: Annotated[float, Field("failure probability, in (0, 1)", "δ", gt=0, lt=1, rounding=DOWN)]
+    epsilon: Annotated[
+        float | None,
+        Field("epsilon to prove, in nats", "ε", ge=0, none_means="the bound and the slack of it", rounding=DOWN),
+    ] = None
+    slack: Annotated[float, Field("excess of epsilon over the accountant's bound, as a share", gt=0, lt=1)] = 1e-3
+    relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
+    group_size: Annotated[int, replace(parameters.GROUP_SIZE, help="units that one person holds")] = 1
+
+    def answer(self) -> Annotated[dict[str, Any], responses.CertifyResponse]:
+        """A proof that anyone checks in a second without epsilog; made from the public release alone."""
+        from epsilog.certificates import certificate
+
+        given = {name: getattr(self, name) for name in fields.list_fields(CertifyQuestion)}
+        return certificate(codec.parse_term(Release, given.pop("release"), "release"), **given).to_json()
 
 
 def _describe_comparison(each: PointComparison) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from epsilog.terms import Finding, Interval, Message
 INFINITE = 'a number; "inf" for an infinite one'
 Number = Annotated[float, INFINITE]
 LowerBound = Annotated[Number | None, "null where only the upper bound is known"]
+ReleaseDocument = Annotated[dict[str, Any], "the release, as tagged JSON"]
 Grade = Literal["void", "weak", "good"]
 
 
@@ -39,6 +40,7 @@ class FederatedResponse(TypedDict):
 
     schedule: Never
     fit: Never
+    release: ReleaseDocument
     clip_norm: float
     noise_multiplier: float
     sampling_probability: float
@@ -125,6 +127,7 @@ class RiskMetricsResponse(TypedDict):
 class QueriesResponse(TypedDict):
     """A budget split over queries, with the noise of each."""
 
+    release: ReleaseDocument
     queries: int
     queries_left: int
     remaining: Number
@@ -133,6 +136,12 @@ class QueriesResponse(TypedDict):
     relative_error_95: Number | None
     delta_grade: Grade | None
     delta_sentence: str | None
+
+
+class CompositionResponse(TypedDict):
+    """What several releases cost together, and each of them."""
+
+    release: ReleaseDocument
 
 
 class ProfilePointModel(TypedDict):
@@ -158,6 +167,17 @@ class ProfileResponse(TypedDict):
     fpr: float
     tpr: float
     advantage: float
+
+
+class CertifyResponse(TypedDict):
+    """A certificate, with what it proves."""
+
+    certificate: Annotated[str, "the file, without its line end"]
+    epsilon: Annotated[float, "what is proven, in nats, rounded up"]
+    sha256: Annotated[str, "of the text"]
+    claim: Annotated[list[tuple[str, str]], "what is proven, as names and values"]
+    message: Annotated[str, "what the checker says"]
+    checker_sha256: Annotated[str, "of the checker, dp_certificate.py"]
 
 
 class PointComparisonModel(TypedDict):

@@ -137,6 +137,8 @@ def _shape(kind: Any, one: fields.Field) -> Any:
             list[_shape(parts[0], one)],  # type: ignore[misc]
             Field(min_length=one.min_length or None, max_length=one.max_length),
         ]
+    if get_origin(kind) is dict:
+        return kind
     if is_dataclass(kind):
         return _model(kind)  # type: ignore[arg-type]
     if issubclass(kind, Enum):

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import rfc8785
 
-from epsilog.terms.check import LARGEST_INTEGER
+from epsilog.terms.check import LARGEST_INTEGER, instance_of
 from epsilog.terms.disclosed import Private
 from epsilog.terms.errors import CheckError, EpsilogError
 from epsilog.terms.messages import Message
@@ -32,6 +32,7 @@ __all__ = [
     "from_json",
     "hash_canonical",
     "parse_json",
+    "parse_term",
     "plain",
     "plain_fields",
     "private_json",
@@ -48,6 +49,7 @@ type_of: dict[str, type] = {}
 
 _tag_of: dict[type, str] = {}
 K = TypeVar("K", bound=type)
+T = TypeVar("T")
 
 
 def register_term(tag: str) -> Callable[[K], K]:
@@ -167,6 +169,21 @@ def from_json(document: Any) -> Any:
         return decode(document["term"])
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def parse_term(kind: type[T], document: Any, name: str) -> T:
+    """Read a versioned envelope of a term of this kind.
+
+    Raises:
+        CheckError: it is none; the error begins with ``name``.
+    """
+    try:
+        found: T = instance_of(kind).apply(name, from_json(document))
+    except CheckError as error:
+        raise error if error.field == name else error.under(name) from None
+    except UNREADABLE as error:
+        raise CheckError(name, "one that is known here", str(error)[:200]) from None
+    return found
 
 
 def encode_canonical(document: Any) -> bytes:

@@ -99,6 +99,8 @@ class Field:
         """
         if get_origin(kind) is tuple:
             return self._check_size(check.sequence_of(self.rule(get_args(kind)[0], most)), "items")
+        if get_origin(kind) is dict:
+            return check.instance_of(dict)
         if get_origin(kind) in (Union, UnionType):
             stated = tuple(part for part in get_args(kind) if part is not NoneType)
             rule = self.rule(stated[0], most) if len(stated) == 1 else check.instance_of(stated)
@@ -156,6 +158,8 @@ def is_flat(kind: type) -> bool:
 
 
 def _item_type(kind: Any) -> type:
+    if get_origin(kind) is dict:
+        return dict
     parts = [part for part in get_args(kind) if part is not NoneType]
     found: type = _item_type(parts[0]) if parts else kind
     return found

@@ -54,6 +54,38 @@ export type CertificateRequest = {
   samples: number;
 };
 
+/** Make a certificate of a release. */
+export type CertifyRequest = {
+  /** the release, as tagged JSON */
+  release: Record<string, unknown>;
+  /** failure probability, in (0, 1) */
+  delta: number;
+  /** epsilon to prove, in nats */
+  epsilon: number | null;
+  /** excess of epsilon over the accountant's bound, as a share */
+  slack: number;
+  /** neighboring relation */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** units that one person holds */
+  group_size: number;
+};
+
+/** A certificate, with what it proves. */
+export type CertifyResponse = {
+  /** the file, without its line end */
+  certificate: string;
+  /** what is proven, in nats, rounded up */
+  epsilon: number;
+  /** of the text */
+  sha256: string;
+  /** what is proven, as names and values */
+  claim: ([string, string])[];
+  /** what the checker says */
+  message: string;
+  /** of the checker, dp_certificate.py */
+  checker_sha256: string;
+};
+
 /** Reserve, start and commit a charge in one step. */
 export type ChargeAtOnceRequest = {
   /** names joined by '/' */
@@ -148,12 +180,6 @@ export type CompositionModel = {
   epsilon: number | null;
 };
 
-/** A composition of releases with its cost. */
-export type CompositionPlan = {
-  epsilon: IntervalModel;
-  parts: PartCost[];
-};
-
 /** Bound epsilon of several releases together. */
 export type CompositionRequest = {
   /** the releases */
@@ -164,6 +190,14 @@ export type CompositionRequest = {
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** FPR at which the trade-off curve is evaluated */
   fpr: number;
+};
+
+/** What several releases cost together, and each of them. */
+export type CompositionResponse = {
+  epsilon: IntervalModel;
+  parts: PartCost[];
+  /** the release, as tagged JSON */
+  release: Record<string, unknown>;
 };
 
 /** What the queries answered so far cost together, by the noise that they were answered with. */
@@ -439,6 +473,8 @@ export type FederatedResponse = {
   noise_multiplier: number;
   sampling: string;
   clip_norm: number;
+  /** the release, as tagged JSON */
+  release: Record<string, unknown>;
   sampling_probability: number;
   noise_stddev: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
@@ -766,6 +802,8 @@ export type QueriesResponse = {
   classic_total_delta: number;
   findings: FindingModel[];
   magnitude: number | null;
+  /** the release, as tagged JSON */
+  release: Record<string, unknown>;
   queries: number;
   queries_left: number;
   /** a number; "inf" for an infinite one */
