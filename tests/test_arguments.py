@@ -160,7 +160,7 @@ CALLS = {
     accounting.rdp_lower_bound: {"release": Gaussian(1.0), "relation": ADD, "orders": [2.0, 4.0]},
     accounting.renyi_delta: {"release": Gaussian(1.0), "epsilon": 0.5, "orders": [2.0, 4.0]},
     accounting.renyi_epsilon: {"release": Gaussian(1.0), "delta": 0.125, "orders": [2.0, 4.0]},
-    accounting.count_max_rounds: {"step": Gaussian(4.0), "epsilon": 1.0, "delta": 0.125, "relative_width": 0.5},
+    accounting.max_rounds: {"step": Gaussian(4.0), "epsilon": 1.0, "delta": 0.125, "relative_width": 0.5},
     accounting.tpr_upper_bound: {"guarantees": [(0.5, 0.125)], "fpr": 0.25},
     plan.TrainingLoop: {
         "examples": 64,

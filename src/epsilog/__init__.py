@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from epsilog import schemes as schemes
     from epsilog.accounting import Intervals as Intervals
     from epsilog.accounting import calibrate as calibrate
-    from epsilog.accounting import count_max_rounds as count_max_rounds
     from epsilog.accounting import delta as delta
     from epsilog.accounting import delta_curve as delta_curve
     from epsilog.accounting import epsilon as epsilon
     from epsilog.accounting import epsilon_curve as epsilon_curve
+    from epsilog.accounting import max_rounds as max_rounds
     from epsilog.accounting import montecarlo as montecarlo
     from epsilog.accounting import profile as profile
     from epsilog.certificates import certificate as certificate
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from epsilog.terms.codec import to_json as to_json
 
 _NAMES = {
-    "accounting": "calibrate delta delta_curve epsilon epsilon_curve Intervals profile count_max_rounds",
+    "accounting": "calibrate delta delta_curve epsilon epsilon_curve Intervals profile max_rounds",
     "certificates": "certificate",
     "ledger": "open_ledger read_ledger",
     "mechanisms": "ApproximateDP Composed Gaussian Laplace PoissonSampled PureDP Repeated",

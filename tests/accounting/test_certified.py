@@ -13,11 +13,11 @@ from tests.extent import amount
 
 from epsilog.accounting import (
     calibrate,
-    count_max_rounds,
     delta,
     epsilon,
     epsilon_curve,
     federated_closed_form,
+    max_rounds,
     profile,
 )
 from epsilog.mechanisms import (
@@ -217,13 +217,11 @@ def test_calibrating_other_goals_and_parameters():
 @pytest.mark.slow
 def test_rounds_that_fit_is_the_last_count_that_does():
     step = PoissonSampled(Gaussian(1.0), 0.01)
-    count = count_max_rounds(step, epsilon=2.0, delta=1e-6)
+    count = max_rounds(step, epsilon=2.0, delta=1e-6)
     assert epsilon(Repeated(step, count), delta=1e-6).upper <= 2.0
     assert epsilon(Repeated(step, count + 1), delta=1e-6).upper > 2.0 * (1 - 1e-3)
-    assert count_max_rounds(step, epsilon=2.0, delta=1e-6, spent=Repeated(step, 500)) == pytest.approx(
-        count - 500, abs=2
-    )
-    assert count_max_rounds(Laplace(0.1), epsilon=1.0, delta=1e-6) == 0
+    assert max_rounds(step, epsilon=2.0, delta=1e-6, spent=Repeated(step, 500)) == pytest.approx(count - 500, abs=2)
+    assert max_rounds(Laplace(0.1), epsilon=1.0, delta=1e-6) == 0
 
 
 def test_a_curve_rises_and_ends_at_the_whole():

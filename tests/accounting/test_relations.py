@@ -7,7 +7,7 @@ import pytest
 
 import epsilog as ep
 from epsilog import plan
-from epsilog.accounting import calibrate, count_max_rounds, renyi_delta, renyi_epsilon
+from epsilog.accounting import calibrate, max_rounds, renyi_delta, renyi_epsilon
 from epsilog.accounting.calibration import epsilon_curve
 from epsilog.accounting.privacy_profile import mu, profile, rho
 from epsilog.accounting.renyi import rdp
@@ -28,7 +28,7 @@ QUESTIONS = {
     "renyi_epsilon": lambda relation: renyi_epsilon(GAUSSIAN, delta=1e-5, relation=relation),
     "renyi_delta": lambda relation: renyi_delta(GAUSSIAN, epsilon=1.0, relation=relation),
     "calibrate": lambda relation: calibrate(ep.Gaussian, epsilon=1.0, delta=1e-5, relation=relation),
-    "rounds": lambda relation: count_max_rounds(ep.Gaussian(40.0), epsilon=1.0, delta=1e-5, relation=relation),
+    "rounds": lambda relation: max_rounds(ep.Gaussian(40.0), epsilon=1.0, delta=1e-5, relation=relation),
     "curve": lambda relation: epsilon_curve(GAUSSIAN, [1, 2], delta=1e-5, relation=relation),
     "mix": lambda relation: plan.plan_composition([GAUSSIAN, ep.Laplace(3.0)], delta=1e-5, relation=relation),
     "view": lambda relation: plan.compute_profile_view(GAUSSIAN, delta=1e-5, relation=relation, points=3),

@@ -127,7 +127,7 @@ ASK: dict[str, Any] = {
     "renyi_epsilon": _related(accounting.renyi_epsilon),
     "renyi_delta": _related(accounting.renyi_delta),
     "assumptions": _assumptions,
-    "count_max_rounds": _repeatable(accounting.count_max_rounds),
+    "count_max_rounds": _repeatable(accounting.max_rounds),
     "epsilon_curve": _repeatable(ep.epsilon_curve),
     "delta_curve": _repeatable(ep.delta_curve),
     "calibrate": _calibrated,

@@ -1,6 +1,6 @@
 """The maths: a release goes in, a certified interval comes out. Pure functions; no disk, no clock, no randomness.
 
-``epsilon`` and ``delta`` bound one release, ``profile`` its privacy profile; ``calibrate`` and ``count_max_rounds``
+``epsilon`` and ``delta`` bound one release, ``profile`` its privacy profile; ``calibrate`` and ``max_rounds``
 solve for a parameter. Every answer is an interval: its ``upper`` may be claimed. Questions about a series return
 ``Intervals``, arrays of both sides; ``epsilon_curve`` and ``delta_curve`` go over rounds. The formulas of
 ``closed_forms`` are estimates, shown for comparison and never charged. Proofs: docs/accounting/.
@@ -18,7 +18,7 @@ Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks
 """
 
 from epsilog.accounting.account import delta, epsilon, list_assumptions
-from epsilog.accounting.calibration import calibrate, count_max_rounds, delta_curve, epsilon_curve
+from epsilog.accounting.calibration import calibrate, delta_curve, epsilon_curve, max_rounds
 from epsilog.accounting.closed_forms import (
     FederatedClosedForm,
     classic_gaussian_stddev,
@@ -56,7 +56,6 @@ __all__ = [
     "calibrate",
     "classic_gaussian_stddev",
     "compare_profiles",
-    "count_max_rounds",
     "delta",
     "delta_curve",
     "epsilon",
@@ -69,6 +68,7 @@ __all__ = [
     "gaussian_mu",
     "laplace_scale",
     "list_assumptions",
+    "max_rounds",
     "mu",
     "profile",
     "rdp",

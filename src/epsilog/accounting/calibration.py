@@ -309,7 +309,7 @@ def _at_zero(points: Sequence[tuple[float, float]]) -> float:
     return math.fsum(y * math.prod(x / (x - at) for x, _ in points if x != at) for at, y in points)
 
 
-def count_max_rounds(
+def max_rounds(
     step: Release,
     *,
     epsilon: float,
@@ -340,7 +340,7 @@ def count_max_rounds(
         The claim of ``epsilon``, which the count was checked by.
 
     >>> from epsilog.mechanisms import Gaussian
-    >>> count_max_rounds(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
+    >>> max_rounds(Gaussian(noise_multiplier=10.0), epsilon=1.0, delta=1e-6)
     5
     """
     epsilon = check.positive(check.DOWN)(epsilon=epsilon)

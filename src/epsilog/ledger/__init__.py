@@ -50,9 +50,9 @@ from epsilog.ledger.headroom import (
     CostModel,
     Headroom,
     compute_headroom,
-    count_max_repetitions,
     format_headroom,
     list_path_orders,
+    max_repetitions,
 )
 from epsilog.ledger.http_codec import (
     TRANSMITTED_ERRORS,
@@ -124,7 +124,6 @@ __all__ = [
     "copy_ledger",
     "cost_from_json",
     "cost_to_json",
-    "count_max_repetitions",
     "counts_towards_parent",
     "diagnose_ledger",
     "done_to_json",
@@ -145,6 +144,7 @@ __all__ = [
     "list_ancestors",
     "list_path_orders",
     "make_rdp_quantity",
+    "max_repetitions",
     "open_ledger",
     "open_local_ledger",
     "parse_address",

@@ -85,7 +85,7 @@ def compute_headroom(request: ChargeRequest, path: Sequence[Balance]) -> Headroo
         )
     count = None
     if request.release.repeats and request.amount is None:
-        count = count_max_repetitions(request, path)
+        count = max_repetitions(request, path)
     return Headroom(compute_min_available(path), _charges(request, path), count)
 
 
@@ -126,7 +126,7 @@ def _fit(request: ChargeRequest, path: Sequence[Balance]) -> bool:
     return charges is None or charges >= 1
 
 
-def count_max_repetitions(request: ChargeRequest, path: Sequence[Balance]) -> int:
+def max_repetitions(request: ChargeRequest, path: Sequence[Balance]) -> int:
     """Return how many repetitions of what a request repeats fit as one plan."""
     from epsilog.numerics.roots import find_last_integer  # half of what a command on a ledger would take to start
 
@@ -148,11 +148,11 @@ class CostModel:
 
     Attributes:
         compute_cost: see ``cost.compute_cost``.
-        repetitions: see ``count_max_repetitions``.
+        repetitions: see ``max_repetitions``.
     """
 
     compute_cost: Callable[[ChargeRequest, str, Sequence[str], bool], Cost] = _compute_cost
-    repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = count_max_repetitions
+    repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = max_repetitions
 
 
 HERE = CostModel()
@@ -182,7 +182,7 @@ def add_remedy(
     request: ChargeRequest,
     path: Sequence[Balance],
     costs: Mapping[str, Cost],
-    repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = count_max_repetitions,
+    repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = max_repetitions,
 ) -> BudgetExceededError:
     """Return the refusal with what would fit instead, and the budgets that would have to be larger."""
     if refusal.reason:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from epsilog.accounting import FederatedClosedForm, GaussianDPFit, calibrate, count_max_rounds, federated_closed_form
+from epsilog.accounting import FederatedClosedForm, GaussianDPFit, calibrate, federated_closed_form, max_rounds
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import (
     BallsInBins,
@@ -341,7 +341,7 @@ def calibrate_rounds(
     if sampling == "balls-in-bins":
         return _count_epochs(schedule, epsilon=epsilon, delta=decision.delta, relation=relation)
     step, delta = schedule.step(), decision.delta
-    return count_max_rounds(step, epsilon=epsilon, delta=delta, relation=relation, relative_width=RELATIVE_WIDTH)
+    return max_rounds(step, epsilon=epsilon, delta=delta, relation=relation, relative_width=RELATIVE_WIDTH)
 
 
 def _count_epochs(schedule: Schedule, *, epsilon: float, delta: float, relation: NeighboringRelation) -> int:

@@ -31,9 +31,9 @@ from epsilog.ledger import (
     compute_stated_cost,
     cost_from_json,
     cost_to_json,
-    count_max_repetitions,
     error_from_json,
     ledger_exists,
+    max_repetitions,
     open_local_ledger,
     parse_address,
 )
@@ -85,7 +85,7 @@ def _compute_cost(ask: CostRequest) -> dict[str, Any]:
 
 @routes.add("/ledger/repetitions", ResponseModel, summary="How many repetitions fit")
 def _count_repetitions(ask: PathCostRequest) -> dict[str, Any]:
-    return {"repetitions": count_max_repetitions(ChargeRequest.from_json(ask.request), _parse_path(ask))}
+    return {"repetitions": max_repetitions(ChargeRequest.from_json(ask.request), _parse_path(ask))}
 
 
 @routes.add("/ledger/headroom", HeadroomResponse, summary="What fits")
