@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from epsilog import accounting, mechanisms, numerics
-from epsilog.accounting import calibrate, calibration, count_max_rounds, delta, epsilon
-from epsilog.accounting.account import METHODS, PURE, Method, compute_interval, run_methods
+from epsilog.accounting import calibrate, calibration, delta, epsilon, max_rounds
+from epsilog.accounting.account import METHODS, PURE, compute_interval
+from epsilog.accounting.methods.method import Method, run_methods
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,
@@ -128,7 +129,7 @@ def test_a_search_that_the_claim_contradicts_is_made_again_by_claims(monkeypatch
 
     monkeypatch.setattr(calibration, "compute_interval", too_hopeful)
     assert epsilon(Gaussian(calibrate(Gaussian, epsilon=1.0, delta=1e-6)), delta=1e-6).upper <= 1.0
-    assert count_max_rounds(Gaussian(10.0), epsilon=1.0, delta=1e-6) == 5
+    assert max_rounds(Gaussian(10.0), epsilon=1.0, delta=1e-6) == 5
     with pytest.raises(CalibrationError, match="no value tried meets the goal"):
         calibrate(lambda q: PoissonSampled(Gaussian(0.05), q), epsilon=1.0, delta=1e-9, low=0.9)
 
