@@ -6,10 +6,10 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,11 +27,21 @@ from epsilog.cli.app import (
     require_new,
     write_output,
 )
-from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, write
+from epsilog.cli.ledger_rows import (
+    budget_to_json,
+    charges_to_json,
+    entry_to_json,
+    format_charges,
+    format_entry,
+    format_scope,
+    format_sums,
+    list_cells,
+)
+from epsilog.cli.show import print_figures, print_notice, print_table, write
 from epsilog.terms import CheckError, LedgerIntegrityError
 
 if TYPE_CHECKING:
-    from epsilog.ledger import Balance, Entry, Ledger, LedgerVerification, LedgerView
+    from epsilog.ledger import Entry, Ledger, LedgerVerification, LedgerView
 
 LEDGER_OPTION = typer.Option("--ledger", "-l", help="The ledger: a file, postgresql://...?ledger=NAME or https://HOST.")
 LedgerFile = Annotated[str, LEDGER_OPTION]
@@ -129,10 +139,10 @@ def show_command(
             }
         )
     else:
-        rows = [[_format_scope(b), b.kind, *_format_sums(b)] for b in balances]
+        rows = [[format_scope(b), b.kind, *format_sums(b)] for b in balances]
         print_table("Budgets", ["scope", "kind", "cap", "spent", "reserved", "available"], rows)
         several = len({entry.scope for entry in entries}) > 1
-        cells = [_list_cells(entry, several=several) for entry in entries]
+        cells = [list_cells(entry, several=several) for entry in entries]
         print_table(f"Entries ({len(entries)} of {count})", ["no", "time (UTC)", "verb", "charge", "detail"], cells)
         for theorem in dict.fromkeys(b.theorem for b in balances):
             print_notice(f"These sums may be compared with a cap because: {theorem}")
@@ -171,7 +181,7 @@ def headroom_command(
         headroom = {"available": dict(found.available), "charges": found.charges, "repetitions": found.repetitions}
         print_json({"scope": scope, **headroom, "budgets": [budget_to_json(budget) for budget in path]})
     else:
-        rows = [[b.scope, *_format_sums(b)] for b in path]
+        rows = [[b.scope, *format_sums(b)] for b in path]
         print_table("Budgets on the path", ["scope", "cap", "spent", "reserved", "available"], rows)
         counts = {"charges like it": found.charges, "repetitions as one plan": found.repetitions}
         known = [(name, str(count)) for name, count in counts.items() if count is not None]
@@ -199,7 +209,7 @@ def history_command(
         if as_json:
             return print_json([entry_to_json(entry) for entry in entries])
         for entry in entries:
-            echo(_format_entry(entry))
+            echo(format_entry(entry))
     return None
 
 
@@ -223,7 +233,7 @@ def watch_command(
         while left is None or left > 0:
             count, before = books.head()[0], left
             for entry in islice(books.history(scope, after=seen), left):
-                echo(json.dumps(entry_to_json(entry), ensure_ascii=False) if as_json else _format_entry(entry))
+                echo(json.dumps(entry_to_json(entry), ensure_ascii=False) if as_json else format_entry(entry))
                 left = None if left is None else left - 1
             seen = max(seen, count)
             if left == before:
@@ -425,77 +435,6 @@ def _list_attested(found: LedgerVerification) -> list[str]:
     return notes
 
 
-def budget_to_json(budget: Balance) -> dict[str, Any]:
-    """Return a budget as plain JSON values."""
-    sums = ("caps", "reserved", "spent", "active", "available", "set_aside")
-    amounts = {name: None if (sum_ := getattr(budget, name)) is None else dict(sum_) for name in sums}
-    return {
-        "scope": budget.scope,
-        "kind": budget.kind,
-        "relation": budget.relation.value,
-        "privacy_unit": budget.privacy_unit,
-        "simulation": budget.simulation,
-        "quota": budget.quota,
-        "retired": budget.retired,
-        "partition": budget.partition,
-        "target_guarantee": budget.target_guarantee and dict(budget.target_guarantee),
-        **amounts,
-        "theorem": budget.theorem,
-    }
-
-
-def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """Return an entry as plain JSON values."""
-    return {
-        "index": entry.index,
-        "time": entry.time,
-        "verb": entry.verb.value,
-        "scope": entry.scope,
-        "key": entry.key,
-        "amounts": {kind: dict(amount) for kind, amount in entry.amounts.items()},
-        "body": dict(entry.body),
-    }
-
-
-def charges_to_json(charges: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    """Return the scope and key of each charge as plain JSON values."""
-    return [{"scope": scope, "key": key} for scope, key in charges]
-
-
-def format_charges(charges: Iterable[tuple[str, str]]) -> str:
-    """Return the key and scope of each charge in one line of text."""
-    return ", ".join(f"{key} at {scope}" for scope, key in charges)
-
-
-def format_amounts(amounts: Mapping[str, str]) -> str:
-    """Return amounts in one line."""
-    return ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
-
-
-def _format_sums(budget: Balance) -> list[str]:
-    return [format_amounts(sums) for sums in (budget.caps, budget.spent, budget.reserved, budget.available)]
-
-
-def _format_scope(budget: Balance) -> str:
-    kinds = {"simulation": budget.simulation, f"quota of {budget.quota}": budget.quota, "retired": budget.retired}
-    kinds["partition: cap of each block, charged above"] = budget.partition
-    marks = [name for name, holds in kinds.items() if holds]
-    return escape_control_characters(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
-
-
-def _list_cells(entry: Entry, *, several: bool) -> list[str]:
-    """Return an entry in columns; a key belongs to its scope, which is shown where there are ``several``."""
-    charge = entry.scope if entry.key is None else f"{entry.key} at {entry.scope}" if several else entry.key
-    return [str(entry.index), entry.time[:19], entry.verb.value, charge, _format_body(entry.body)]
-
-
-def _format_entry(entry: Entry) -> str:
-    """Return an entry in one line, in fixed columns."""
-    index, at, verb, charge, detail = _list_cells(entry, several=True)
-    costs = "; ".join(format_amounts(amount) for amount in entry.amounts.values())
-    return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (charge, costs, detail)))
-
-
 def _take_last(entries: Iterable[Entry], lines: int) -> tuple[list[Entry], int]:
     """Return the last of many entries, and how many there are."""
     kept: deque[Entry] = deque(maxlen=min(lines, sys.maxsize))
@@ -504,15 +443,3 @@ def _take_last(entries: Iterable[Entry], lines: int) -> tuple[list[Entry], int]:
         kept.append(entry)
         count += 1
     return list(kept), count
-
-
-def _format_body(body: Mapping[str, Any]) -> str:
-    if "output_hash" in body:
-        return f"round {body['round']} -> {body['output_hash'][:12]}..."
-    if "round" in body:
-        return f"round {body['round']}"
-    caps = format_amounts(body["caps"]) if "caps" in body else ""
-    caps += f" (for {format_amounts(body['target_guarantee'])})" if "target_guarantee" in body else ""
-    plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
-    reason = escape_control_characters(": ".join(filter(None, (body.get("actor"), body.get("reason")))))
-    return "; ".join(filter(None, (caps, plan, body.get("until"), reason)))

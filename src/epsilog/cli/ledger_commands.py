@@ -17,14 +17,8 @@ import typer
 
 from epsilog.cli import derive
 from epsilog.cli.app import Application, hash_file, option_from_parameter, print_json, read_release
-from epsilog.cli.ledger import (
-    DEFAULT_LEDGER,
-    LEDGER_OPTION,
-    budget_to_json,
-    format_amounts,
-    open_for_writing,
-    redact_address,
-)
+from epsilog.cli.ledger import DEFAULT_LEDGER, LEDGER_OPTION, open_for_writing, redact_address
+from epsilog.cli.ledger_rows import budget_to_json, format_amounts
 from epsilog.cli.show import write
 from epsilog.ledger import Balance, ChargeRecord, Command, Done, Ledger, make_rdp_quantity, open_ledger, parse_address
 from epsilog.ledger.commands import BUDGET, COMMANDS, RESERVATION, CreateBudget
@@ -184,9 +178,9 @@ _FORMATS: dict[str, Callable[[Ledger, Command, Done, str], Formatted]] = {
 
 def _format_budget(budget: Balance) -> str:
     retired = f"; retired (entry {budget.retired})" if budget.retired else ""
-    promise = f" (for {format_amounts(budget.target_guarantee)})" if budget.target_guarantee else ""
+    target = f" (for {format_amounts(budget.target_guarantee)})" if budget.target_guarantee else ""
     amounts = (
-        f"cap {format_amounts(budget.caps)}{promise}; spent {format_amounts(budget.spent)}; available "
+        f"cap {format_amounts(budget.caps)}{target}; spent {format_amounts(budget.spent)}; available "
         f"{format_amounts(budget.available)}"
     )
     return f"{budget.scope}: {amounts}{retired}"

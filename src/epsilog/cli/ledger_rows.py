@@ -1,0 +1,100 @@
+"""Budgets, entries and charges of a ledger, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from epsilog.cli.show import escape_control_characters
+
+if TYPE_CHECKING:
+    from epsilog.ledger import Balance, Entry
+
+
+def budget_to_json(budget: Balance) -> dict[str, Any]:
+    """Return a budget as plain JSON values."""
+    sums = ("caps", "reserved", "spent", "active", "available", "set_aside")
+    amounts = {name: None if (sum_ := getattr(budget, name)) is None else dict(sum_) for name in sums}
+    return {
+        "scope": budget.scope,
+        "kind": budget.kind,
+        "relation": budget.relation.value,
+        "privacy_unit": budget.privacy_unit,
+        "simulation": budget.simulation,
+        "quota": budget.quota,
+        "retired": budget.retired,
+        "partition": budget.partition,
+        "target_guarantee": budget.target_guarantee and dict(budget.target_guarantee),
+        **amounts,
+        "theorem": budget.theorem,
+    }
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    """Return an entry as plain JSON values."""
+    return {
+        "index": entry.index,
+        "time": entry.time,
+        "verb": entry.verb.value,
+        "scope": entry.scope,
+        "key": entry.key,
+        "amounts": {kind: dict(amount) for kind, amount in entry.amounts.items()},
+        "body": dict(entry.body),
+    }
+
+
+def charges_to_json(charges: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return the scope and key of each charge as plain JSON values."""
+    return [{"scope": scope, "key": key} for scope, key in charges]
+
+
+def format_charges(charges: Iterable[tuple[str, str]]) -> str:
+    """Return the key and scope of each charge in one line of text."""
+    return ", ".join(f"{key} at {scope}" for scope, key in charges)
+
+
+def format_amounts(amounts: Mapping[str, str]) -> str:
+    """Return amounts in one line."""
+    return ", ".join(f"{quantity} {amount}" for quantity, amount in amounts.items())
+
+
+def format_sums(budget: Balance) -> list[str]:
+    """Return caps, spent, reserved and available amounts, each in one line."""
+    return [format_amounts(sums) for sums in (budget.caps, budget.spent, budget.reserved, budget.available)]
+
+
+def format_scope(budget: Balance) -> str:
+    """Return the scope of a budget, with what sets it apart from an ordinary one."""
+    flags = {
+        "simulation": budget.simulation,
+        f"quota of {budget.quota}": budget.quota,
+        "retired": budget.retired,
+        "partition: cap of each block, charged above": budget.partition,
+    }
+    marks = [name for name, holds in flags.items() if holds]
+    return escape_control_characters(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
+
+
+def list_cells(entry: Entry, *, several: bool) -> list[str]:
+    """Return an entry in columns; a key belongs to its scope, which is shown where there are ``several``."""
+    charge = entry.scope if entry.key is None else f"{entry.key} at {entry.scope}" if several else entry.key
+    return [str(entry.index), entry.time[:19], entry.verb.value, charge, _format_body(entry.body)]
+
+
+def format_entry(entry: Entry) -> str:
+    """Return an entry in one line, in fixed columns."""
+    index, at, verb, charge, detail = list_cells(entry, several=True)
+    costs = "; ".join(format_amounts(amount) for amount in entry.amounts.values())
+    return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (charge, costs, detail)))
+
+
+def _format_body(body: Mapping[str, Any]) -> str:
+    if "output_hash" in body:
+        return f"round {body['round']} -> {body['output_hash'][:12]}..."
+    if "round" in body:
+        return f"round {body['round']}"
+    caps = format_amounts(body["caps"]) if "caps" in body else ""
+    caps += f" (for {format_amounts(body['target_guarantee'])})" if "target_guarantee" in body else ""
+    plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
+    reason = escape_control_characters(": ".join(filter(None, (body.get("actor"), body.get("reason")))))
+    return "; ".join(filter(None, (caps, plan, body.get("until"), reason)))
