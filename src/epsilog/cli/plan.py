@@ -101,7 +101,7 @@ def _show_federated(plan: FederatedPlan) -> None:
                 if plan.group_interval is None
                 else [(f"holder of up to {plan.group_size}", format_interval(plan.group_interval))]
             ),
-            *([] if plan.tuning_cost is None else _list_sweep_rows(plan.tuning_cost)),
+            *([] if plan.tuning_cost is None else _list_tuning_cost_rows(plan.tuning_cost)),
             *([] if plan.fit is None else [("mu of Gaussian DP", _format_fit(plan.fit))]),
         ],
     )
@@ -112,9 +112,9 @@ def _show_federated(plan: FederatedPlan) -> None:
         print_notice(line)
 
 
-def _list_sweep_rows(sweep: TuningCost) -> list[tuple[Any, Any]]:
-    rows = [(f"  {name}", text) for name, text in list_tuning_rows(sweep)]
-    return [(style("this sweep costs"), style(format_interval(sweep.best))), *rows]
+def _list_tuning_cost_rows(cost: TuningCost) -> list[tuple[Any, Any]]:
+    rows = [(f"  {name}", text) for name, text in list_tuning_rows(cost)]
+    return [(style("tuning cost"), style(format_interval(cost.best))), *rows]
 
 
 def _format_fit(fit: GaussianDPFit) -> str:

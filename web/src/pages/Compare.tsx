@@ -66,14 +66,14 @@ const here = ({ field, message }: FieldError): FieldError => ({
 function Release({ form, name }: { form: Form; name: Side }) {
   const mechanism = form.raw[`${name}_mechanism`] ?? "";
   const specs = form.specs.map((spec) => fieldOf(spec, spec.name.replace(`${name}_`, ""), mechanism));
-  const shown = { ...form, specs: specs.filter((spec) => spec !== null) };
-  const has = (field: string) => shown.specs.some((spec) => spec.name === `${name}_${field}`);
+  const sideForm = { ...form, specs: specs.filter((spec) => spec !== null) };
+  const has = (field: string) => sideForm.specs.some((spec) => spec.name === `${name}_${field}`);
   return (
     <fieldset>
       <legend>{name === "first" ? "First" : "Second"} release</legend>
       <Field form={form} name={`${name}_mechanism`} />
       <div class="pair">
-        {["parameter", "second", "sampling_probability", "count"].map((field) => has(field) && <Field key={field} form={shown} name={`${name}_${field}`} />)}
+        {["parameter", "second", "sampling_probability", "count"].map((field) => has(field) && <Field key={field} form={sideForm} name={`${name}_${field}`} />)}
       </div>
     </fieldset>
   );
