@@ -319,7 +319,7 @@ export function check(certificate) {
 export function judge(bytes) {
   try {
     need(bytes.length <= MAX_BYTES, `the file is larger than ${MAX_BYTES} bytes`);
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\n$/, "");
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes).replace(/\n$/, "");
     const certificate = JSON.parse(text), same = /^[ -~]*$/.test(text) && JSON.stringify(certificate) === text;
     const bound = check(need(same, "the text has blanks, a key twice or other forms", certificate));
     const { epsilon, delta } = certificate.claim, parts = ceil(1000000n * bound, ONE), proven = bound <= ONE;

@@ -323,6 +323,7 @@ ALTERED = [
     ("}}", "}}}"),
     ("}}", "}"),
     ('{"format"', '[{"format"'),
+    ('{"format"', '\ufeff{"format"'),  # a byte order mark, which decoders like to drop
     ("[[[[10", "[" * 5000 + "[[[[10"),
 ]
 
