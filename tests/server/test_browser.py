@@ -43,6 +43,7 @@ PAGES = (
     "/runs",
     "/runs/exam-scores-1",
     "/verify",
+    "/certificate",
     "/game",
     "/embed/federated",
     "/embed/queries",

@@ -15,6 +15,7 @@ import pytest
 from tests.docs.built import built_in, hatch_build
 
 import epsilog.server
+from epsilog.certificates import find_checker
 from epsilog.server import build_embed_html, embeds, pages
 from epsilog.server.pages import PAGE_NAMES
 from epsilog.terms import EpsilogError
@@ -86,6 +87,18 @@ def test_assets_are_cached_for_ever_and_pages_are_not(site):
     asset = site.ask("GET", name, headers={"Accept-Encoding": "gzip"})
     assert "immutable" in asset.headers["cache-control"]
     assert asset.headers["content-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("name", pages.CHECKERS)
+def test_checkers_are_served_unchanged(site, name):
+    found = site.ask("GET", f"/checker/{name}")
+    assert (found.status, found.body) == (200, find_checker(name).read_bytes())
+    assert found.headers["content-type"].startswith("text/javascript" if name.endswith("mjs") else "text/x-python")
+
+
+@pytest.mark.parametrize("name", ["README.md", "dp_certificate.go", "..%2fpyproject.toml", "proven/000.json"])
+def test_nothing_else_of_the_checkers_folder_is_served(site, name):
+    assert site.ask("GET", f"/checker/{name}").status == 404
 
 
 @built

@@ -29,6 +29,7 @@ const PAGES: readonly PageEntry[] = [
   { path: "/ledger", name: "Ledger", lead: "Caps, reservations and spending", load: async () => (await import("./pages/Ledger")).Ledger },
   { path: "/runs", name: "Runs", lead: "Compare the plan with the records", load: async () => (await import("./pages/Runs")).Runs },
   { path: "/verify", name: "Verify", lead: "Verify a report", load: async () => (await import("./pages/Verify")).Verify },
+  { path: "/certificate", name: "Certificate", lead: "What does this certificate prove?", load: async () => (await import("./pages/Certificate")).Certificate },
   { path: "/game", name: "Game", lead: "Release control", load: async () => (await import("./pages/Game")).Game },
 ];
 
@@ -39,7 +40,7 @@ function usePath(): string {
     const click = (event: MouseEvent): void => {
       const link = (event.target as Element).closest("a");
       if (!link || link.origin !== location.origin || link.target || link.hasAttribute("download")) return;
-      if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0 || /^\/(api|docs)(\/|$)/.test(link.pathname)) return;
+      if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0 || /^\/(api|docs|checker)(\/|$)/.test(link.pathname)) return;
       if (link.pathname === location.pathname && link.hash) return;
       event.preventDefault();
       history.pushState(null, "", link.href);

@@ -118,7 +118,7 @@ PUBLIC_PATHS = HEALTH_PATHS | {
     "/api/openapi.json",
     *(f"/{name}" for name in PAGE_NAMES),
 }
-PUBLIC_PREFIXES = ("/assets/", "/embed/", "/runs/", "/docs/")  # built files; the contents of a run are under the API
+PUBLIC_PREFIXES = ("/assets/", "/checker/", "/embed/", "/runs/", "/docs/")  # no contents of runs: see PERMISSIONS
 
 _PATH_PATTERNS = [(method, compile_path(path)[0], path) for method, path in PERMISSIONS if "{" in path]
 

@@ -8,16 +8,24 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
+from epsilog.certificates import find_checker
+
 router = APIRouter(include_in_schema=False)
 
 STATIC = Path(__file__).parent / "static"
 DOCS = Path(__file__).parent / "built_docs"
 HOW_TO_BUILD = "https://github.com/epsilog/epsilog/blob/main/docs/install.md#these-pages-offline"
-PAGE_NAMES = ("federated", "queries", "playground", "compare", "montecarlo", "ledger", "runs", "verify", "game")
+PAGE_NAMES = (
+    *("federated", "queries", "playground", "compare", "montecarlo"),
+    *("ledger", "runs", "verify", "certificate", "game"),
+)
+CHECKERS = ("dp_certificate.mjs", "dp_certificate.py")
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".ipynb": "application/x-ipynb+json",
     ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".py": "text/x-python; charset=utf-8",
     ".css": "text/css",
     ".svg": "image/svg+xml",
     ".webp": "image/webp",
@@ -83,6 +91,14 @@ def serve_asset_route(name: str) -> Response:
     response = _serve_static_file(f"assets/{name}")
     response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
     return response
+
+
+@router.get("/checker/{name}")
+def serve_checker_route(name: str) -> Response:
+    """A standalone checker of certificates, unchanged: the page runs it, and a visitor downloads it."""
+    if name not in CHECKERS:
+        raise HTTPException(404, "File not found")
+    return _serve_file(find_checker(name))
 
 
 @router.get("/embed/{name}")

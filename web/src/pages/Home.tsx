@@ -160,8 +160,9 @@ export function Home() {
           <a href="/compare">Compare two releases</a>
         </Card>
         <Card title="Verify">
-          <p>Open a report to recompute its figures from the embedded evidence.</p>
+          <p>Open a report to recompute its figures from the embedded evidence. Or check a certificate in this browser.</p>
           <a href="/verify">Verify a report</a>
+          <a href="/certificate">Check a certificate</a>
         </Card>
         <Card title="Playground">
           <p>Compose releases: see the certified interval, the privacy profile and the TPR of attacks at an FPR of 1%.</p>
