@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from epsilog.accounting import montecarlo
-from epsilog.accounting.montecarlo import bounds, certificates, noise_search, normals, shards, tilt
+from epsilog.accounting.montecarlo import bounds, delta_bound, noise_search, normals, shards, tilt
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.strategies import build_square_root_column
@@ -104,7 +104,7 @@ def reference():
 
 
 def plain_draws_per_second(direction, *, compiled):
-    """Naive balls-in-bins draws, T = 1000, b = 100, C = I, through the whole path of a certificate."""
+    """Naive balls-in-bins draws, T = 1000, b = 100, C = I, through the whole path of evidence."""
     normals.PATIENCE = -1 if compiled else 10**18
     release = BallsInBins(Gaussian(3.0), bins=100, epochs=10)
     trial = shards.BernoulliTrial(release, HockeyStick(2.0), tilt.Tilt(direction), 0.0, shards.SHARD)
@@ -112,14 +112,14 @@ def plain_draws_per_second(direction, *, compiled):
     return shards.SHARD / median(lambda: shards.count_hits(trial, 1, 0), 201)
 
 
-def small_delta_certificate(release, epsilon):
+def bound_small_delta(release, epsilon):
     """Delta to 5%, by Clopper-Pearson at failure 1e-6, in one process."""
     started = time.process_time()
-    found = certificates.certify_delta(release, epsilon=epsilon, failure=1e-6, relative_width=0.05, seed=3)
+    found = delta_bound.bound_delta(release, epsilon=epsilon, failure=1e-6, relative_width=0.05, seed=3)
     return found.interval, time.process_time() - started
 
 
-def private_fallback_certificate(delta):
+def search_private_fallback(delta):
     """One candidate in both directions with 10% slack: (k + 1) M / (N + 1) <= 1.1 delta."""
     plan = noise_search.plan_noise_search(CASE, epsilon=2.0, target_delta=1.1 * delta, seed=1, noises=(3.0,))
     found = noise_search.run_noise_search(plan, seed=int(np.random.default_rng().integers(2**60)))
@@ -201,14 +201,14 @@ def simulation_rows(them, *, quick):
             ours = plain_draws_per_second(direction, compiled=compiled)
             row(f"plain draws/s, T=1000, b=100, C=I, {direction}, {name}", theirs, f"{ours:,.0f}")
     normals.PATIENCE = PATIENCE
-    estimate = certificates.certify_delta(CASE, epsilon=2.0, relative_width=0.05, seed=2).interval.estimate
-    took = median(lambda: private_fallback_certificate(estimate), 5)
-    runs = [private_fallback_certificate(estimate) for _ in range(20)]
+    estimate = delta_bound.bound_delta(CASE, epsilon=2.0, relative_width=0.05, seed=2).interval.estimate
+    took = median(lambda: search_private_fallback(estimate), 5)
+    runs = [search_private_fallback(estimate) for _ in range(20)]
     passed, (_, claim, draws) = sum(run[0] for run in runs), runs[0]
     ours = f"{took:.2f} s, {passed}/20 passed, claim {claim:.3e}, draws {draws}"
     row("case, 10% slack, fallback reveals nothing, both directions", "6-9 h (estimated)", ours)
     started = time.process_time()
-    interval = certificates.certify_delta(CASE, epsilon=2.0, failure=1e-6, relative_width=0.1).interval
+    interval = delta_bound.bound_delta(CASE, epsilon=2.0, failure=1e-6, relative_width=0.1).interval
     took = time.process_time() - started
     row("case, Clopper-Pearson at 1e-6", "-", f"{took:.2f} s, {interval.lower:.3e} .. {interval.upper:.3e}")
     if not quick:
@@ -216,7 +216,7 @@ def simulation_rows(them, *, quick):
             ("T=1000, b=200, dense, s=4", DEEP, 4.0),
             ("cyclic Poisson, 16 slots, p=0.5, T=160, C=I, s=1.5", CYCLIC, 4.0),
         ):
-            interval, took = small_delta_certificate(release, epsilon)
+            interval, took = bound_small_delta(release, epsilon)
             middle = f"{interval.lower:.3e} .. {interval.upper:.3e}"
             row(f"small delta to 5%, {name}, epsilon {epsilon:g}", "about 1e-4 in 10 s", f"{took:.1f} s, {middle}")
 
@@ -232,7 +232,7 @@ def oracle_row():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--no-reference", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="skip the deep certificate")
+    parser.add_argument("--quick", action="store_true", help="skip the smallest delta")
     arguments = parser.parse_args()
     them = {"error": "not run"} if arguments.no_reference else reference()
     versions = f"epsilog {metadata.version('epsilog')}, numpy {np.__version__}"

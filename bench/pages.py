@@ -37,7 +37,7 @@ STARTED = 30.0  # seconds that a server may take
 def server(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`epsilog serve` without tokens, in a process of its own."""
     command = [sys.executable, "-m", "epsilog", "serve", "--port", str(PORT), "--runs", str(folder / "runs")]
-    command += ["--ledger", str(folder / "none.db"), "--certificates", str(folder / "certificates")]
+    command += ["--ledger", str(folder / "none.db"), "--montecarlo", str(folder / "montecarlo")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + STARTED
         while time.monotonic() < until:

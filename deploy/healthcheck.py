@@ -1,6 +1,6 @@
 """Check whether the server on this machine is ready: ``healthcheck.py PORT``, exit code 0 or 1.
 
-TLS comes first, without certificate checks: the certificate has another name, and the request holds no secret.
+TLS comes first, without checks of the TLS certificate: it has another name, and the request holds no secret.
 """
 
 import http.client

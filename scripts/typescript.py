@@ -22,7 +22,7 @@ import type { ParameterSpec } from "./parameter-spec";
 import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
 """
 FORMS = (
-    *("FederatedRequest", "FederatedGoal", "QueriesRequest", "SensitivityRequest", "CertificateRequest"),
+    *("FederatedRequest", "FederatedGoal", "QueriesRequest", "SensitivityRequest", "MonteCarloRequest"),
     *("CompositionInterpretationRequest", "CompareRequest", "Part"),
 )
 READ = ("FederatedRequest", "FederatedSchedule", "QueriesRequest")  # what a form holds is read as these

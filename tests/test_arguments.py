@@ -239,7 +239,7 @@ CALLS = {
     montecarlo.pass_probability: {"delta": 0.25, "samples": 64, "hits": 2, "bound": 1.0},
     montecarlo.supremum_delta: {"samples": 64, "hits": 2, "fallback_delta": 0.25, "bound": 1.0, "cells": 64},
     montecarlo.draw_losses: {"release": BINS, "samples": 8, "seed": 3},
-    montecarlo.plan_certificate: {
+    montecarlo.plan_delta_bound: {
         "release": BINS,
         "epsilon": 0.5,
         "seed": 3,
@@ -373,7 +373,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
     "epsilog": set(),
     "epsilog.accounting": {"ProfileComparison", "FederatedClosedForm", "GaussianDPFit", "Intervals", "PrivacyProfile",
                            "rdp_to_epsilon_by_order", "truncation_probability", "build_truncated_poisson_pair"},
-    "epsilog.accounting.montecarlo": {"ProfilePayoff", "CertificatePlan", "HockeyStick", "OracleDelta",
+    "epsilog.accounting.montecarlo": {"ProfilePayoff", "DeltaBoundPlan", "HockeyStick", "OracleDelta",
                                       "NoiseSearchPlan", "BernoulliTrial", "recompute_document"},
     "epsilog.plan": {"PrintedAlgorithmCost", "ConsumedBudget", "QueryNoiseComparison", "CrossoverRow",
                      "EpsilonCurvePoint", "FederatedPlan", "QueryNoise", "PreflightResult", "ProfileView",
@@ -400,8 +400,8 @@ def takes_numbers(made):
 
 
 AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers go to what stands in CALLS, or to a rule
-    "epsilog.accounting.montecarlo": {"certify_delta", "envelope_delta", "compute_running_interval", "use_dask_cluster",
-                                      "run_certificate", "run_noise_search", "search_noise"},
+    "epsilog.accounting.montecarlo": {"bound_delta", "envelope_delta", "compute_running_interval", "use_dask_cluster",
+                                      "run_delta_bound", "run_noise_search", "search_noise"},
     "epsilog.plan": {"compute_epsilon_curve", "build_registered_plan", "plan_phases"},
     "epsilog.ledger": {"Amounts", "CostModel", "read_cycles"},
     "epsilog.queries": {"run_query", "run_best_of_trials", "estimate_query_cost", "reserve_answer"},

@@ -25,8 +25,8 @@ assert 1 < ep.epsilon(sgd, delta=1e-5).upper < 3
 assert ep.plan.queries(epsilon=1.0, queries=100, sensitivity=1.0, mechanism="laplace", delta=1e-6).shares
 bins = ep.mechanisms.BallsInBins(ep.Gaussian(1.0), bins=16)
 asked = {"epsilon": 1.0, "samples": 500, "journal": Path("j")}
-found = montecarlo.certify_delta(bins, **asked)
-assert montecarlo.certify_delta(bins, **asked) == found
+found = montecarlo.bound_delta(bins, **asked)
+assert montecarlo.bound_delta(bins, **asked) == found
 """
 COMMAND = """
 from epsilog.cli import app as entry

@@ -324,16 +324,16 @@ def test_what_is_cut_is_paid_for_and_what_ignores_it_is_broken():
     assert bounds.upper < real <= found.upper
 
 
-def test_a_certificate_can_be_cut_and_what_is_not_about_delta_cannot():
+def test_monte_carlo_evidence_can_be_cut_and_what_is_not_about_delta_cannot():
     run = matrix(MinSepParticipation(4, 0.05), 20, 2.0)
-    certificate = montecarlo.certify_delta(run, epsilon=1.0, samples=4_000, seed=3)
-    found = build_truncated_poisson_pair(certificate.interval, run, population=10_000, max_batch_size=800)
-    assert certificate.interval.upper <= found.upper <= certificate.interval.upper * 1.001
+    evidence = montecarlo.bound_delta(run, epsilon=1.0, samples=4_000, seed=3)
+    found = build_truncated_poisson_pair(evidence.interval, run, population=10_000, max_batch_size=800)
+    assert evidence.interval.upper <= found.upper <= evidence.interval.upper * 1.001
     assert "before each batch is truncated to 800" in str(found.assumptions[-1])
-    assert build_truncated_poisson_pair(certificate.interval, run, population=10_000, max_batch_size=400).upper == 1.0
+    assert build_truncated_poisson_pair(evidence.interval, run, population=10_000, max_batch_size=400).upper == 1.0
     with pytest.raises(ValueError, match="interval"):
         build_truncated_poisson_pair(
             accounting.epsilon(Gaussian(1.0), delta=1e-6), run, population=10, max_batch_size=2
         )
     with pytest.raises(UnsupportedMechanismError, match="drawn"):
-        build_truncated_poisson_pair(certificate.interval, matrix(FullParticipation()), population=10, max_batch_size=2)
+        build_truncated_poisson_pair(evidence.interval, matrix(FullParticipation()), population=10, max_batch_size=2)

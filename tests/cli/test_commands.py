@@ -253,7 +253,7 @@ COUNTS = [
     (("ledger", "watch"), "limit"),
     (("ledger", "reserve"), "rounds"),
     (("ledger", "override-cost"), "rounds"),
-    *[(("account", "montecarlo", name), "workers") for name in ("certify", "search-noise", "execute")],
+    *[(("account", "montecarlo", name), "workers") for name in ("bound-delta", "search-noise", "execute")],
     (("account", "montecarlo", "recompute"), "shards"),
     (("ledger", "round-start"), "round"),
     (("ledger", "round-release"), "round"),
@@ -273,9 +273,9 @@ def test_a_count_is_at_least_one():
 LIBRARY = {
     ("account",): accounting.epsilon,
     ("account", "compare"): accounting.compare_profiles,
-    ("account", "montecarlo", "certify"): montecarlo.certify_delta,
+    ("account", "montecarlo", "bound-delta"): montecarlo.bound_delta,
     ("account", "montecarlo", "search-noise"): montecarlo.search_noise,
-    ("account", "montecarlo", "execute"): montecarlo.run_certificate,
+    ("account", "montecarlo", "execute"): montecarlo.run_delta_bound,
     ("account", "montecarlo", "recompute"): montecarlo.recompute_document,
     ("serve",): server.serve,
     ("ledger", "create"): ledger.Ledger.create_budget,
@@ -687,14 +687,14 @@ def test_a_comparisons_options_reach_it_and_its_rows_are_shown(monkeypatch, reac
     assert json.loads(text_of(*words, "--json")) == WAYS.to_json()
 
 
-def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_path):
+def test_options_of_bounds_and_sweeps_reach_them(reached, release, tmp_path):
     journal, where = tmp_path / "journal", "epsilog.accounting.montecarlo."
     common = ("--epsilon", 2, "--workers", 2, "--seed", 9, "--journal", journal)
     both = {"epsilon": 2.0, "seed": 9, "workers": 2, "journal": journal}
     words = (
         "account",
         "montecarlo",
-        "certify",
+        "bound-delta",
         release,
         *common,
         "--failure",
@@ -704,7 +704,7 @@ def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_pat
         "--samples",
         7,
     )
-    args, named = reached(where + "certify_delta", *words)
+    args, named = reached(where + "bound_delta", *words)
     progress = named.pop("progress")
     assert callable(progress)
     assert (args, named) == ((Gaussian(3.0),), both | {"failure": 0.01, "relative_width": 0.3, "samples": 7})
@@ -717,8 +717,20 @@ def test_options_of_certificates_and_sweeps_reach_them(reached, release, tmp_pat
 def test_options_of_plans_reach_them_with_a_seed_that_nobody_chose(reached, monkeypatch, release, tmp_path):
     where, commit = "epsilog.accounting.montecarlo.", ("--commit", "-o", tmp_path / "plan.json")
     monkeypatch.setattr(where + "draw_entropy", lambda: 77)
-    words = ("certify", release, "--epsilon", 2, "--failure", 0.01, "--relative-width", 0.3, "--samples", 7, *commit)
-    args, named = reached(where + "plan_certificate", "account", "montecarlo", *words)
+    words = (
+        "bound-delta",
+        release,
+        "--epsilon",
+        2,
+        "--failure",
+        0.01,
+        "--relative-width",
+        0.3,
+        "--samples",
+        7,
+        *commit,
+    )
+    args, named = reached(where + "plan_delta_bound", "account", "montecarlo", *words)
     assert args == (Gaussian(3.0),)
     assert named == {"epsilon": 2.0, "failure": 0.01, "relative_width": 0.3, "samples": 7, "seed": 77}
     monkeypatch.setattr(where + "draw_entropy", lambda: 78)
@@ -729,7 +741,7 @@ def test_options_of_plans_reach_them_with_a_seed_that_nobody_chose(reached, monk
 
 
 @pytest.mark.parametrize("other", ["--seed", "--journal"])
-@pytest.mark.parametrize("name", ["certify", "search-noise"])
+@pytest.mark.parametrize("name", ["bound-delta", "search-noise"])
 def test_a_plan_stands_alone(release, tmp_path, name, other):
     goal = ("--delta", 1e-3) if name == "search-noise" else ()
     words = (
@@ -759,7 +771,7 @@ def bins(tmp_path):
     return tmp_path / "bins.json"
 
 
-@pytest.mark.parametrize("name", ["certify", "search-noise"])
+@pytest.mark.parametrize("name", ["bound-delta", "search-noise"])
 def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
     goal = ("--delta", 0.01) if name == "search-noise" else ()
     path, words = (
@@ -767,7 +779,7 @@ def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
         ("account", "montecarlo", name, release, "--epsilon", 1, *goal, "--commit", "-o"),
     )
     planned = SimpleNamespace(commitment="c0ffee", to_json=lambda: {"plan": [1, 2]})
-    for asked in ("plan_certificate", "plan_noise_search"):
+    for asked in ("plan_delta_bound", "plan_noise_search"):
         monkeypatch.setattr(f"epsilog.accounting.montecarlo.{asked}", lambda *_, **__: planned)
     text = text_of(*words, path)
     assert f"Plan plan hash c0ffee plan {path} ! Publish the plan hash" in text
@@ -781,10 +793,8 @@ def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
 
 def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, release, tmp_path):
     options = ("--nonce", "drand 1: 6fd1", "--workers", 2, "--journal", tmp_path / "j")
-    certificate = montecarlo.plan_certificate(
-        mechanisms.BallsInBins(Gaussian(1.0), 16), epsilon=1.0, seed=1, samples=20
-    )
-    for planned, run in ((certificate, "run_certificate"), ("a sweep's plan", "run_noise_search")):
+    bound = montecarlo.plan_delta_bound(mechanisms.BallsInBins(Gaussian(1.0), 16), epsilon=1.0, seed=1, samples=20)
+    for planned, run in ((bound, "run_delta_bound"), ("a sweep's plan", "run_noise_search")):
         monkeypatch.setattr("epsilog.accounting.montecarlo.plan_from_json", lambda _, planned=planned: planned)
         target = f"epsilog.accounting.montecarlo.{run}"
         args, named = reached(target, "account", "montecarlo", "execute", release, *options)
@@ -793,14 +803,14 @@ def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, releas
 
 
 @pytest.mark.slow
-def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
+def test_evidence_is_written_shown_and_checked(bins, tmp_path):
     plan_file, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
-    certify = ("account", "montecarlo", "certify", bins, "--epsilon", 1, "--samples", 200, "--failure", 0.01)
-    commitment = json.loads(text_of(*certify, "--commit", "-o", plan_file, "--json"))["plan_hash"]
+    bound = ("account", "montecarlo", "bound-delta", bins, "--epsilon", 1, "--samples", 200, "--failure", 0.01)
+    commitment = json.loads(text_of(*bound, "--commit", "-o", plan_file, "--json"))["plan_hash"]
     text = text_of("account", "montecarlo", "execute", plan_file, "--nonce", nonce, "-o", evidence)
     document = json.loads(evidence.read_text())
     interval = codec.decode(document["interval"])
-    assert f"Simulated certificate delta at epsilon 1 {show.format_interval(interval)}" in text
+    assert f"Monte Carlo evidence delta at epsilon 1 {show.format_interval(interval)}" in text
     assert f"wrong with probability at most 0.01 method {interval.method}" in text
     assert text.count("Assumes: ") == len(interval.assumptions)
     draw = ("account", "montecarlo", "execute", plan_file, "--nonce", nonce, "--json")
@@ -826,8 +836,8 @@ def test_a_certificate_is_written_shown_and_checked(bins, tmp_path):
 
 
 def test_a_seed_that_was_chosen_is_a_simulation_everywhere(bins, tmp_path):
-    certify = ("account", "montecarlo", "certify", bins, "--epsilon", 1, "--samples", 200, "--seed", 5)
-    assert "Simulated certificate (seeded: a simulation) delta" in text_of(*certify, "-o", tmp_path / "e.json")
+    bound = ("account", "montecarlo", "bound-delta", bins, "--epsilon", 1, "--samples", 200, "--seed", 5)
+    assert "Monte Carlo evidence (seeded: a simulation) delta" in text_of(*bound, "-o", tmp_path / "e.json")
     check = ("account", "montecarlo", "recompute", tmp_path / "e.json")
     assert json.loads(text_of(*check, "--json"))["simulation"] is True
     assert "not compared with what was published" not in text_of(*check)
@@ -983,15 +993,15 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     assert args == ("127.0.0.1", 8080)
     assert callable(named.pop("ready"))
     open_to_this_machine = {"access": server.AccessConfig(), "tls_cert": None, "tls_key": None}
-    assert named == {"ledger": None, "runs": None, "certificates_in": Path("runs/certificates")} | open_to_this_machine
+    assert named == {"ledger": None, "runs": None, "montecarlo_in": Path("runs/montecarlo")} | open_to_this_machine
     (tmp_path / "r").mkdir()
     (tmp_path / "b.db").write_bytes(b"")
     monkeypatch.chdir(tmp_path)
-    words = ("serve", "--host", "::1", "-p", 81, "-l", "b.db", "--runs", "r", "--certificates", "c")
+    words = ("serve", "--host", "::1", "-p", 81, "-l", "b.db", "--runs", "r", "--montecarlo", "c")
     args, named = reached("epsilog.server.serve", *words)
     assert args == ("::1", 81)
     ready = named.pop("ready")
-    assert named == {"ledger": "b.db", "runs": Path("r"), "certificates_in": Path("c")} | open_to_this_machine
+    assert named == {"ledger": "b.db", "runs": Path("r"), "montecarlo_in": Path("c")} | open_to_this_machine
     with show.console().capture() as said:
         ready("http://here")
     assert said.get() == "epsilog is at http://here (Ctrl-C stops it)\n"

@@ -59,7 +59,7 @@ def test_losses_that_were_drawn_are_read_again(tmp_path, release):
 
 
 def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
-    words = ["certify", release, "--epsilon", 1, "--samples", 20_000, "--journal", tmp_path / "journal", "--json"]
+    words = ["bound-delta", release, "--epsilon", 1, "--samples", 20_000, "--journal", tmp_path / "journal", "--json"]
     first, second = (json.loads(account(*words).stdout) for _ in range(2))
     assert first == second
     assert first["simulation"] is False
@@ -74,7 +74,9 @@ def test_a_journal_makes_a_claim_that_goes_on(tmp_path, release):
 
 def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp_path, release):
     path = tmp_path / "evidence.json"
-    document = json.loads(account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json").stdout)
+    document = json.loads(
+        account("bound-delta", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json").stdout
+    )
     path.write_text(json.dumps(document))
     done = account("recompute", path)
     assert done.exit_code == 0
@@ -88,7 +90,7 @@ def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp
 def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_path, release):
     plan, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
     goals = (
-        ["certify", release, "--epsilon", 1, "--samples", 2000],
+        ["bound-delta", release, "--epsilon", 1, "--samples", 2000],
         ["search-noise", release, "-e", 1, "-d", 1e-2, "--slack", 0.9],
     )
     for words in goals:
@@ -109,7 +111,7 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
 
 
 def test_a_plan_is_written_without_seed_or_journal(tmp_path, release):
-    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--commit", "-o", tmp_path / "plan.json"]
+    words = ["bound-delta", release, "--epsilon", 1, "--samples", 2000, "--commit", "-o", tmp_path / "plan.json"]
     for other in (["--seed", 1], ["--journal", tmp_path / "j"], ["-o", "-"]):
         done = account(*words, *other)
         assert isinstance(done.exception, ValueError)
@@ -118,7 +120,7 @@ def test_a_plan_is_written_without_seed_or_journal(tmp_path, release):
 
 def test_a_check_of_no_shards_or_of_loose_json_is_refused(tmp_path, release):
     path = tmp_path / "evidence.json"
-    account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "-o", path)
+    account("bound-delta", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "-o", path)
     assert account("recompute", path, "--shards", 0).exit_code == 2
     text = path.read_text()
     for other in (text.replace("{", '{"v": 0,', 1), text.replace('"failure": 1e-06', '"failure": NaN'), text[:-9]):
@@ -126,17 +128,17 @@ def test_a_check_of_no_shards_or_of_loose_json_is_refused(tmp_path, release):
         assert isinstance(account("recompute", path).exception, ValueError)
 
 
-def test_a_certificate_says_with_what_chance_it_is_wrong(release):
-    text = " ".join(account("certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1).stdout.split())
+def test_evidence_says_with_what_chance_it_is_wrong(release):
+    text = " ".join(account("bound-delta", release, "--epsilon", 1, "--samples", 2000, "--seed", 1).stdout.split())
     assert "wrong with probability at most 1e-06" in text
 
 
-def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
-    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json"]
+def test_evidence_with_batches_that_are_cut(tmp_path, release):
+    words = ["bound-delta", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json"]
     plain = json.loads(account(*words).stdout)
     cut = [*words, "-N", 1600, "--max-batch-size"]
     found = json.loads(account(*cut, 200, "-o", tmp_path / "e.json").stdout)
-    assert found["certificate"] == plain == json.loads((tmp_path / "e.json").read_text())
+    assert found["evidence"] == plain == json.loads((tmp_path / "e.json").read_text())
     assert found["truncated"]["term"]["upper"] >= plain["interval"]["upper"]
     assert json.loads(account(*cut, 110).stdout)["truncated"]["term"]["upper"] == 1.0
     text = " ".join(account(*cut[:-4], "-N", 1600, "--max-batch-size", 200).stdout.split())
@@ -146,7 +148,7 @@ def test_a_certificate_with_batches_that_are_cut(tmp_path, release):
         refused = account(*words, *wrong, "--journal", tmp_path / "none").exception
         assert isinstance(refused, ValueError)
         assert not (tmp_path / "none").exists()
-    refused = account("certify", release, "--epsilon", 1, *cut[-3:], 9, "--commit", "-o", tmp_path / "p").exception
+    refused = account("bound-delta", release, "--epsilon", 1, *cut[-3:], 9, "--commit", "-o", tmp_path / "p").exception
     assert "must stand without" in str(refused)
 
 
@@ -159,7 +161,7 @@ def test_stopping_says_whether_anything_was_kept_and_no_more(monkeypatch, releas
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "count_hits", stop)
-    words = ["certify", release, "--epsilon", 1, "--samples", 2000]
+    words = ["bound-delta", release, "--epsilon", 1, "--samples", 2000]
     words += ["--journal", tmp_path / "j"] if kept else []
     monkeypatch.setattr("sys.argv", ["epsilog", "account", "montecarlo", *map(str, words)])
     with pytest.raises(SystemExit) as end:
@@ -183,7 +185,7 @@ def test_a_comparison_as_json():
 
 def test_evidence_is_not_overwritten_and_goes_to_standard_output_for_a_hyphen(tmp_path, release, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["certify", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "-o"]
+    words = ["bound-delta", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "-o"]
     printed = account(*words, "-").stdout
     assert account(*words, "evidence.json").exit_code == 0
     kept = (tmp_path / "evidence.json").read_text()

@@ -21,7 +21,7 @@ from commands import run  # noqa: E402 - this is a script too
 
 BLOCK = re.compile(r"```console\n\$ (epsilog [^\n]*)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
-QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (certify|search-noise|execute|recompute))|.*--help$")
+QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (bound-delta|search-noise|execute|recompute))|.*--help$")
 
 
 def pages() -> list[Path]:

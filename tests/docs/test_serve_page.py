@@ -1,4 +1,4 @@
-"""What the page on a server says is typed, is typed: a certificate, tokens, a server, somebody let in and out."""
+"""What the page on a server says is typed, is typed: a TLS certificate, tokens, a server, somebody let in and out."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def commands(heading):
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
 def test_a_server_is_tried_out_and_somebody_is_let_in_and_out(tmp_path):
-    certificate, *others = commands("Test with a self-signed certificate")
+    certificate, *others = commands("Test with a self-signed TLS certificate")
     subprocess.run(shlex.split(certificate), cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0
     made = [run(*shlex.split(command)[1:], cwd=tmp_path) for command in others[:2]]

@@ -299,7 +299,7 @@ def test_renyi_divergence_is_no_lower_than_the_integral(order):
     ("ask", "reason"),
     [
         (lambda: accounting.rho(FEW), "zCDP"),
-        (lambda: ep.montecarlo.certify_delta(FEW, epsilon=1.0, samples=1000, seed=1), "need no simulation"),
+        (lambda: ep.montecarlo.bound_delta(FEW, epsilon=1.0, samples=1000, seed=1), "need no simulation"),
         (lambda: ep.epsilon(ep.mechanisms.FixedSizeSampled(FEW, 5, 10), delta=1e-5), "a fixed size means replace-one"),
     ],
 )

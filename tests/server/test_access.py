@@ -121,7 +121,7 @@ def test_tokens_that_are_not_there_let_no_server_begin(tmp_path):
         create_app(access=AccessConfig(tmp_path / "none.json"))
 
 
-# --- certificates -----------------------------------------------------------------------------------------------------
+# --- TLS certificates -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def certificate(tmp_path_factory):
 
 
 def self_signed(folder, name="localhost"):
-    """A certificate and its key, as files."""
+    """A TLS certificate and its key, as files."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -181,7 +181,7 @@ def test_a_key_that_the_world_can_read_is_refused(certificate, mode):
 def test_a_certificate_goes_with_its_key(certificate, tmp_path):
     other, _ = self_signed(tmp_path)
     for wrong in ((other, certificate[1]), (certificate[1], certificate[1])):
-        with pytest.raises(CheckError, match="tls_cert must be a certificate and its key"):
+        with pytest.raises(CheckError, match="tls_cert must be a TLS certificate and its key"):
             make_tls_context(*wrong)
     with pytest.raises(CheckError, match="tls_cert must be a file that can be read"):
         make_tls_context(tmp_path / "none.pem", certificate[1])

@@ -14,7 +14,7 @@ RUN = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplie
         ("federated", RUN | {"noise_multiplier": -1}, "noise_multiplier"),
         ("federated", RUN | {"surprise": 1}, "surprise"),
         ("queries", {"epsilon": 1, "queries": 2, "weights": [1, -1]}, "weights[1]"),
-        ("certificates", {"samples": 1}, "samples"),
+        ("montecarlo", {"samples": 1}, "samples"),
     ],
 )
 def test_errors_name_the_field(site, path, ask, field):

@@ -15,9 +15,9 @@ from epsilog.plan import QUESTIONS
 from epsilog.server import AccessConfig, authorization, create_app, pages, tokens
 from epsilog.server.access import Role
 from epsilog.server.authorization import TokenAuthMiddleware
-from epsilog.server.certificates import CertificateService
 from epsilog.server.jobs import JobRegistry
 from epsilog.server.middleware import HostGuardMiddleware
+from epsilog.server.montecarlo import MonteCarloService
 from epsilog.server.rate_limits import TokenBuckets
 
 CLOSED = [
@@ -25,7 +25,7 @@ CLOSED = [
     "/api/v1/ledger/entries",
     "/api/v1/runs",
     "/api/v1/runs/x",
-    "/api/v1/certificates",
+    "/api/v1/montecarlo",
     "/metrics",
 ]
 OPEN = ["/", "/ledger", "/runs/exam-scores-1", "/favicon.svg", "/healthz", "/readyz", "/api/openapi.json"]
@@ -54,7 +54,7 @@ def guarded(tmp_path_factory, ledger_path, runs_path):
     tokens.create_token(path, "nobody", role="reader", scope="nowhere")
     app = create_app(ledger=str(ledger_path), runs=runs_path, access=AccessConfig(path))
     app.state.ledger_checks = JobRegistry(what="checks", at_once=1)  # as its life begins; no process is started here
-    app.state.certificates = CertificateService(path.parent)
+    app.state.montecarlo = MonteCarloService(path.parent)
     ask(app, "GET", "/healthz")
     keeper = app.middleware_stack
     while not isinstance(keeper, TokenAuthMiddleware):
@@ -337,11 +337,11 @@ def test_the_whole_chain_is_not_checked_for_others(app, file, role, scope, path)
 
 
 @pytest.mark.parametrize(("role", "status"), [("reader", 403), ("auditor", 403), ("spender", 422), ("owner", 422)])
-def test_certificates_are_started_by_those_who_spend(app, file, role, status):
+def test_monte_carlo_runs_are_started_by_those_who_spend(app, file, role, status):
     text, kind = token_of(file, role=role, scope="acme"), [("content-type", "application/json")]
     wrong = json.dumps({"participation": "b-min-sep", "bins": 1024, "epochs": 100}).encode()
-    assert ask(app, "POST", "/api/v1/certificates", token=text, body=wrong, headers=kind).status == status
-    assert ask(app, "POST", "/api/v1/certificates/0/steal", token=text).status == status
+    assert ask(app, "POST", "/api/v1/montecarlo", token=text, body=wrong, headers=kind).status == status
+    assert ask(app, "POST", "/api/v1/montecarlo/0/steal", token=text).status == status
 
 
 # --- too often --------------------------------------------------------------------------------------------------------

@@ -543,7 +543,7 @@ def test_playground(browser, site):
 def test_monte_carlo_narrows_and_can_be_cancelled(browser, site):
     browser.get(site.url + "/montecarlo?v=1&samples=200000")
     until(lambda: one(browser, "button.main")).click()
-    until(lambda: "Certified" in text(browser, "main"), 60)
+    until(lambda: "Evidence complete" in text(browser, "main"), 60)
     assert browser.find_elements("link text", "Download the evidence")
     assert one(browser, ".narrowing .shade").get_attribute("d").count("L") > 10  # it closed in many steps
     assert len(browser.find_elements("css selector", ".narrowing .final")) == 1
@@ -573,7 +573,7 @@ def test_monte_carlo_draws_what_has_no_closed_form(browser, site):
     put(browser, "bands", "4")
     until(lambda: not one(browser, "button.main").get_attribute("disabled"))
     one(browser, "button.main").click()
-    until(lambda: "Certified" in text(browser, "main"), 60)
+    until(lambda: "Evidence complete" in text(browser, "main"), 60)
     assert "b-min-sep, b = 8, 2 epochs, p = 0.2, square-root noise, 4 bands" in text(browser, "main")
     assert "exact value" not in text(browser, ".narrowing")
 

@@ -10,7 +10,7 @@ from tests.server.described import description
 from epsilog.server import create_app
 from epsilog.server.workers import WorkerPool
 
-STREAMS = ("/events", "/certificates")  # endless answers, and jobs that draw for minutes: test_api has those
+STREAMS = ("/events", "/montecarlo")  # endless answers, and jobs that draw for minutes: test_api has those
 DEAR = tuple(f"/api/v1/{name}" for name in ("account", "federated", "queries", "playground"))  # seconds of work each
 
 

@@ -34,7 +34,7 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
     class Server:
         def __init__(self, config):
             assert config.app.state.ledger == "b.db"
-            assert (config.app.state.runs, config.app.state.certificates_in) == (tmp_path, tmp_path / "c")
+            assert (config.app.state.runs, config.app.state.montecarlo_in) == (tmp_path, tmp_path / "c")
             assert (config.server_header, config.timeout_graceful_shutdown) == (False, server.SHUTDOWN_SECONDS)
             assert config.limit_concurrency
 
@@ -47,7 +47,7 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
     bound = []
     monkeypatch.setattr(server, "_bind", lambda *where: bound.append(where) or listener)
     ready = told.append
-    server.serve(host, 8123, ledger="b.db", runs=tmp_path, certificates_in=tmp_path / "c", ready=ready)
+    server.serve(host, 8123, ledger="b.db", runs=tmp_path, montecarlo_in=tmp_path / "c", ready=ready)
     address = f"http://[::1]:{port}" if host == "::1" else f"http://{host}:{port}"
     assert (bound, told) == ([(host, 8123)], [address, [listener]])
     assert listener.fileno() == -1  # closed with the server
@@ -124,11 +124,11 @@ def asks_much(port):
     return [post(port, "/account/profile", {"parts": parts}) for _ in range(3)]
 
 
-def watches_a_certificate(port):
-    begin = post(port, "/certificates", RUN)
+def watches_a_simulation(port):
+    begin = post(port, "/montecarlo", RUN)
     begun = json.loads(begin.getresponse().read())
     watcher = http.client.HTTPConnection("127.0.0.1", port, timeout=3000)
-    watcher.request("GET", f"/api/v1/certificates/{begun['id']}/events")
+    watcher.request("GET", f"/api/v1/montecarlo/{begun['id']}/events")
     watcher.getresponse().fp.readline()
     return [begin, watcher]
 
@@ -151,7 +151,7 @@ def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
     with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as server:
         try:
             port = int(re.search(r":([0-9]+) ", server.stdout.readline())[1])
-            waiting = [*watches_a_certificate(port), *sends_half_a_question(port), *asks_much(port)]
+            waiting = [*watches_a_simulation(port), *sends_half_a_question(port), *asks_much(port)]
             until = time.monotonic() + 300
             while not (children := started_by(server)):
                 assert time.monotonic() < until

@@ -125,14 +125,14 @@ def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):
 
 
 def test_what_streams_to_a_holder_ends_when_the_token_is_revoked(team):
-    """A certificate's events go on for long; nobody watches them with a token that is gone."""
+    """A Monte Carlo run's events go on for long; nobody watches them with a token that is gone."""
     carl = made(team.folder, "carl", "--role", "spender", "--scope", "acme")
     run = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
     asked = http.client.HTTPSConnection("localhost", team.port, timeout=60, context=team.context)
     kind = {"Content-Type": "application/json", "Authorization": f"Bearer {carl}"}
-    asked.request("POST", "/api/v1/certificates", json.dumps(run), kind)
+    asked.request("POST", "/api/v1/montecarlo", json.dumps(run), kind)
     begun = json.loads(asked.getresponse().read())
-    asked.request("GET", f"/api/v1/certificates/{begun['id']}/events", headers=kind)
+    asked.request("GET", f"/api/v1/montecarlo/{begun['id']}/events", headers=kind)
     stream = asked.getresponse()
     assert stream.readline().startswith(b"data:")
     began = time.monotonic()
@@ -141,4 +141,4 @@ def test_what_streams_to_a_holder_ends_when_the_token_is_revoked(team):
         assert time.monotonic() - began < 60
     asked.close()
     root = made(team.folder, "bob", "--role", "owner", "--scope", "acme")
-    assert json.loads(team.ask(f"/api/v1/certificates/{begun['id']}", root)[1])["state"] == "running"
+    assert json.loads(team.ask(f"/api/v1/montecarlo/{begun['id']}", root)[1])["state"] == "running"

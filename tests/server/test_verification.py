@@ -14,7 +14,7 @@ from epsilog.server import (
     verification,
     worker,
 )
-from epsilog.server.certificates import _SOFTWARE
+from epsilog.server.montecarlo import _SOFTWARE
 from epsilog.signing import Envelope, SigningKey
 from epsilog.terms import (
     CheckError,

@@ -13,7 +13,7 @@ import pytest
 
 import epsilog as ep
 from epsilog import plan
-from epsilog.accounting.montecarlo import certify_delta
+from epsilog.accounting.montecarlo import bound_delta
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import BallsInBins, Gaussian, Laplace
 from epsilog.pipeline.runner import RunResult
@@ -181,8 +181,8 @@ def test_answers_about_releases_show_themselves(registered):
     assert EVIL in cells(registered.guarantee._repr_html_())
 
 
-def test_a_certificate_shows_how_it_closed():
-    found = certify_delta(BallsInBins(Gaussian(1.0), bins=4), epsilon=1.0, samples=20_000, seed=7)
+def test_monte_carlo_evidence_shows_how_it_closed():
+    found = bound_delta(BallsInBins(Gaussian(1.0), bins=4), epsilon=1.0, samples=20_000, seed=7)
     bar, closing = charts(found._repr_html_())
     assert "not what is claimed" in closing.get("aria-label")
     assert edge(bar, CLAIM) > edge(bar, ESTIMATE)

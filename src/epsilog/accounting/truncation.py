@@ -73,8 +73,8 @@ def build_truncated_poisson_pair(
 ) -> Interval:
     """Bound delta of the same run where a batch that is too large keeps its first ``max_batch_size`` units.
 
-    The order is independent of the units' data. The bound holds for any bound on delta, by a formula or by a
-    certificate, and for compositions with other releases.
+    The order is independent of the units' data. The bound holds for any bound on delta, by a formula or by
+    Monte Carlo evidence, and for compositions with other releases.
 
     Args:
         interval: bounds on delta at an epsilon, of the run with untruncated batches.

@@ -1,4 +1,4 @@
-"""`epsilog account montecarlo`: certificates by simulation, the reference's four numbers, and a comparison."""
+"""`epsilog account montecarlo`: bounds on delta by simulation, the reference's four numbers, and a comparison."""
 
 from __future__ import annotations
 
@@ -183,8 +183,8 @@ def _print_answer(name: str, value: float, given: dict[str, float], as_json: boo
         print_figures(title, [(name.replace("_", " "), f"{value!r}"), *((k, f"{v!r}") for k, v in given.items())])
 
 
-@montecarlo_app.command("certify")
-def certify_command(
+@montecarlo_app.command("bound-delta")
+def bound_delta_command(
     file: ReleaseFile,
     epsilon: Epsilon,
     failure: Annotated[float, typer.Option(help="Probability that the interval is wrong.")] = 1e-6,
@@ -211,7 +211,7 @@ def certify_command(
 ) -> None:
     """Bound delta of a release by simulation.
 
-    Example: epsilog account montecarlo certify run.json --epsilon 2
+    Example: epsilog account montecarlo bound-delta run.json --epsilon 2
     """
     from epsilog.accounting import build_truncated_poisson_pair, truncation_probability
 
@@ -222,22 +222,22 @@ def certify_command(
     require_new(output)
     if commit:
         _require_plan_only(seed, journal, max_batch_size)
-        plan = ep.montecarlo.plan_certificate(release, seed=ep.montecarlo.draw_entropy(), **ask)
+        plan = ep.montecarlo.plan_delta_bound(release, seed=ep.montecarlo.draw_entropy(), **ask)
         return _write_plan(plan, output, as_json)
     if max_batch_size is not None and population is not None:  # checked before anything is drawn
         truncation_probability(release, population=population, max_batch_size=max_batch_size)
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as options:
-        result = ep.montecarlo.certify_delta(release, **ask, seed=seed, **options)
+        result = ep.montecarlo.bound_delta(release, **ask, seed=seed, **options)
     if max_batch_size is None or population is None:
-        return _show_certificate(result, output, as_json)
+        return _show_evidence(result, output, as_json)
     truncated = build_truncated_poisson_pair(
         result.interval, release, population=population, max_batch_size=max_batch_size
     )
     if as_json:
         if not is_standard(output):
             _write(result.to_json(), output, as_json=False)
-        return print_json({"certificate": result.to_json(), "truncated": truncated.to_json()})
-    _show_certificate(result, output, as_json)
+        return print_json({"evidence": result.to_json(), "truncated": truncated.to_json()})
+    _show_evidence(result, output, as_json)
     print_figures(f"With batches truncated to {max_batch_size}", [_format_delta(epsilon, truncated)])
     print_notice(f"Assumes: {truncated.assumptions[-1]}")
     return None
@@ -277,7 +277,7 @@ def search_noise_command(
 @montecarlo_app.command("execute")
 def execute_plan_command(
     file: Annotated[
-        Path, typer.Argument(help="A plan that certify or search-noise wrote with --commit; - for standard input.")
+        Path, typer.Argument(help="A plan that bound-delta or search-noise wrote with --commit; - for standard input.")
     ],
     nonce: Annotated[str, typer.Option(help="A public value, unpredictable when the plan was published.")],
     workers: Workers = 1,
@@ -293,10 +293,10 @@ def execute_plan_command(
     """
     plan = ep.montecarlo.plan_from_json(read_document(file))
     require_new(output)
-    failure = plan.failure if isinstance(plan, ep.montecarlo.CertificatePlan) else 1e-6
+    failure = plan.failure if isinstance(plan, ep.montecarlo.DeltaBoundPlan) else 1e-6
     with _drawing(backend, scheduler, workers, journal, quiet=as_json, failure=failure) as options:
-        if isinstance(plan, ep.montecarlo.CertificatePlan):
-            return _show_certificate(ep.montecarlo.run_certificate(plan, nonce=nonce, **options), output, as_json)
+        if isinstance(plan, ep.montecarlo.DeltaBoundPlan):
+            return _show_evidence(ep.montecarlo.run_delta_bound(plan, nonce=nonce, **options), output, as_json)
         return _show_search(ep.montecarlo.run_noise_search(plan, nonce=nonce, **options), output, as_json)
 
 
@@ -346,12 +346,12 @@ def _format_delta(epsilon: float, interval: Interval) -> tuple[Any, Any]:
     return style("delta", after=f" at epsilon {epsilon:g}"), style(format_interval(interval))
 
 
-def _show_certificate(result: ep.montecarlo.Certificate, output: Path | None, as_json: bool) -> None:
+def _show_evidence(result: ep.montecarlo.MonteCarloEvidence, output: Path | None, as_json: bool) -> None:
     if _write(result.to_json(), output, as_json=as_json):
         return
     ((_, epsilon), (_, failure)) = result.interval.given
     print_figures(
-        "Simulated certificate" + (" (seeded: a simulation)" if result.simulation else ""),
+        "Monte Carlo evidence" + (" (seeded: a simulation)" if result.simulation else ""),
         [
             _format_delta(epsilon, result.interval),
             ("wrong with probability", f"at most {failure:g}"),
@@ -383,7 +383,9 @@ def _show_search(result: ep.montecarlo.NoiseSearchResult, output: Path | None, a
 
 @montecarlo_app.command("recompute")
 def recompute_command(
-    file: Annotated[Path, typer.Argument(help="Evidence of certify, search-noise or execute; - for standard input.")],
+    file: Annotated[
+        Path, typer.Argument(help="Evidence of bound-delta, search-noise or execute; - for standard input.")
+    ],
     shards: Annotated[
         int | None, typer.Option(min=1, help="Number of shards to redraw of each trial; if omitted: all.")
     ] = None,
@@ -391,7 +393,7 @@ def recompute_command(
     nonce: Annotated[str | None, typer.Option(help="The nonce, as its public source states it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Redraw the evidence of a certificate or a search.
+    """Redraw the evidence of a bound on delta or of a noise search.
 
     Exit code 4: the evidence does not agree with its draws.
 

@@ -58,15 +58,15 @@ def serve_command(
         str, typer.Option("--ledger", "-l", help="The ledger, if it exists: a file or postgresql://...?ledger=NAME.")
     ] = DEFAULT_LEDGER,
     runs: Annotated[Path, typer.Option(help="The folder of run folders.")] = Path("runs"),
-    certificates: Annotated[Path, typer.Option(help="The folder that keeps Monte Carlo certificates.")] = Path(
-        "runs/certificates"
+    montecarlo: Annotated[Path, typer.Option(help="The folder that keeps Monte Carlo evidence.")] = Path(
+        "runs/montecarlo"
     ),
     tokens: Annotated[
         Path | None, typer.Option(help="The file of `epsilog token`; if omitted: all local users are owners.")
     ] = None,
     name: Annotated[list[str] | None, typer.Option(help="A host name of the server; repeatable.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The TLS certificate with its chain, in PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="The private key of the certificate, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The private key of the TLS certificate, in PEM.")] = None,
     trust_proxy: Annotated[
         bool, typer.Option("--trust-proxy", help="A proxy on this machine ends TLS and sets X-Forwarded-For.")
     ] = False,
@@ -103,7 +103,7 @@ def serve_command(
         ready=ready,
         ledger=ledger if exists else None,
         runs=runs if runs.exists() else None,
-        certificates_in=certificates,
+        montecarlo_in=montecarlo,
         access=access,
         tls_cert=tls_cert,
         tls_key=tls_key,

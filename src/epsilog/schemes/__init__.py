@@ -1,6 +1,6 @@
 """Training schemes: one frozen description of the protection for plan, sampler, noise and verifier.
 
-The server or the clients may add the noise. A certificate never says just "local": it names the scheme, and each scheme
+The server or the clients may add the noise. A report never says just "local": it names the scheme, and each scheme
 states what each party sees. A scheme is a file here, and a file in ``training.schemes`` that computes its rounds. All
 files of both folders are imported, so a new scheme is known by its kind everywhere.
 """

@@ -17,10 +17,10 @@ from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from epsilog.server import (
-    certificates,
     ledger_commands,
     ledger_reads,
     metrics,
+    montecarlo,
     page_data,
     pages,
     problems,
@@ -43,7 +43,7 @@ _PARTS = (
     snippets.routes.router(),
     routes.playground.router(),
     verification.routes.router(),
-    certificates.router,
+    montecarlo.router,
     ledger_reads.router,
     ledger_commands.router,
     page_data.router,
@@ -55,7 +55,7 @@ async def _run_services(app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = THREADS
     state = app.state
     with TemporaryDirectory(prefix="epsilog-", ignore_cleanup_errors=True) as scratch:
-        state.certificates = certificates.CertificateService(state.certificates_in or Path(scratch))
+        state.montecarlo = montecarlo.MonteCarloService(state.montecarlo_in or Path(scratch))
         state.ledger_checks = JobRegistry(what="checks of the ledger", at_once=1)
         state.workers = state.workers or WorkerPool()
         await state.workers.open()
@@ -69,7 +69,7 @@ async def _run_services(app: FastAPI) -> AsyncIterator[None]:
             state.ledger_service.close()
         await cost_workers.close()
         await state.workers.close()
-        for job in (*state.certificates.registry.jobs(), *state.ledger_checks.jobs()):
+        for job in (*state.montecarlo.registry.jobs(), *state.ledger_checks.jobs()):
             job.stop("paused")
 
 
@@ -77,7 +77,7 @@ def create_app(
     *,
     ledger: str | None = None,
     runs: Path | str | None = None,
-    certificates_in: Path | str | None = None,
+    montecarlo_in: Path | str | None = None,
     access: AccessConfig | None = None,
     workers: WorkerPool | None = None,
 ) -> FastAPI:
@@ -86,14 +86,14 @@ def create_app(
     Args:
         ledger: a ledger to read and write, as a database URL or a path; None shows none.
         runs: the folder of runs, each a subfolder with ``report.json``; None shows no runs.
-        certificates_in: the folder that keeps Monte Carlo certificates; None keeps them while the application lives.
+        montecarlo_in: the folder that keeps Monte Carlo evidence; None keeps them while the application lives.
         access: who may enter; None admits users of this machine.
         workers: answers the questions; it opens and closes with the application. None takes a pool of usual size.
     """
     app = FastAPI(
         title="epsilog",
         version=version("epsilog"),
-        description="Plan, read and certify differential-privacy budgets. Only upper bounds may be claimed.",
+        description="Plan, read and prove differential-privacy budgets. Only upper bounds may be claimed.",
         openapi_url=None,  # below: written once, not for every request
         docs_url=None,
         redoc_url=None,
@@ -101,7 +101,7 @@ def create_app(
     )
     access = app.state.access = access or AccessConfig()
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
-    app.state.certificates_in = None if certificates_in is None else Path(certificates_in)
+    app.state.montecarlo_in = None if montecarlo_in is None else Path(montecarlo_in)
     app.state.workers = workers
     app.state.metrics, app.state.readiness = metrics.Metrics(), metrics.Readiness(ledger)
     problems.install_error_handlers(app)

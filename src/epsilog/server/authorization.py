@@ -79,12 +79,12 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
         (method, PREFIX + path): permission
         for method, path, permission in (
             ("POST", "/verify", _READ),
-            ("GET", "/certificates", _READ),
-            ("POST", "/certificates", _SPEND),
-            ("GET", "/certificates/{name}", _READ),
-            ("GET", "/certificates/{name}/events", _READ),
-            ("POST", "/certificates/{name}/{verb}", _SPEND),
-            ("GET", "/certificates/{name}/evidence.json", _READ),
+            ("GET", "/montecarlo", _READ),
+            ("POST", "/montecarlo", _SPEND),
+            ("GET", "/montecarlo/{name}", _READ),
+            ("GET", "/montecarlo/{name}/events", _READ),
+            ("POST", "/montecarlo/{name}/{verb}", _SPEND),
+            ("GET", "/montecarlo/{name}/evidence.json", _READ),
             ("GET", "/holder", _READ),
             ("GET", "/ledger", _READ),
             *(("GET", f"/ledger/{name}", _READ) for name in _LEDGER_READS.split()),

@@ -27,7 +27,7 @@ def serve(
     *,
     ledger: str | None = None,
     runs: Path | str | None = None,
-    certificates_in: Path | str | None = None,
+    montecarlo_in: Path | str | None = None,
     access: AccessConfig | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
@@ -40,9 +40,9 @@ def serve(
         port: 0 to 65535; 0 takes a free one, which ``ready`` receives.
         ledger: as for ``create_app``.
         runs: as for ``create_app``.
-        certificates_in: as for ``create_app``.
+        montecarlo_in: as for ``create_app``.
         access: as for ``create_app``.
-        tls_cert: a certificate in PEM, with the chain above it; None serves HTTP.
+        tls_cert: a TLS certificate in PEM, with the chain above it; None serves HTTP.
         tls_key: its private key in PEM.
         ready: receives the address once it is bound and no argument was refused.
 
@@ -69,7 +69,7 @@ def serve(
             from epsilog.server.connections import MAX_CONNECTIONS, ConnectionLimits, ProxyConnectionLimits
         except ImportError as error:
             raise _explain_missing_extra(error) from error
-        app = create_app(ledger=ledger, runs=runs, certificates_in=certificates_in, access=access, workers=workers)
+        app = create_app(ledger=ledger, runs=runs, montecarlo_in=montecarlo_in, access=access, workers=workers)
         logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
         config = uvicorn.Config(
             app,
@@ -106,7 +106,7 @@ def make_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     """Return the context of a server of TLS 1.2 and above.
 
     Args:
-        certificate: in PEM, with the chain above it.
+        certificate: the TLS certificate in PEM, with the chain above it.
         key: its private key in PEM; other users may have no access to it.
     """
     for field, path in (("tls_cert", certificate), ("tls_key", key)):
@@ -122,7 +122,7 @@ def make_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         found = f"{certificate} and {key} ({error})"
-        raise CheckError("tls_cert", "a certificate and its key, in PEM", found) from error
+        raise CheckError("tls_cert", "a TLS certificate and its key, in PEM", found) from error
     return context
 
 

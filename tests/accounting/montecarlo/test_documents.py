@@ -17,13 +17,13 @@ TRIAL = trial(samples=3 * shards.SHARD - 100)
 FULL = (shards.SHARD, shards.SHARD, shards.SHARD - 100)
 
 
-def certificate_plan(noise=1.0, epsilon=1.0):
-    return montecarlo.plan_certificate(BallsInBins(Gaussian(noise), 4), epsilon=epsilon, seed=3, samples=100)
+def make_plan(noise=1.0, epsilon=1.0):
+    return montecarlo.plan_delta_bound(BallsInBins(Gaussian(noise), 4), epsilon=epsilon, seed=3, samples=100)
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return certificate_plan()
+    return make_plan()
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +44,19 @@ def test_plans_are_read_as_they_were_written(plan, swept):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{}, {"v": 0}, {"kind": "montecarlo-certificate"}, {"v": 0, "kind": []}, [], None, 7, "v"]
+    "wrong", [{}, {"v": 1}, {"kind": "montecarlo-delta-bound"}, {"v": 1, "kind": []}, [], None, 7, "v"]
 )
 def test_what_is_no_plan_is_refused_in_words(wrong):
-    with pytest.raises(ValueError, match=r"plan must be as plan_certificate or plan_sweep wrote|kind must be one of"):
+    with pytest.raises(
+        ValueError, match=r"plan must be as plan_delta_bound or plan_noise_search wrote|kind must be one of"
+    ):
         montecarlo.plan_from_json(wrong)
 
 
 def test_a_plan_without_a_field_or_with_another_kind_of_value_is_refused(document):
     others = [
         document | {"kind": kind, field: value}
-        for kind in ("montecarlo-certificate", "montecarlo-sweep")
+        for kind in ("montecarlo-delta-bound", "montecarlo-noise-search")
         for field in ("failure", "trials")
         for value in (None, "x", [], {}, [None], -1, [[]], [{}])
     ]
@@ -65,7 +67,7 @@ def test_a_plan_without_a_field_or_with_another_kind_of_value_is_refused(documen
             others[-1]["trials"][0][name] = value if name != "log_bound" or value != -1 else "-1"
         others.append(copy.deepcopy(document))
         del others[-1]["trials"][0][name]
-    others += [document | {"v": version} for version in (1, -1, 0.0, True, False, "0", None)]
+    others += [document | {"v": version} for version in (0, 2, -1, 1.0, True, False, "1", None)]
     for other in others:
         with pytest.raises(ValueError, match="must"):
             montecarlo.plan_from_json(other)
@@ -77,9 +79,9 @@ def test_a_refused_plan_names_what_is_too_much(document):
         montecarlo.plan_from_json(document)
 
 
-def test_a_certificate_is_of_one_release_at_one_epsilon_in_both_directions(plan):
+def test_a_bound_is_of_one_release_at_one_epsilon_in_both_directions(plan):
     one, other = plan.trials
-    for wrong in (certificate_plan(noise=1.5), certificate_plan(epsilon=2.0)):
+    for wrong in (make_plan(noise=1.5), make_plan(epsilon=2.0)):
         with pytest.raises(ValueError, match="trials must be of one release at one epsilon"):
             replace(plan, trials=(one, wrong.trials[1]))
     for trials in ((), (one,), (one, one), (other, one), (one, other, one)):

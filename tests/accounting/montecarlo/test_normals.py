@@ -88,7 +88,7 @@ def test_draws_pilots_and_tilts_have_one_thread_and_an_error_gives_them_back(mon
 
 
 @pytest.mark.parametrize("first_out", ["first", "second"])
-def test_two_certificates_at_once_leave_the_threads_as_they_were(first_out):
+def test_two_bounds_at_once_leave_the_threads_as_they_were(first_out):
     """The limit belongs to the process: whoever came second must not keep the first one's limit for good."""
     before, inside = blas(), {name: threading.Event() for name in ("first", "second")}
     leave = {name: threading.Event() for name in inside}

@@ -29,22 +29,22 @@ def swept():
 
 
 @pytest.fixture(scope="module")
-def certificate():
-    return as_read(montecarlo.certify_delta(BINS, epsilon=1.0, samples=40_000, seed=5))
+def bounded():
+    return as_read(montecarlo.bound_delta(BINS, epsilon=1.0, samples=40_000, seed=5))
 
 
 @pytest.fixture(scope="module")
 def derived():
-    plan = montecarlo.plan_certificate(BINS, epsilon=1.0, samples=20_000, seed=run.draw_entropy())
-    return as_read(montecarlo.run_certificate(plan, nonce=NONCE))
+    plan = montecarlo.plan_delta_bound(BINS, epsilon=1.0, samples=20_000, seed=run.draw_entropy())
+    return as_read(montecarlo.run_delta_bound(plan, nonce=NONCE))
 
 
 @pytest.mark.slow
-def test_a_third_party_recomputes_everything(swept, certificate, derived):
-    for one in (swept, certificate, derived):
+def test_a_third_party_recomputes_everything(swept, bounded, derived):
+    for one in (swept, bounded, derived):
         assert montecarlo.recompute_document(one) == ()
     assert swept["claim"]["delta"] <= 1e-2
-    assert 6.876e-4 in codec.decode(certificate["interval"])
+    assert 6.876e-4 in codec.decode(bounded["interval"])
 
 
 # ---- every leaf ------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ ROUNDED = {("interval", "lower"), ("interval", "upper"), ("interval", "estimate"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["certificate", "swept"])
+@pytest.mark.parametrize("kind", ["bounded", "swept"])
 def test_every_changed_leaf_is_noticed_without_a_draw(request, kind, monkeypatch):
     """By what the document says of itself; drawing again comes on top. Only results may differ in their last bits."""
     document = request.getfixturevalue(kind)
@@ -115,7 +115,7 @@ def test_every_changed_leaf_is_noticed_without_a_draw(request, kind, monkeypatch
 
 
 @pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize("kind", ["swept", "certificate", "derived"])
+@pytest.mark.parametrize("kind", ["swept", "bounded", "derived"])
 def test_another_count_is_noticed_by_drawing_again(request, kind):
     document = request.getfixturevalue(kind)
     for place in range(len(document["hits"])):
@@ -148,16 +148,16 @@ def test_what_is_added_or_left_out_is_noticed(request, kind, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_simulation_cannot_be_relabeled(certificate):
+def test_a_simulation_cannot_be_relabeled(bounded):
     """Neither in one place nor in all: another provenance has other draws."""
-    assert montecarlo.recompute_document(certificate | {"simulation": False}) != ()
-    other = copy.deepcopy(certificate)
+    assert montecarlo.recompute_document(bounded | {"simulation": False}) != ()
+    other = copy.deepcopy(bounded)
     other["source"]["provenance"] = "entropy"
     seen = run.RandomnessSource("entropy", other["source"]["value"])
     other |= {"simulation": False, "seed": str(seen.seed(other["commitment"]))}
     other["interval"]["assumptions"][-1] = seen.assumption
     assert any("hits recorded" in line for line in montecarlo.recompute_document(other))
-    honest = montecarlo.Certificate(
+    honest = montecarlo.MonteCarloEvidence(
         montecarlo.plan_from_json(other["plan"]),
         seen,
         tuple(
@@ -226,8 +226,8 @@ def test_a_plan_that_was_changed_throughout_is_none_or_has_other_draws(swept, ch
         lambda d: d["plan"]["trials"][0]["payoff"].update(epsilon=10**400),
     ],
 )
-def test_what_is_no_document_is_refused(certificate, change):
-    other = copy.deepcopy(certificate)
+def test_what_is_no_document_is_refused(bounded, change):
+    other = copy.deepcopy(bounded)
     change(other)
     with pytest.raises(ValueError, match="must"):
         montecarlo.recompute_document(other)
@@ -236,8 +236,8 @@ def test_what_is_no_document_is_refused(certificate, change):
 @pytest.mark.parametrize(
     ("field", "value"), [("bins", 10**5), ("epochs", 2**53 - 1), ("noise", 1e-300), ("noise", 0.0)]
 )
-def test_what_cannot_be_drawn_at_all_is_no_hang_and_no_crash(certificate, field, value):
-    other = copy.deepcopy(certificate)
+def test_what_cannot_be_drawn_at_all_is_no_hang_and_no_crash(bounded, field, value):
+    other = copy.deepcopy(bounded)
     for trial in other["plan"]["trials"]:
         if field == "noise":
             trial["release"]["release"]["noise_multiplier"] = value
@@ -251,25 +251,25 @@ def test_what_cannot_be_drawn_at_all_is_no_hang_and_no_crash(certificate, field,
 
 
 @pytest.mark.slow
-def test_spot_checks_are_not_predictable(monkeypatch, certificate):
+def test_spot_checks_are_not_predictable(monkeypatch, bounded):
     """A forger who knows which shards are drawn again forges the others: the choice comes from fresh entropy."""
     drawn = set()
     monkeypatch.setattr(recompute, "count_hits", lambda _, __, shard: drawn.add(shard) or 0)
     for _ in range(60):
-        montecarlo.recompute_document(certificate, shards=1)
+        montecarlo.recompute_document(bounded, shards=1)
     assert drawn == {0, 1, 2}  # of three shards, one is missed with probability 3 (2 / 3)^120 < 1e-20
 
 
 @pytest.mark.parametrize("none", [0, -1, 1.0, True])
-def test_redrawing_nothing_is_no_check(certificate, none):
+def test_redrawing_nothing_is_no_check(bounded, none):
     with pytest.raises(ValueError, match="shards must be"):
-        montecarlo.recompute_document(certificate, shards=none)
-    assert montecarlo.recompute_document(certificate, shards=99) == ()
+        montecarlo.recompute_document(bounded, shards=none)
+    assert montecarlo.recompute_document(bounded, shards=99) == ()
 
 
 def test_a_composition_states_what_it_takes_from_outside():
     table = ProfilePayoff(1.0, (-1.0, 0.0, 1.0, 2.0), (0.7, 0.1, 0.01, 0.0))
-    document = as_read(montecarlo.certify_delta(BINS, epsilon=1.0, payoffs=(table, table), samples=20_000, seed=6))
+    document = as_read(montecarlo.bound_delta(BINS, epsilon=1.0, payoffs=(table, table), samples=20_000, seed=6))
     assert any("given profiles" in line for line in document["interval"]["assumptions"])
     assert montecarlo.recompute_document(document) == ()
 
@@ -280,24 +280,24 @@ def test_a_composition_states_what_it_takes_from_outside():
 @pytest.mark.slow
 def test_a_nonce_settles_the_draws_together_with_the_plan(derived):
     plan = montecarlo.plan_from_json(derived["plan"])
-    assert as_read(montecarlo.run_certificate(plan, nonce=NONCE)) == derived
+    assert as_read(montecarlo.run_delta_bound(plan, nonce=NONCE)) == derived
     assert derived["simulation"] is False
     assert "if the plan was published first, it is the only one" in montecarlo.describe_seed_provenance(derived)
-    other = montecarlo.run_certificate(plan, nonce=NONCE + "0")
+    other = montecarlo.run_delta_bound(plan, nonce=NONCE + "0")
     assert other.seed != int(derived["seed"])
     assert [list(part.hits) for part in other.evidence] != derived["hits"]
     published = {"commitment": plan.commitment, "nonce": NONCE}
     assert montecarlo.recompute_document(derived, **published) == ()
     for wrong in ({"commitment": "0" * 64}, {"nonce": NONCE + "0"}):
         assert len(montecarlo.recompute_document(derived, **(published | wrong))) == 1
-    assert len(montecarlo.recompute_document(as_read(montecarlo.run_certificate(plan)), nonce=NONCE)) == 1
+    assert len(montecarlo.recompute_document(as_read(montecarlo.run_delta_bound(plan)), nonce=NONCE)) == 1
 
 
 @pytest.mark.slow
-def test_every_part_of_a_plan_settles_the_draws(swept, certificate):
+def test_every_part_of_a_plan_settles_the_draws(swept, bounded):
     """Whoever changes anything that decides the claim has another fingerprint, and other draws."""
     source = run.RandomnessSource(run.NONCE, NONCE)
-    for plan in (swept["plan"], certificate["plan"]):
+    for plan in (swept["plan"], bounded["plan"]):
         seeds, paths = set(), leaves(plan)
         for path in paths:
             leaf = at(plan, path)
@@ -310,22 +310,22 @@ def test_every_part_of_a_plan_settles_the_draws(swept, certificate):
     "nonce", ["", "7", " " * 20, "0123456789abcdef ", "0123456789abcde\n", "é" * 20, "x" * 1025, 7]
 )
 def test_a_nonce_that_could_be_foreseen_or_misread_is_refused(nonce):
-    plan = montecarlo.plan_certificate(BINS, epsilon=1.0, samples=1000, seed=1)
+    plan = montecarlo.plan_delta_bound(BINS, epsilon=1.0, samples=1000, seed=1)
     with pytest.raises(ValueError, match="nonce must be"):
-        montecarlo.run_certificate(plan, nonce=nonce)
+        montecarlo.run_delta_bound(plan, nonce=nonce)
 
 
 def test_a_nonce_beside_a_seed_and_plans_of_other_code_are_refused(derived):
     plan = copy.deepcopy(derived["plan"])
     with pytest.raises(ValueError, match="if a nonce is given"):
-        montecarlo.run_certificate(montecarlo.plan_from_json(plan), nonce=NONCE, seed=1)
+        montecarlo.run_delta_bound(montecarlo.plan_from_json(plan), nonce=NONCE, seed=1)
     plan["code"]["numpy"] = "1.0"
     with pytest.raises(ValueError, match="versions installed here"):
-        montecarlo.run_certificate(montecarlo.plan_from_json(plan), nonce=NONCE)
+        montecarlo.run_delta_bound(montecarlo.plan_from_json(plan), nonce=NONCE)
 
 
-def test_a_sweep_rests_on_what_a_certificate_rests_on_and_on_its_own_luck(swept, certificate):
-    stated, assumed = swept["assumptions"], certificate["interval"]["assumptions"]
+def test_a_sweep_rests_on_what_a_bound_rests_on_and_on_its_own_luck(swept, bounded):
+    stated, assumed = swept["assumptions"], bounded["interval"]["assumptions"]
     assert len(documents.ASSUMPTIONS) > 0
     for said in (stated, assumed):
         assert set(documents.ASSUMPTIONS) < set(said)

@@ -63,7 +63,7 @@ from epsilog.accounting import montecarlo
 from epsilog.mechanisms import BallsInBins, Gaussian
 print("started", flush=True)
 release, journal = BallsInBins(Gaussian(1.0), bins=16), Path({str(path)!r})
-found = montecarlo.certify_delta(release, epsilon=1.0, samples=600_000, seed=8, journal=journal)
+found = montecarlo.bound_delta(release, epsilon=1.0, samples=600_000, seed=8, journal=journal)
 print([part.hits for part in found.evidence])
 """
     first = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -75,7 +75,7 @@ print([part.hits for part in found.evidence])
     kept = path.read_text().count("\n")
     second = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert 4 <= kept < path.read_text().count("\n")
-    expected = montecarlo.certify_delta(BINS, epsilon=1.0, samples=600_000, seed=8)
+    expected = montecarlo.bound_delta(BINS, epsilon=1.0, samples=600_000, seed=8)
     assert str([part.hits for part in expected.evidence]) in second.stdout
 
 
@@ -90,10 +90,10 @@ def test_a_journal_keeps_the_entropy_of_its_birth(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(run, "count_hits", die)
         with pytest.raises(KeyboardInterrupt):
-            montecarlo.certify_delta(BINS, **QUESTION, journal=path)
+            montecarlo.bound_delta(BINS, **QUESTION, journal=path)
     born = json.loads(path.read_text())
     assert list(tmp_path.iterdir()) == [path]
-    first = montecarlo.certify_delta(BINS, **QUESTION, journal=path)
+    first = montecarlo.bound_delta(BINS, **QUESTION, journal=path)
     assert not first.simulation
     assert (
         first.source
@@ -103,11 +103,11 @@ def test_a_journal_keeps_the_entropy_of_its_birth(tmp_path, monkeypatch):
     assert born["run"] == first.plan.commitment
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:3]) + "[0,")
-    assert montecarlo.certify_delta(BINS, **QUESTION, journal=path) == first
+    assert montecarlo.bound_delta(BINS, **QUESTION, journal=path) == first
     with monkeypatch.context() as patch:
         patch.setattr(run, "count_hits", die)  # nothing is drawn once all is there: asking again changes nothing
-        assert montecarlo.certify_delta(BINS, **QUESTION, journal=path) == first
-    other = montecarlo.certify_delta(BINS, **QUESTION, journal=tmp_path / "other.jsonl")
+        assert montecarlo.bound_delta(BINS, **QUESTION, journal=path) == first
+    other = montecarlo.bound_delta(BINS, **QUESTION, journal=tmp_path / "other.jsonl")
     assert other.seed != first.seed
 
 
@@ -190,7 +190,7 @@ def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
             noise_search.run_noise_search(other, journal=path)
     for ask in ({"samples": 1000}, {"failure": 1e-5}, {"release": BallsInBins(Gaussian(1.1), 16)}):
         with pytest.raises(RecordError, match="another run"):
-            montecarlo.certify_delta(**({"release": BINS} | QUESTION | ask), journal=path)
+            montecarlo.bound_delta(**({"release": BINS} | QUESTION | ask), journal=path)
     for other in ({"nonce": "a nonce of its own"}, {"seed": 1}):  # a chosen seed is a simulation, and this file is none
         with pytest.raises(RecordError, match="not begun with this seed"):
             noise_search.run_noise_search(plan, journal=path, **other)
@@ -203,7 +203,7 @@ def test_a_journal_is_bound_to_the_whole_plan(tmp_path):
 
 def command(tmp_path, *words):
     (tmp_path / "run.json").write_text(json.dumps(codec.to_json(BINS)))
-    given = ("certify", tmp_path / "run.json", "-e", 1, "--samples", 40_000, "--seed", 3, "--json", *words)
+    given = ("bound-delta", tmp_path / "run.json", "-e", 1, "--samples", 40_000, "--seed", 3, "--json", *words)
     return CliRunner().invoke(app, ["account", "montecarlo", *map(str, given)])
 
 

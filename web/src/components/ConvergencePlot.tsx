@@ -1,4 +1,4 @@
-// The running confidence interval of a simulated delta over the draws, its estimate, and the final certificate.
+// The running confidence interval of a simulated delta over the draws, its estimate, and the final interval.
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { show, showInteger } from "../lib/numbers";
@@ -47,7 +47,7 @@ export function ConvergencePlot({ of, ways, exact, final }: Props) {
   const shape = (looks: readonly Look[]): string => `M${looks.map((each) => `${x(each.draws)} ${y(each.upper)}`).join("L")}L${looks.toReversed().map((each) => `${x(each.draws)} ${y(each.lower)}`).join("L")}Z`;
   const edge = (looks: readonly Look[], of_: (look: Look) => number): string => `M${looks.map((each) => `${x(each.draws)} ${y(of_(each))}`).join("L")}`;
   const labels = spreadLabels(lineLabels.map((each) => ({ ...each, at: y(each.delta) })), 15);
-  const words = `Direction ${name}: after ${showInteger(first.draws)} draws δ was between ${show(first.lower, 4, "down")} and ${show(first.upper, 4, "up")}, after ${showInteger(worse.draws)} between ${show(worse.lower, 4, "down")} and ${show(worse.upper, 4, "up")}.${final ? ` The certificate: between ${show(final.lower, 4, "down")} and ${show(final.upper, 4, "up")}.` : ""}`;
+  const words = `Direction ${name}: after ${showInteger(first.draws)} draws δ was between ${show(first.lower, 4, "down")} and ${show(first.upper, 4, "up")}, after ${showInteger(worse.draws)} between ${show(worse.lower, 4, "down")} and ${show(worse.upper, 4, "up")}.${final ? ` The final interval: between ${show(final.lower, 4, "down")} and ${show(final.upper, 4, "up")}.` : ""}`;
   return (
     <figure class="plot narrowing" ref={figure}>
       <figcaption id={`${id}-title`}>

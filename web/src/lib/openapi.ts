@@ -33,27 +33,6 @@ export type CancelRequest = {
   reason: string;
 };
 
-/** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
-export type CertificateRequest = {
-  participation: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
-  /** the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1 */
-  strategy: "independent" | "square-root" | "optimal";
-  /** entries in a column of C; ignored for independent noise */
-  bands: number;
-  /** rounds in an epoch; b of b-min-sep and of cyclic Poisson */
-  bins: number;
-  epochs: number;
-  /** chance to join when allowed; not for balls-in-bins */
-  probability: number;
-  /** noise of Z over the clip norm */
-  noise_multiplier: number;
-  epsilon: number;
-  /** chance over the draws that the interval is wrong */
-  failure: number;
-  /** draws in each direction */
-  samples: number;
-};
-
 /** Make a certificate of a release. */
 export type CertifyRequest = {
   /** the release, as tagged JSON */
@@ -620,6 +599,27 @@ export type MarkRestoredRequest = {
   reason: string;
 };
 
+/** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
+export type MonteCarloRequest = {
+  participation: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
+  /** the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1 */
+  strategy: "independent" | "square-root" | "optimal";
+  /** entries in a column of C; ignored for independent noise */
+  bands: number;
+  /** rounds in an epoch; b of b-min-sep and of cyclic Poisson */
+  bins: number;
+  epochs: number;
+  /** chance to join when allowed; not for balls-in-bins */
+  probability: number;
+  /** noise of Z over the clip norm */
+  noise_multiplier: number;
+  epsilon: number;
+  /** chance over the draws that the interval is wrong */
+  failure: number;
+  /** draws in each direction */
+  samples: number;
+};
+
 /** The least noise that meets a goal. */
 export type NoiseResponse = {
   noise_multiplier: number;
@@ -1102,7 +1102,7 @@ export const PARAMETERS = {
     size: { name: "size", kind: "integer", help: "declared, public divisor of the mean", initial: "", optional: true, min: 1, noneMeans: "no mean" },
     relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
   },
-  CertificateRequest: {
+  MonteCarloRequest: {
     participation: { name: "participation", kind: "choice", help: "", initial: "balls-in-bins", choices: [["balls-in-bins", "balls-in-bins"], ["b-min-sep", "b-min-sep"], ["cyclic-poisson", "cyclic-poisson"]] },
     strategy: { name: "strategy", kind: "choice", help: "the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1", initial: "independent", choices: [["independent", "independent"], ["square-root", "square-root"], ["optimal", "optimal"]] },
     bands: { name: "bands", kind: "integer", help: "entries in a column of C; ignored for independent noise", initial: "8", min: 1, max: 512 },

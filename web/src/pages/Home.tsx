@@ -169,8 +169,8 @@ export function Home() {
           <a href="/playground">Compose releases</a>
         </Card>
         <Card title="Monte Carlo">
-          <p>Certify noise without a closed form by simulation, and watch the confidence interval shrink.</p>
-          <a href="/montecarlo">Run a certificate</a>
+          <p>Bound δ without a closed form by simulation, and watch the confidence interval shrink.</p>
+          <a href="/montecarlo">Run a simulation</a>
         </Card>
         <Card title="Ledger and runs">
           <p>Caps, reserved and spent amounts; every entry with its hash; every run’s plan and records.</p>

@@ -28,7 +28,7 @@ const STRATEGIES = [
   ["optimal", "correlated: banded, optimal for prefix sums"],
 ] as const;
 
-const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.CertificateRequest, {
+const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.MonteCarloRequest, {
   participation: { hint: "", choices: PARTICIPATIONS },
   strategy: { label: "Noise", hint: "", choices: STRATEGIES },
   bands: { label: "Bands of C", hint: "nonzero entries per column" },
@@ -37,7 +37,7 @@ const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.CertificateRequest, {
   probability: { label: "Sampling probability", symbol: "p", hint: "per eligible round" },
   noise_multiplier: { symbol: "σ", hint: "of Z; columns of C have norm 1" },
   epsilon: { symbol: "ε", hint: "" },
-  failure: { label: "Failure probability of the certificate", hint: "" },
+  failure: { label: "Failure probability of the bound", hint: "" },
   samples: { label: "Draws per direction", hint: "", initial: "1000000" },
 });
 
@@ -70,7 +70,7 @@ interface Snapshot {
   message?: string;
 }
 
-const TITLES = { running: "Drawing", paused: "Paused", done: "Certified", failed: "Refused", cancelled: "Cancelled" };
+const TITLES = { running: "Drawing", paused: "Paused", done: "Evidence complete", failed: "Refused", cancelled: "Cancelled" };
 
 export function MonteCarlo() {
   const store = useMemo(urlStore, []);
@@ -78,18 +78,18 @@ export function MonteCarlo() {
   const [id, setId] = useState<string | null>(null);
   const [known, setKnown] = useState<(Snapshot & { id: string })[]>([]);
   const [failure, setFailure] = useState<Problem | null>(null);
-  const { seen, lost } = useJob<Snapshot>(id && `certificates/${id}`);
+  const { seen, lost } = useJob<Snapshot>(id && `montecarlo/${id}`);
 
   const look = useCallback(async (): Promise<void> => {
     try {
-      setKnown((await get<{ certificates: (Snapshot & { id: string })[] }>("certificates")).certificates);
+      setKnown((await get<{ runs: (Snapshot & { id: string })[] }>("montecarlo")).runs);
     } catch {
       setKnown([]); // the page works without the list
     }
   }, []);
   useEffect(() => void look(), [look, id, seen?.state]);
   useEffect(() => {
-    // after a reload, or on a new server with the same folder, follow the running certificate
+    // after a reload, or on a new server with the same folder, follow the one that runs
     const open = known.find((each) => each.state === "running");
     if (id === null && open) setId(open.id);
   }, [known]);
@@ -105,9 +105,9 @@ export function MonteCarlo() {
     }
   };
   const begin = (): void => {
-    if (form.values !== null) void act(async () => setId((await post<{ id: string }>("certificates", form.values)).id));
+    if (form.values !== null) void act(async () => setId((await post<{ id: string }>("montecarlo", form.values)).id));
   };
-  const steer = (verb: string) => () => void act(() => post(`certificates/${id}/${verb}`, {}));
+  const steer = (verb: string) => () => void act(() => post(`montecarlo/${id}/${verb}`, {}));
   const running = seen !== null && !OVER.includes(seen.state);
   const matters = (name: string): boolean =>
     name === "bands" ? form.raw.strategy !== "independent" : name === "probability" ? form.raw.participation !== "balls-in-bins" : true;
@@ -116,11 +116,11 @@ export function MonteCarlo() {
     <div class="stack">
       <Card>
         <p>
-          Correlated noise and hidden participation have no closed form. Simulation certifies δ at a given ε, and the confidence interval shrinks as draws
+          Correlated noise and hidden participation have no closed form. Simulation bounds δ at a given ε, and the confidence interval shrinks as draws
           accumulate. For balls in bins with independent noise, δ is also computed exactly, to about ten digits, for comparison.
         </p>
         <form
-          aria-label="Certificate"
+          aria-label="Monte Carlo run"
           onSubmit={(e) => {
             e.preventDefault();
             begin();
@@ -143,12 +143,12 @@ export function MonteCarlo() {
         </form>
         <p class="method">
           Fix the parameters, run once, and keep the result: repeating a run until the interval looks good invalidates its confidence. A paused or
-          interrupted certificate resumes with its original entropy.
+          interrupted run resumes with its original entropy.
         </p>
         {(failure ?? lost) && <ErrorNotice problem={(failure ?? lost)!} />}
       </Card>
-      {seen && id && <Certificate id={id} seen={seen} running={running} steer={steer} />}
-      <CertificateList known={known} shown={id} open={setId} />
+      {seen && id && <Evidence id={id} seen={seen} running={running} steer={steer} />}
+      <RunList known={known} shown={id} open={setId} />
     </div>
   );
 }
@@ -159,7 +159,7 @@ function describeRequest(ask: Snapshot["ask"]): string {
   return `${PARTICIPATIONS.find(([name]) => name === ask.participation)?.[1].split(":")[0]}, b = ${ask.bins}, ${ask.epochs} ${ask.epochs === 1 ? "epoch" : "epochs"}${chance}, ${correlated}, σ = ${show(Number(ask.noise_multiplier))}, ε = ${show(Number(ask.epsilon))}`;
 }
 
-interface CertificateProps {
+interface EvidenceProps {
   id: string;
   seen: Snapshot;
   running: boolean;
@@ -168,7 +168,7 @@ interface CertificateProps {
 
 const SOURCES: Record<string, string> = { entropy: "128 bits from the operating system", nonce: "a public nonce", chosen: "a chosen seed (simulation)" };
 
-function Certificate({ id, seen, running, steer }: CertificateProps) {
+function Evidence({ id, seen, running, steer }: EvidenceProps) {
   const drawn = Object.values(seen.directions).reduce((sum, way) => sum + way.draws, 0);
   const failure = Number(seen.ask.failure);
   const ways = Object.entries(seen.directions).sort(([, a], [, b]) => b.upper - a.upper);
@@ -193,7 +193,7 @@ function Certificate({ id, seen, running, steer }: CertificateProps) {
       {ways.length > 0 && (
         <p>
           The band holds at all draws simultaneously, except with probability {show(failure)}, so you may look at any time. It only shows progress.
-          {seen.interval ? " The certificate is the tighter interval at its end: " : " Claim only the certificate at the end, a tighter interval: "}
+          {seen.interval ? " The result is the tighter interval at its end: " : " Claim only the result at the end, a tighter interval: "}
           its number of draws was fixed in advance, and it has the same failure probability.
         </p>
       )}
@@ -216,7 +216,7 @@ function Certificate({ id, seen, running, steer }: CertificateProps) {
           </button>
         )}
         {seen.state === "done" && (
-          <Download path={`certificates/${id}/evidence.json`} name={`montecarlo-${id}.json`} kind="application/json">
+          <Download path={`montecarlo/${id}/evidence.json`} name={`montecarlo-${id}.json`} kind="application/json">
             Download the evidence
           </Download>
         )}
@@ -225,7 +225,7 @@ function Certificate({ id, seen, running, steer }: CertificateProps) {
   );
 }
 
-/** The provenance of the certificate, step by step. */
+/** The provenance of the evidence, step by step. */
 function Provenance({ seen, drawn, failure }: { seen: Snapshot; drawn: number; failure: number }) {
   const steps: [done: boolean, title: string, says: string][] = [
     [true, "Planned", `${showInteger(seen.of)} draws per direction, δ at ε = ${show(Number(seen.ask.epsilon))}, failure probability ${show(failure)}`],
@@ -237,7 +237,7 @@ function Provenance({ seen, drawn, failure }: { seen: Snapshot; drawn: number; f
         : `${SOURCES[seen.born.provenance] ?? seen.born.provenance}, stored in the journal before the first draw, for plan ${seen.born.plan.slice(0, 12)}…`,
     ],
     [drawn >= 2 * seen.of, "Drawn", `${showInteger(drawn)} of ${showInteger(2 * seen.of)}; the journal stores every count`],
-    [seen.state === "done", "Issued", seen.state === "done" ? "one certificate, one result, regardless of interruptions" : "after all draws: one certificate, one result, regardless of interruptions"],
+    [seen.state === "done", "Finished", seen.state === "done" ? "one run, one result, regardless of interruptions" : "after all draws: one run, one result, regardless of interruptions"],
   ];
   return (
     <ol class="birth">
@@ -251,11 +251,11 @@ function Provenance({ seen, drawn, failure }: { seen: Snapshot; drawn: number; f
   );
 }
 
-function CertificateList({ known, shown, open }: { known: (Snapshot & { id: string })[]; shown: string | null; open: (id: string) => void }) {
+function RunList({ known, shown, open }: { known: (Snapshot & { id: string })[]; shown: string | null; open: (id: string) => void }) {
   const others = known.filter((each) => each.id !== shown && each.state !== "cancelled");
   if (others.length === 0) return null;
   return (
-    <Card title="Stored certificates">
+    <Card title="Stored runs">
       <Table
         prose
         caption="Running and finished, newest first"

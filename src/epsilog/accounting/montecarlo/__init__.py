@@ -1,15 +1,15 @@
-"""Certificates by simulation, for releases without a closed form.
+"""Monte Carlo evidence: bounds on delta by simulation, for releases without a closed form.
 
 Supported: balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sampling, random allocation.
-``search_noise`` goes from a mechanism and a goal to a noise level, a claim and evidence; ``certify_delta`` bounds the
-delta of one mechanism; ``recompute_document`` redraws it. ``plan_noise_search`` and ``plan_certificate`` fix the whole
-plan first; ``run_noise_search`` and ``run_certificate`` draw. ``draw_losses`` draws for other estimates.
+``search_noise`` goes from a mechanism and a goal to a noise level, a claim and evidence; ``bound_delta`` bounds the
+delta of one mechanism; ``recompute_document`` redraws it. ``plan_noise_search`` and ``plan_delta_bound`` fix the whole
+plan first; ``run_noise_search`` and ``run_delta_bound`` draw. ``draw_losses`` draws for other estimates.
 ``compute_balls_in_bins_delta`` is exact for independent noise. The four functions of the reference (``overall_delta``,
 ``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the ``*_delta`` bounds
 are tighter for the same draws.
 
 Modules: ``pairs`` (sampled pairs), ``tilt`` (importance sampling), ``shards`` (repeatable streams), ``bounds`` and
-``intervals`` (guarantees from counts), ``noise_search`` and ``certificates`` (from a goal to a claim), ``recompute``
+``intervals`` (guarantees from counts), ``noise_search`` and ``delta_bound`` (from a goal to a claim), ``recompute``
 (which trusts none of it), ``strategies`` (columns of noise). Only ``run`` uses files, processes and entropy.
 """
 
@@ -21,13 +21,13 @@ from epsilog.accounting.montecarlo.bounds import (
     pass_probability,
     supremum_delta,
 )
-from epsilog.accounting.montecarlo.certificates import (
-    Certificate,
-    CertificatePlan,
-    certify_delta,
+from epsilog.accounting.montecarlo.delta_bound import (
+    DeltaBoundPlan,
+    MonteCarloEvidence,
+    bound_delta,
     compute_running_interval,
-    plan_certificate,
-    run_certificate,
+    plan_delta_bound,
+    run_delta_bound,
 )
 from epsilog.accounting.montecarlo.intervals import anytime_interval, clopper_pearson_interval
 from epsilog.accounting.montecarlo.noise_search import (
@@ -57,9 +57,9 @@ __all__ = [
     "NONCE",
     "AdjacencyType",
     "BernoulliTrial",
-    "Certificate",
-    "CertificatePlan",
+    "DeltaBoundPlan",
     "HockeyStick",
+    "MonteCarloEvidence",
     "NoiseSearchPlan",
     "NoiseSearchResult",
     "OracleDelta",
@@ -67,8 +67,8 @@ __all__ = [
     "anytime_interval",
     "base_delta",
     "binomial_delta",
+    "bound_delta",
     "bound_listed_delta",
-    "certify_delta",
     "clopper_pearson_interval",
     "compute_balls_in_bins_delta",
     "compute_running_interval",
@@ -83,11 +83,11 @@ __all__ = [
     "minimum_samples",
     "overall_delta",
     "pass_probability",
-    "plan_certificate",
+    "plan_delta_bound",
     "plan_from_json",
     "plan_noise_search",
     "recompute_document",
-    "run_certificate",
+    "run_delta_bound",
     "run_noise_search",
     "search_noise",
     "supremum_delta",

@@ -18,10 +18,11 @@ from epsilog.accounting.montecarlo.run import Journal, Progress, RandomnessSourc
 from epsilog.accounting.montecarlo.shards import SHARD, STREAM, BernoulliTrial
 from epsilog.terms import CheckError, check, codec
 
+VERSION = 1  # of plans and of evidence
 ASSUMPTIONS = (
     "participation is drawn independently per unit, stays hidden, and no batch is truncated",
     "C is lower triangular and entrywise at least 0; every contribution is clipped to the clip norm",
-    "floating-point rounding and the quality of the pseudo-random generator are outside the certificate",
+    "floating-point rounding and the quality of the pseudo-random generator are outside the evidence",
 )
 
 
@@ -176,7 +177,7 @@ class SimulationResult(ABC, Generic[P]):
         """Return the part of the document with the plan, the source of the seed, and the draws."""
         plan = self.plan.to_json()
         return {
-            "v": 0,
+            "v": VERSION,
             "kind": plan["kind"],
             "plan": plan,
             "commitment": self.plan.commitment,

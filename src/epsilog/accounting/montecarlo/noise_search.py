@@ -25,6 +25,7 @@ from epsilog.accounting.montecarlo import bounds
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,
+    VERSION,
     Plan,
     SimulationResult,
     TrialEvidence,
@@ -112,8 +113,8 @@ class NoiseSearchPlan(Plan):
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {
-            "v": 0,
-            "kind": "montecarlo-sweep",
+            "v": VERSION,
+            "kind": "montecarlo-noise-search",
             "epsilon": self.epsilon,
             "target_delta": self.target_delta,
             "fallback_delta": self.fallback_delta,
@@ -190,7 +191,7 @@ def plan_noise_search(
     step: float = 0.01,
     fallback_delta: float = 0.0,
 ) -> NoiseSearchPlan:
-    """Plan a sweep from pilot draws, which the verification does not use.
+    """Plan a noise search from pilot draws, which the verification does not use.
 
     Args:
         release: what is to be run; its own noise only says where the search starts.
@@ -310,7 +311,7 @@ def estimate_noise(release: Release, *, epsilon: float, delta: float, seed: int)
 
 @dataclass(frozen=True, slots=True)
 class NoiseSearchResult(SimulationResult[NoiseSearchPlan]):
-    """A finished sweep.
+    """A finished noise search.
 
     Attributes:
         plan: what was settled beforehand.

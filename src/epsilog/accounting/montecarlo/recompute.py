@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from epsilog.accounting.montecarlo.certificates import Certificate, CertificatePlan, certificate_plan_from_json
-from epsilog.accounting.montecarlo.documents import TrialEvidence, source_from_json
+from epsilog.accounting.montecarlo.delta_bound import DeltaBoundPlan, MonteCarloEvidence, delta_bound_plan_from_json
+from epsilog.accounting.montecarlo.documents import VERSION, TrialEvidence, source_from_json
 from epsilog.accounting.montecarlo.noise_search import NoiseSearchPlan, NoiseSearchResult, noise_search_plan_from_json
 from epsilog.accounting.montecarlo.run import NONCE, RandomnessSource, draw_entropy
 from epsilog.accounting.montecarlo.shards import BernoulliTrial, count_hits, is_proven
@@ -20,35 +20,35 @@ from epsilog.terms import CalibrationError, CheckError, UnsupportedMechanismErro
 _ROUND_OFF = 1e-11  # relative, between two versions of the libraries; the numbers are rounded up by more than that
 _ROUNDED = {"/interval/lower", "/interval/upper", "/interval/estimate", "/claim/delta"}
 _MALFORMED = (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError)
-_PLANS: dict[Any, Callable[[dict[str, Any]], CertificatePlan | NoiseSearchPlan]] = {
-    "montecarlo-certificate": certificate_plan_from_json,
-    "montecarlo-sweep": noise_search_plan_from_json,
+_PLANS: dict[Any, Callable[[dict[str, Any]], DeltaBoundPlan | NoiseSearchPlan]] = {
+    "montecarlo-delta-bound": delta_bound_plan_from_json,
+    "montecarlo-noise-search": noise_search_plan_from_json,
 }
 
 
-def plan_from_json(data: dict[str, Any]) -> CertificatePlan | NoiseSearchPlan:
+def plan_from_json(data: dict[str, Any]) -> DeltaBoundPlan | NoiseSearchPlan:
     """Return the plan of a document from its ``to_json``.
 
     Raises:
         ValueError: not a plan of ours, or of another version or stream format, or not as we would write it.
     """
     try:
-        if type(data["v"]) is not int or data["v"] != 0 or data["kind"] not in _PLANS:
-            raise CheckError("kind", f"one of {', '.join(_PLANS)} (v 0)", repr(data["kind"]))
+        if type(data["v"]) is not int or data["v"] != VERSION or data["kind"] not in _PLANS:
+            raise CheckError("kind", f"one of {', '.join(_PLANS)} (v {VERSION})", repr(data["kind"]))
         plan = _PLANS[data["kind"]](data)
     except CheckError:
         raise  # it names its field
     except (*_MALFORMED, ValueError, UnsupportedMechanismError) as error:
-        raise ValueError(f"plan must be as plan_certificate or plan_sweep wrote it, got: {error!r}") from error
+        raise ValueError(f"plan must be as plan_delta_bound or plan_noise_search wrote it, got: {error!r}") from error
     if found := [*_differences(data, plan.to_json(), "")]:
-        raise ValueError(f"plan must be as plan_certificate or plan_sweep wrote it: {found[0]}")
+        raise ValueError(f"plan must be as plan_delta_bound or plan_noise_search wrote it: {found[0]}")
     return plan
 
 
 def recompute_document(
     document: dict[str, Any], *, shards: int | None = None, commitment: str | None = None, nonce: str | None = None
 ) -> tuple[str, ...]:
-    """Build a certificate or sweep again from its plan and its draws, and return the differences.
+    """Build Monte Carlo evidence again from its plan and its draws, and return the differences.
 
     Args:
         document: what ``to_json`` made, after a round trip through JSON.
@@ -72,7 +72,9 @@ def recompute_document(
             raise CheckError("hits", f"of at most {len(evidence)} trials", f"{len(counts)}")
         result = _result(plan, source, evidence)
     except _MALFORMED as error:
-        raise CheckError("document", "as certify or sweep wrote it", f"one that is not: {error!r}") from error
+        raise CheckError(
+            "document", "as bound_delta or search_noise wrote it", f"one that is not: {error!r}"
+        ) from error
     found = [result] if isinstance(result, str) else [*_differences(document, result.to_json(), "")]
     if commitment is not None and commitment != plan.commitment:
         found.append(f"/commitment: {commitment} was published, this plan's is {plan.commitment}")
@@ -87,19 +89,19 @@ def describe_seed_provenance(document: dict[str, Any]) -> str:
     return f"{source.assumption} ({source.provenance} {source.value!r}, plan {document['commitment']})"
 
 
-def _trials(plan: CertificatePlan | NoiseSearchPlan) -> tuple[BernoulliTrial, ...]:
-    if isinstance(plan, CertificatePlan):
+def _trials(plan: DeltaBoundPlan | NoiseSearchPlan) -> tuple[BernoulliTrial, ...]:
+    if isinstance(plan, DeltaBoundPlan):
         return plan.trials
     return tuple(test.trial for pair in plan.checks for test in pair)
 
 
 def _result(
-    plan: CertificatePlan | NoiseSearchPlan, source: RandomnessSource, evidence: tuple[TrialEvidence, ...]
-) -> Certificate | NoiseSearchResult | str:
-    """Return the certificate or the noise search of the draws, or the reason why it failed."""
+    plan: DeltaBoundPlan | NoiseSearchPlan, source: RandomnessSource, evidence: tuple[TrialEvidence, ...]
+) -> MonteCarloEvidence | NoiseSearchResult | str:
+    """Return the evidence or the noise search of the draws, or the reason why it failed."""
     try:
-        if isinstance(plan, CertificatePlan):
-            return Certificate(plan, source, evidence)
+        if isinstance(plan, DeltaBoundPlan):
+            return MonteCarloEvidence(plan, source, evidence)
         return NoiseSearchResult(plan, source, evidence)
     except (ValueError, CalibrationError, UnsupportedMechanismError) as error:
         return f"/hits: {error}"

@@ -149,7 +149,7 @@ class Journal:
         source: of the randomness.
 
     Each line has a tag that binds its count to this run and this shard, so a count that was edited, or that belongs to
-    another run or shard, is refused. A writer of the file can make tags too: a certificate is checked by drawing again
+    another run or shard, is refused. A writer of the file can make tags too: evidence is checked by drawing again
     (``recompute``), not by its journal.
     """
 

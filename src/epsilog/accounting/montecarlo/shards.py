@@ -81,7 +81,7 @@ def open_block_stream(
 
 
 def open_pilot_stream(seed: int, direction: AdjacencyType) -> np.random.Generator:
-    """Open the stream of a direction's pilot, which no certificate uses."""
+    """Open the stream of a direction's pilot, which no evidence uses."""
     return _philox(seed, (len(DIRECTIONS) + DIRECTIONS.index(direction),), 0)
 
 
@@ -89,7 +89,7 @@ def open_pilot_stream(seed: int, direction: AdjacencyType) -> np.random.Generato
 def estimate_pilot_delta(
     release: Release, payoff: Payoff, direction: AdjacencyType, seed: int, *, draws: int = 4096
 ) -> float:
-    """Estimate delta from a separate stream, which no certificate uses."""
+    """Estimate delta from a separate stream, which no evidence uses."""
     pair = build_simulated_pair(release)
     tilt = tilts.choose_tilt(pair, payoff, direction)
     rng, log_m = open_pilot_stream(seed, direction), tilts.bound_log_value(pair, tilt, payoff)
@@ -101,7 +101,7 @@ def estimate_pilot_delta(
 
 @limit_to_one_thread()
 def draw_losses(release: Release, *, samples: int, seed: int, direction: AdjacencyType = AdjacencyType.REMOVE) -> Array:
-    """Draw privacy losses of a release: to look at, or for estimates of your own; no certificate uses these draws.
+    """Draw privacy losses of a release: to look at, or for estimates of your own; no evidence uses these draws.
 
     Args:
         release: what is simulated.

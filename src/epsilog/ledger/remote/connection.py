@@ -1,4 +1,4 @@
-"""One server over HTTP: redirects are not followed, certificates are checked, and the token goes to the server only.
+"""One server over HTTP: no redirects, TLS certificates are checked, and the token goes to this server only.
 
 Python's own client is all it needs. What matters here is what is known when no answer comes: that nothing was sent, or
 that it may have been done.

@@ -1,4 +1,4 @@
-"""Certificates: described, drawn, watched, paused, resumed, cancelled, and found again by a later server."""
+"""Monte Carlo runs: described, drawn, watched, paused, resumed, cancelled, and found again by a later server."""
 
 import inspect
 import itertools
@@ -11,7 +11,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from epsilog import plan
-from epsilog.accounting.montecarlo import certify_delta, compute_balls_in_bins_delta, strategies
+from epsilog.accounting.montecarlo import bound_delta, compute_balls_in_bins_delta, strategies
 from epsilog.mechanisms import (
     BallsInBins,
     BallsInBinsParticipation,
@@ -22,10 +22,10 @@ from epsilog.mechanisms import (
     ToeplitzStrategy,
 )
 from epsilog.server import (
-    certificates,
     create_app,
+    montecarlo,
 )
-from epsilog.server.certificates import _SOFTWARE, MAX_SEQUENTIAL_ROUNDS, CertificateRequest, CertificateService
+from epsilog.server.montecarlo import _SOFTWARE, MAX_SEQUENTIAL_ROUNDS, MonteCarloRequest, MonteCarloService
 from epsilog.terms import (
     CheckError,
     codec,
@@ -34,16 +34,16 @@ from epsilog.terms import (
 EVERYBODY = {"population": 50_000, "cohort_size": 50_000, "rounds": 20, "noise_multiplier": 1.2}
 
 
-def test_what_a_certificate_leaves_out_means_what_it_means_in_the_library():
-    known = inspect.signature(certify_delta).parameters
-    for name, one in CertificateRequest.model_fields.items():
+def test_what_a_request_leaves_out_means_what_it_means_in_the_library():
+    known = inspect.signature(bound_delta).parameters
+    for name, one in MonteCarloRequest.model_fields.items():
         if not one.is_required() and name in known and known[name].default is not inspect.Parameter.empty:
             assert name == "samples" or one.default == known[name].default, name
 
 
 def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
     """Pages, embeds and saved addresses leave it out."""
-    blank = CertificateRequest()
+    blank = MonteCarloRequest()
     assert blank.release() == BallsInBins(Gaussian(1.0), bins=16, epochs=1)
     assert (blank.epsilon, blank.samples, blank.failure, blank.bands, blank.probability) == (1.0, 10**6, 1e-6, 8, 0.5)
 
@@ -51,8 +51,8 @@ def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["independent", "square-root", "optimal"])
 @pytest.mark.parametrize("participation", ["balls-in-bins", "b-min-sep", "cyclic-poisson"])
-def test_a_certificate_is_of_the_run_that_was_described(participation, strategy):
-    ask = CertificateRequest(
+def test_a_run_is_of_the_run_that_was_described(participation, strategy):
+    ask = MonteCarloRequest(
         participation=participation,
         strategy=strategy,
         bands=3,
@@ -85,19 +85,19 @@ def test_a_certificate_is_of_the_run_that_was_described(participation, strategy)
 
 def test_a_run_whose_losses_are_drawn_one_after_the_other_is_short():
     family = {"participation": "cyclic-poisson", "bins": MAX_SEQUENTIAL_ROUNDS // 4}
-    assert CertificateRequest(**family, epochs=4).release().rounds == MAX_SEQUENTIAL_ROUNDS
+    assert MonteCarloRequest(**family, epochs=4).release().rounds == MAX_SEQUENTIAL_ROUNDS
     with pytest.raises(CheckError, match="epochs must be at most 4 here, got 5"):
-        CertificateRequest(**family, epochs=5).release()
-    assert CertificateRequest(bins=1024, epochs=100).release()  # in closed form
-    short = CertificateRequest(participation="b-min-sep", strategy="square-root", bands=8, bins=1, epochs=5)
+        MonteCarloRequest(**family, epochs=5).release()
+    assert MonteCarloRequest(bins=1024, epochs=100).release()  # in closed form
+    short = MonteCarloRequest(participation="b-min-sep", strategy="square-root", bands=8, bins=1, epochs=5)
     assert short.release().strategy == strategies.build_square_root_column(5)
 
 
 @pytest.mark.slow
-def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
-    ask = CertificateRequest(samples=2000, bins=4)
+def test_runs_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
+    ask = MonteCarloRequest(samples=2000, bins=4)
     made = {"software": _SOFTWARE, "ask": ask.model_dump()}
-    evidence = certify_delta(ask.release(), epsilon=ask.epsilon, failure=ask.failure, samples=ask.samples).to_json()
+    evidence = bound_delta(ask.release(), epsilon=ask.epsilon, failure=ask.failure, samples=ask.samples).to_json()
     names = ["a" * 16, "0123456789abcdef", "b" * 16]
     for age, name in enumerate(names):
         (tmp_path / f"{name}.ask.json").write_text(json.dumps(made))
@@ -111,11 +111,11 @@ def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_p
         ("not a name", made),
     ):
         (tmp_path / f"{name}.ask.json").write_text(json.dumps(other))
-    (tmp_path / f"{'9' * 16}.evidence.json").write_text('{"interval": {"lower": 0.25}}')  # of no certificate
+    (tmp_path / f"{'9' * 16}.evidence.json").write_text('{"interval": {"lower": 0.25}}')  # of no run
     (tmp_path / f"{'f' * 16}.ask.json").write_text("{")
-    found = CertificateService(tmp_path)
-    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
-    told = certificates.list_certificates_route(request)["certificates"]
+    found = MonteCarloService(tmp_path)
+    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(montecarlo=found)))
+    told = montecarlo.list_montecarlo_route(request)["runs"]
     assert [one["id"] for one in told] == names[::-1]
     for one in told:
         assert (one["ask"], one["of"], one["exact"]) == (made["ask"], 2000, ask.exact())
@@ -124,19 +124,19 @@ def test_certificates_are_taken_up_as_they_were_left_and_told_newest_first(tmp_p
     assert {way: look["draws"] for way, look in told[1]["directions"].items()} == {"remove": 2000, "add": 2000}
     assert "interval" not in told[0]
     assert told[0]["directions"] == {}
-    assert certificates.get_certificate_route(names[0], request) == {
+    assert montecarlo.get_montecarlo_route(names[0], request) == {
         name: told[2][name] for name in told[2] if name != "id"
     }
     with pytest.raises(HTTPException, match="is not complete"):
         found.evidence(found.registry.job(names[0]))
     assert found.evidence(found.registry.job(names[1])) == evidence
-    assert certificates.control_certificate_route(names[0], "cancel", request)["state"] == "cancelled"
+    assert montecarlo.control_montecarlo_route(names[0], "cancel", request)["state"] == "cancelled"
     assert not (tmp_path / f"{names[0]}.ask.json").exists()
-    assert certificates.control_certificate_route(names[2], "pause", request)["state"] == "paused"
+    assert montecarlo.control_montecarlo_route(names[2], "pause", request)["state"] == "paused"
     assert (tmp_path / f"{names[2]}.ask.json").exists()
 
 
-def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
+def test_a_run_is_drawn_told_and_kept(tmp_path, monkeypatch):
     calls = []
 
     def drawn(release, **named):
@@ -150,12 +150,10 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
 
     head = {"provenance": "the operating system", "run": "0f"}
     result = SimpleNamespace(interval=plan.plan_federated(**EVERYBODY).epsilon, to_json=lambda: {"a": 1})
-    monkeypatch.setattr(certificates, "certify_delta", drawn)
-    monkeypatch.setattr(
-        certificates, "compute_running_interval", lambda _, draws, hits, failure: (draws, hits + failure)
-    )
-    found = CertificateService(tmp_path / "new")
-    ask = CertificateRequest(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
+    monkeypatch.setattr(montecarlo, "bound_delta", drawn)
+    monkeypatch.setattr(montecarlo, "compute_running_interval", lambda _, draws, hits, failure: (draws, hits + failure))
+    found = MonteCarloService(tmp_path / "new")
+    ask = MonteCarloRequest(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
     job = found.ask(ask)
     for _ in range(200):
         if job.is_finished and not job.is_active:
@@ -172,26 +170,26 @@ def test_a_certificate_is_drawn_told_and_kept(tmp_path, monkeypatch):
     kept = {path.name.removeprefix(f"{job.id}."): json.loads(path.read_text()) for path in found.folder.iterdir()}
     asked = {"software": _SOFTWARE, "ask": ask.model_dump()}
     assert kept == {"ask.json": asked, "evidence.json": {"a": 1}, "journal.json": head}
-    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(certificates=found)))
-    download = certificates.download_evidence_route(job.id, request)
+    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(montecarlo=found)))
+    download = montecarlo.download_montecarlo_evidence_route(job.id, request)
     assert json.loads(download.body) == {"a": 1}
     assert f'filename="montecarlo-{job.id}.json"' in download.headers["content-disposition"]
 
 
 def events(site, name):
-    stream = site.get(f"certificates/{name}/events")
+    stream = site.get(f"montecarlo/{name}/events")
     assert stream.headers["content-type"].startswith("text/event-stream")
     return [json.loads(line[6:]) for line in stream.body.decode().splitlines() if line.startswith("data: ")]
 
 
 @pytest.mark.slow
-def test_a_certificate_narrows_to_the_exact_value(site):
-    started = site.post("certificates", {"samples": 300_000, "epsilon": 1.0})
+def test_a_run_narrows_to_the_exact_value(site):
+    started = site.post("montecarlo", {"samples": 300_000, "epsilon": 1.0})
     assert started.status == 201
     seen = events(site, started.json()["id"])
     assert seen[-1]["state"] == "done"
     assert seen[-1]["interval"]["lower"] <= started.json()["exact"] <= seen[-1]["interval"]["upper"]
-    document = site.get(f"certificates/{started.json()['id']}/evidence.json")
+    document = site.get(f"montecarlo/{started.json()['id']}/evidence.json")
     assert seen[-1]["born"] == {"provenance": "entropy", "plan": document.json()["commitment"]}
     assert started.json()["born"] is None
     looks = seen[-1]["directions"]["remove"]["trail"]
@@ -202,71 +200,71 @@ def test_a_certificate_narrows_to_the_exact_value(site):
         assert look["lower"] <= started.json()["exact"] <= look["upper"]
         assert look["lower"] < look["estimate"] < look["upper"]
     assert looks[-1]["lower"] < seen[-1]["interval"]["lower"] < seen[-1]["interval"]["upper"] < looks[-1]["upper"]
-    assert document.json()["simulation"] is False  # fresh entropy: a certificate, not a repeat
+    assert document.json()["simulation"] is False  # fresh entropy: evidence, not a repeat
     from epsilog.accounting.montecarlo import recompute_document
 
     assert recompute_document(document.json(), shards=2) == ()
 
 
 @pytest.mark.slow
-def test_a_certificate_can_be_paused_resumed_and_cancelled(site):
-    name = site.post("certificates", {"samples": 50_000_000}).json()["id"]
-    assert site.get(f"certificates/{name}/evidence.json").status == 409
-    assert site.post(f"certificates/{name}/pause").json()["state"] == "paused"
+def test_a_run_can_be_paused_resumed_and_cancelled(site):
+    name = site.post("montecarlo", {"samples": 50_000_000}).json()["id"]
+    assert site.get(f"montecarlo/{name}/evidence.json").status == 409
+    assert site.post(f"montecarlo/{name}/pause").json()["state"] == "paused"
     time.sleep(0.5)
-    still = site.get(f"certificates/{name}").json()["directions"]
+    still = site.get(f"montecarlo/{name}").json()["directions"]
     time.sleep(0.5)
-    assert site.get(f"certificates/{name}").json()["directions"] == still
-    assert site.post(f"certificates/{name}/resume").json()["state"] == "running"
-    other = site.post("certificates", {"samples": 50_000_000}).json()["id"]
-    assert site.post("certificates", {"samples": 1000}).status == 429
+    assert site.get(f"montecarlo/{name}").json()["directions"] == still
+    assert site.post(f"montecarlo/{name}/resume").json()["state"] == "running"
+    other = site.post("montecarlo", {"samples": 50_000_000}).json()["id"]
+    assert site.post("montecarlo", {"samples": 1000}).status == 429
     for each in (name, other):
-        site.post(f"certificates/{each}/cancel")
+        site.post(f"montecarlo/{each}/cancel")
         assert events(site, each)[-1]["state"] == "cancelled"
-    assert site.post(f"certificates/{name}/explode").status == 422
-    assert site.get("certificates/none").status == 404
+    assert site.post(f"montecarlo/{name}/explode").status == 422
+    assert site.get("montecarlo/none").status == 404
 
 
-def test_what_cannot_be_certified_says_why(site):
+def test_what_cannot_be_drawn_says_why(site):
     started = site.post(
-        "certificates", {"participation": "b-min-sep", "strategy": "square-root", "bands": 8, "bins": 4, "epochs": 4}
+        "montecarlo", {"participation": "b-min-sep", "strategy": "square-root", "bands": 8, "bins": 4, "epochs": 4}
     )
     last = events(site, started.json()["id"])[-1]
     assert last["state"] == "failed"
     assert "8 bands, separation 4" in last["message"]
     assert len(last["message"]) < 250
-    too_long = site.post("certificates", {"participation": "cyclic-poisson", "bins": 1024, "epochs": 100})
+    too_long = site.post("montecarlo", {"participation": "cyclic-poisson", "bins": 1024, "epochs": 100})
     assert (too_long.status, too_long.json()["errors"][0]["field"]) == (422, "epochs")
 
 
 @pytest.mark.slow
-def test_a_certificate_outlives_its_server(serve_app, tmp_path):
+def test_a_run_outlives_its_server(serve_app, tmp_path):
     """Paused on one server, resumed on the next with the same entropy, and found finished on a third."""
     from epsilog.accounting.montecarlo import recompute_document
 
-    folder = tmp_path / "certificates"
-    with serve_app(create_app(certificates_in=folder)) as first:
+    folder = tmp_path / "montecarlo"
+    with serve_app(create_app(montecarlo_in=folder)) as first:
         ask = {"samples": 500_000, "bins": 64}
-        name = first.post("certificates", ask).json()["id"]
-        cancelled = first.post("certificates", ask).json()["id"]
-        first.post(f"certificates/{cancelled}/cancel")
+        name = first.post("montecarlo", ask).json()["id"]
+        cancelled = first.post("montecarlo", ask).json()["id"]
+        first.post(f"montecarlo/{cancelled}/cancel")
         end = time.monotonic() + 30
-        while not first.get(f"certificates/{name}").json()["directions"] and time.monotonic() < end:
+        while not first.get(f"montecarlo/{name}").json()["directions"] and time.monotonic() < end:
             time.sleep(0.02)
-        assert first.post(f"certificates/{name}/pause").json()["state"] == "paused"
+        assert first.post(f"montecarlo/{name}/pause").json()["state"] == "paused"
     time.sleep(0.5)
     journal = (folder / f"{name}.journal.json").read_text()
-    with serve_app(create_app(certificates_in=folder)) as second:
-        found = second.get("certificates").json()["certificates"]
+    with serve_app(create_app(montecarlo_in=folder)) as second:
+        found = second.get("montecarlo").json()["runs"]
         assert [(job["id"], job["state"], job["ask"]["bins"]) for job in found] == [(name, "paused", 64)]
-        assert second.post(f"certificates/{name}/resume").json()["state"] == "running"
+        assert second.post(f"montecarlo/{name}/resume").json()["state"] == "running"
         told = events(second, name)[-1]
         assert told["state"] == "done"
     assert (folder / f"{name}.journal.json").read_text().startswith(journal)
-    with serve_app(create_app(certificates_in=folder)) as third:
-        again = third.get(f"certificates/{name}").json()
+    with serve_app(create_app(montecarlo_in=folder)) as third:
+        again = third.get(f"montecarlo/{name}").json()
         assert again["state"] == "done"
         assert (again["directions"], again["born"]) == (told["directions"], told["born"])  # from the evidence alone
-        document = third.get(f"certificates/{name}/evidence.json").json()
+        document = third.get(f"montecarlo/{name}/evidence.json").json()
     assert document["simulation"] is False
     assert recompute_document(document, shards=2) == ()

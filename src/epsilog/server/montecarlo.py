@@ -1,7 +1,7 @@
-"""Monte Carlo certificates in the background: start, watch, pause, resume, cancel, download the evidence.
+"""Monte Carlo runs in the background: start, watch, pause, resume, cancel, download the evidence.
 
-Every certificate has a journal with its entropy, written before the first draw. Pausing ends the work at the next
-shard; resuming continues from the journal, also on a later server with the same folder. Certificates hold public facts
+Every run has a journal with its entropy, written before the first draw. Pausing ends the work at the next
+shard; resuming continues from the journal, also on a later server with the same folder. They hold public facts
 alone and belong to no scope: every holder may read them, spenders and owners start and control them.
 """
 
@@ -23,8 +23,8 @@ from epsilog import durable_io
 from epsilog.accounting.montecarlo import (
     AdjacencyType,
     BernoulliTrial,
-    CertificatePlan,
-    certify_delta,
+    DeltaBoundPlan,
+    bound_delta,
     compute_balls_in_bins_delta,
     compute_running_interval,
     plan_from_json,
@@ -45,7 +45,7 @@ from epsilog.server.jobs import Job, JobRegistry, stream_job_events
 from epsilog.server.routes import RequestModel
 from epsilog.terms import CheckError, codec
 
-router = APIRouter(tags=["certificates"], dependencies=[Depends(authorize)])
+router = APIRouter(tags=["montecarlo"], dependencies=[Depends(authorize)])
 
 MAX_RUNNING = 2
 MAX_SEQUENTIAL_ROUNDS = 4096  # rounds with losses that are drawn in sequence; each draw holds them all
@@ -54,7 +54,7 @@ _NAME = re.compile(r"[0-9a-f]{16}")
 _SOFTWARE = f"epsilog {version('epsilog')}"
 
 
-class CertificateRequest(RequestModel):
+class MonteCarloRequest(RequestModel):
     """A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked."""
 
     participation: Literal["balls-in-bins", "b-min-sep", "cyclic-poisson"] = "balls-in-bins"
@@ -109,17 +109,17 @@ class CertificateRequest(RequestModel):
         )
 
 
-class CertificateService:
-    """The certificates of a server, in the registry and in a folder."""
+class MonteCarloService:
+    """The Monte Carlo runs of a server, in the registry and in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.registry = JobRegistry(what="certificates", at_once=MAX_RUNNING)
+        self.registry = JobRegistry(what="Monte Carlo runs", at_once=MAX_RUNNING)
         for path in sorted(folder.glob("*.ask.json"), key=lambda path: path.stat().st_mtime):
             self._revive(path)
 
-    def ask(self, ask: CertificateRequest) -> Job:
-        """Puts a certificate in the registry and sets it to work."""
+    def ask(self, ask: MonteCarloRequest) -> Job:
+        """Put a run in the registry and set it to work."""
         release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
         news: dict[str, Any] = {"of": ask.samples, "exact": exact, "born": None, "directions": {}}
         job = Job(self._work(ask, release), ask=ask.model_dump(), **news)
@@ -139,7 +139,7 @@ class CertificateService:
     def evidence(self, job: Job) -> dict[str, Any]:
         """What a third party needs to draw every shard again."""
         if job.snapshot["state"] != "done":
-            raise HTTPException(409, "The certificate is not complete")
+            raise HTTPException(409, "The run is not complete")
         document: dict[str, Any] = json.loads(self._file(job, "evidence").read_text())
         return document
 
@@ -149,7 +149,7 @@ class CertificateService:
     def _write(self, job: Job, kind: str, document: dict[str, Any]) -> None:
         durable_io.write_atomically(self._file(job, kind), json.dumps(document).encode())
 
-    def _work(self, ask: CertificateRequest, release: Release) -> Callable[[Job], dict[str, Any]]:
+    def _work(self, ask: MonteCarloRequest, release: Release) -> Callable[[Job], dict[str, Any]]:
         def draw(job: Job) -> dict[str, Any]:
             journal = self._file(job, "journal")
             ways: dict[str, dict[str, Any]] = {}
@@ -159,7 +159,7 @@ class CertificateService:
                 ways[way] = _look(ways.get(way), trial, draws, hits, ask.failure)
                 job.report_progress(directions=dict(ways), born=job.snapshot["born"] or _read_origin(journal))
 
-            found = certify_delta(
+            found = bound_delta(
                 release,
                 epsilon=ask.epsilon,
                 failure=ask.failure,
@@ -173,11 +173,11 @@ class CertificateService:
         return draw
 
     def _revive(self, path: Path) -> None:
-        """Takes up a certificate of an earlier server, as it was left; one of another release is left alone."""
+        """Take up a run of an earlier server, as it was left; one of another release is left alone."""
         name = path.name.removesuffix(".ask.json")
         try:
             kept = json.loads(path.read_text())
-            ask = CertificateRequest(**kept["ask"])
+            ask = MonteCarloRequest(**kept["ask"])
             if not _NAME.fullmatch(name) or kept["software"] != _SOFTWARE:
                 return
             release, exact = ask.release(), ask.exact()
@@ -209,11 +209,11 @@ def _look(
 
 
 def _build_looks(document: dict[str, Any], failure: float) -> dict[str, Any]:
-    """Return the looks at a certificate that is finished, from the hits of its shards."""
+    """Return the looks at a run that is finished, from the hits of its shards."""
     ways: dict[str, dict[str, Any]] = {}
     shard = int(document["plan"]["shard"])
     plan = plan_from_json(document["plan"])
-    if not isinstance(plan, CertificatePlan):
+    if not isinstance(plan, DeltaBoundPlan):
         raise TypeError("the evidence of another kind of run")
     for trial, counts in zip(plan.trials, document["hits"], strict=True):
         way, seen = str(trial.tilt.direction), None
@@ -234,55 +234,53 @@ def _read_origin(journal: Path) -> dict[str, str]:
     return {"provenance": head["provenance"], "plan": head["run"]}
 
 
-@router.post("/certificates", summary="Start a certificate", status_code=201)
-def start_certificate_route(ask: CertificateRequest, request: Request) -> dict[str, Any]:
-    """Starts drawing; at most two certificates run at a time. Delta is included where it is known without draws."""
-    job = _certificates(request).ask(ask)
+@router.post("/montecarlo", summary="Start a Monte Carlo run", status_code=201)
+def start_montecarlo_route(ask: MonteCarloRequest, request: Request) -> dict[str, Any]:
+    """Start drawing; at most two run at a time. Delta is included where it is known without draws."""
+    job = _service(request).ask(ask)
     return {"id": job.id, **job.snapshot}
 
 
-@router.get("/certificates", summary="Certificates that this server knows")
-def list_certificates_route(request: Request) -> dict[str, Any]:
+@router.get("/montecarlo", summary="Monte Carlo runs that this server knows")
+def list_montecarlo_route(request: Request) -> dict[str, Any]:
     """Newest first; those of an earlier server on the same folder among them."""
-    return {"certificates": [{"id": job.id, **job.snapshot} for job in _certificates(request).registry.jobs()][::-1]}
+    return {"runs": [{"id": job.id, **job.snapshot} for job in _service(request).registry.jobs()][::-1]}
 
 
-@router.get("/certificates/{name}", summary="State of a certificate")
-def get_certificate_route(name: str, request: Request) -> dict[str, Any]:
+@router.get("/montecarlo/{name}", summary="State of a Monte Carlo run")
+def get_montecarlo_route(name: str, request: Request) -> dict[str, Any]:
     """The running interval of each direction, valid however often one looks."""
-    return dict(_certificates(request).registry.job(name).snapshot)
+    return dict(_service(request).registry.job(name).snapshot)
 
 
-@router.get("/certificates/{name}/events", summary="Watch a certificate", response_class=StreamingResponse)
-async def stream_certificate_events_route(name: str, request: Request) -> StreamingResponse:
+@router.get("/montecarlo/{name}/events", summary="Watch a Monte Carlo run", response_class=StreamingResponse)
+async def stream_montecarlo_events_route(name: str, request: Request) -> StreamingResponse:
     """Server-sent events, each the whole state; ends when the job does."""
-    return stream_job_events(_certificates(request).registry.job(name), request)
+    return stream_job_events(_service(request).registry.job(name), request)
 
 
-@router.post("/certificates/{name}/{verb}", summary="Pause, resume or cancel a certificate")
-def control_certificate_route(
-    name: str, verb: Literal["pause", "resume", "cancel"], request: Request
-) -> dict[str, Any]:
-    """A paused certificate resumes where it was, with the entropy of its start."""
-    certificates = _certificates(request)
-    job = certificates.registry.job(name)
+@router.post("/montecarlo/{name}/{verb}", summary="Pause, resume or cancel a Monte Carlo run")
+def control_montecarlo_route(name: str, verb: Literal["pause", "resume", "cancel"], request: Request) -> dict[str, Any]:
+    """A paused run resumes where it was, with the entropy of its start."""
+    service = _service(request)
+    job = service.registry.job(name)
     if verb == "cancel":
-        certificates.cancel(job)
+        service.cancel(job)
     elif verb == "pause":
         job.stop("paused")
     else:
-        certificates.registry.begin(job)
+        service.registry.begin(job)
     return dict(job.snapshot)
 
 
-@router.get("/certificates/{name}/evidence.json", summary="Download the evidence")
-def download_evidence_route(name: str, request: Request) -> JSONResponse:
+@router.get("/montecarlo/{name}/evidence.json", summary="Download the evidence")
+def download_montecarlo_evidence_route(name: str, request: Request) -> JSONResponse:
     """What a third party needs to draw every shard again."""
-    certificates = _certificates(request)
-    document = certificates.evidence(certificates.registry.job(name))
+    service = _service(request)
+    document = service.evidence(service.registry.job(name))
     return JSONResponse(document, headers={"Content-Disposition": f'attachment; filename="montecarlo-{name}.json"'})
 
 
-def _certificates(request: Request) -> CertificateService:
-    found: CertificateService = request.app.state.certificates
+def _service(request: Request) -> MonteCarloService:
+    found: MonteCarloService = request.app.state.montecarlo
     return found

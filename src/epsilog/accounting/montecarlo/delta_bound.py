@@ -1,7 +1,7 @@
 """A simulated delta with an exact confidence interval, and recomputable evidence.
 
 The number of draws, the tilt and the bound M are settled before the draws; the interval is Clopper-Pearson on integer
-hits, half of the failure probability per direction. A certificate that leaves its proven brackets is refused.
+hits, half of the failure probability per direction. Evidence that leaves its proven brackets is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,
+    VERSION,
     Plan,
     SimulationResult,
     TrialEvidence,
@@ -41,8 +42,8 @@ PROFILE_PAYOFF = (
 
 
 @dataclass(frozen=True, slots=True)
-class CertificatePlan(Plan):
-    """Everything that decides a certificate before its first draw.
+class DeltaBoundPlan(Plan):
+    """Everything that decides a bound on delta before its first draw.
 
     Attributes:
         trials: one per direction, of one release at one epsilon.
@@ -63,21 +64,21 @@ class CertificatePlan(Plan):
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {
-            "v": 0,
-            "kind": "montecarlo-certificate",
+            "v": VERSION,
+            "kind": "montecarlo-delta-bound",
             "failure": self.failure,
             "trials": [trial_json(trial) for trial in self.trials],
         } | origin_json(self.origin)
 
 
-def certificate_plan_from_json(data: dict[str, Any]) -> CertificatePlan:
-    """Return the value of a document from ``CertificatePlan.to_json``."""
+def delta_bound_plan_from_json(data: dict[str, Any]) -> DeltaBoundPlan:
+    """Return the value of a document from ``DeltaBoundPlan.to_json``."""
     trials = tuple(trial_from_json(entry) for entry in data["trials"])
-    return CertificatePlan(trials, float(data["failure"]), origin=origin_from_json(data))
+    return DeltaBoundPlan(trials, float(data["failure"]), origin=origin_from_json(data))
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate(SimulationResult[CertificatePlan]):
+class MonteCarloEvidence(SimulationResult[DeltaBoundPlan]):
     """Delta of a release at one epsilon, in an interval with a small failure probability.
 
     Attributes:
@@ -125,7 +126,7 @@ class Certificate(SimulationResult[CertificatePlan]):
         return self._evidence_json() | {"interval": codec.encode(self.interval)}
 
 
-def plan_certificate(
+def plan_delta_bound(
     release: Release,
     *,
     epsilon: float,
@@ -134,10 +135,10 @@ def plan_certificate(
     samples: int | None = None,
     relative_width: float = 0.1,
     payoffs: tuple[ProfilePayoff, ProfilePayoff] | None = None,
-) -> CertificatePlan:
-    """Plan a certificate from pilot draws, which the verification does not use.
+) -> DeltaBoundPlan:
+    """Plan a bound on delta from pilot draws, which the verification does not use.
 
-    ``seed`` is that of the pilot's streams, a part of the plan; all else is as in ``certify_delta``.
+    ``seed`` is that of the pilot's streams, a part of the plan; all else is as in ``bound_delta``.
     """
     epsilon = check.at_least(0)(epsilon=epsilon)
     failure, relative_width = (
@@ -149,38 +150,38 @@ def plan_certificate(
         raise CheckError("payoffs", f"two payoffs at epsilon = {epsilon!r}", repr(payoffs), verb="hold")
     used: tuple[Payoff, Payoff] = payoffs or (HockeyStick(epsilon), HockeyStick(epsilon))
     trials = _make_trials(release, used, seed, samples=samples, relative_width=relative_width, failure=failure / 2)
-    return CertificatePlan(trials, failure, origin=SoftwareVersions(seed))
+    return DeltaBoundPlan(trials, failure, origin=SoftwareVersions(seed))
 
 
-def run_certificate(
-    plan: CertificatePlan,
+def run_delta_bound(
+    plan: DeltaBoundPlan,
     *,
     seed: int | None = None,
     nonce: str | None = None,
     workers: int | None = 1,
     journal: Path | None = None,
     progress: Progress | None = None,
-) -> Certificate:
+) -> MonteCarloEvidence:
     """Draw the planned trials and return bounds on delta.
 
     ``nonce`` is public, and unknown when the plan's ``commitment`` was published; other arguments as in
-    ``certify_delta``.
+    ``bound_delta``.
     """
-    return _draw_certificate(plan, resolve_source(seed, journal, nonce=nonce), workers, journal, progress)
+    return _draw_evidence(plan, resolve_source(seed, journal, nonce=nonce), workers, journal, progress)
 
 
-def _draw_certificate(
-    plan: CertificatePlan,
+def _draw_evidence(
+    plan: DeltaBoundPlan,
     origin: RandomnessSource,
     workers: int | None,
     journal: Path | None,
     progress: Progress | None,
-) -> Certificate:
+) -> MonteCarloEvidence:
     draw = open_simulation(plan, origin, workers=workers, journal=journal, progress=progress)
-    return Certificate(plan, origin, draw(plan.trials, None))
+    return MonteCarloEvidence(plan, origin, draw(plan.trials, None))
 
 
-def certify_delta(
+def bound_delta(
     release: Release,
     *,
     epsilon: float,
@@ -192,7 +193,7 @@ def certify_delta(
     workers: int | None = 1,
     journal: Path | None = None,
     progress: Progress | None = None,
-) -> Certificate:
+) -> MonteCarloEvidence:
     """Simulate delta(epsilon) of a release in both directions, and return bounds on it.
 
     Args:
@@ -212,12 +213,12 @@ def certify_delta(
         CalibrationError: the interval misses its proven brackets.
 
     >>> from epsilog.mechanisms import BallsInBins, Gaussian
-    >>> found = certify_delta(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, samples=20_000, seed=7)
+    >>> found = bound_delta(BallsInBins(Gaussian(1.0), bins=16), epsilon=1.0, samples=20_000, seed=7)
     >>> 6.876e-4 in found.interval, found.simulation
     (True, True)
     """
     origin = resolve_source(seed, journal)
-    plan = plan_certificate(
+    plan = plan_delta_bound(
         release,
         epsilon=epsilon,
         seed=int(origin.value),
@@ -226,7 +227,7 @@ def certify_delta(
         relative_width=relative_width,
         payoffs=payoffs,
     )
-    return _draw_certificate(plan, origin, workers, journal, progress)
+    return _draw_evidence(plan, origin, workers, journal, progress)
 
 
 def _make_trials(

@@ -10,7 +10,7 @@ from scipy import stats
 from tests.accounting.montecarlo.simulated import BINS, trial
 
 from epsilog.accounting import gaussian_delta, montecarlo
-from epsilog.accounting.montecarlo import certificates, documents
+from epsilog.accounting.montecarlo import delta_bound, documents
 from epsilog.accounting.montecarlo.payoff import HockeyStick, ProfilePayoff
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.terms import CalibrationError
@@ -19,11 +19,11 @@ EXACT = 6.87625191183830599e-4  # of BINS at epsilon 1
 
 
 def certified(release=BINS, *, epsilon=1.0, **more):
-    return certificates.certify_delta(release, epsilon=epsilon, **more)
+    return delta_bound.bound_delta(release, epsilon=epsilon, **more)
 
 
 @pytest.mark.slow
-def test_certificates_hold_the_exact_value_within_the_relative_width():
+def test_bounds_hold_the_exact_value_within_the_relative_width():
     found, other = certified(seed=11), certified()
     for each in (found, other):
         assert EXACT in each.interval
@@ -34,7 +34,7 @@ def test_certificates_hold_the_exact_value_within_the_relative_width():
 
 @pytest.mark.slow
 def test_coverage_of_the_interval():
-    """120 certificates at failure 0.2: misses are at most binomial(120, 0.2), which exceeds this once in a million."""
+    """120 bounds at failure 0.2: misses are at most binomial(120, 0.2), which exceeds this once in a million."""
     missed = sum(EXACT not in certified(failure=0.2, samples=2000, seed=s).interval for s in range(120))
     assert missed <= stats.binom.isf(1e-6, 120, 0.2)
     assert missed > 0  # the control: an interval that never misses at failure 0.2 tests nothing
@@ -49,10 +49,10 @@ def test_the_default_draws_reach_the_relative_width(relative_width):
     )  # the pilot's own error allowed for
     remove, add = (part.trial.samples for part in found.evidence)
     assert add < remove / 5 + 1024
-    assert certificates._draws(0.0, 0.5, 1e-3, 1e-6) == pytest.approx(500 * math.log(2e6), rel=0.2)
+    assert delta_bound._draws(0.0, 0.5, 1e-3, 1e-6) == pytest.approx(500 * math.log(2e6), rel=0.2)
 
 
-def test_a_certificate_outside_its_brackets_is_refused(monkeypatch):
+def test_evidence_outside_its_brackets_is_refused(monkeypatch):
     monkeypatch.setattr(documents, "run_trials", lambda trials, **_: tuple((0,) * t.shards for t in trials))
     with pytest.raises(CalibrationError, match="misses its brackets"):
         certified(samples=10**6, seed=1)
@@ -66,7 +66,7 @@ def test_evidence_is_of_the_planned_trials_and_complete():
         ("complete", (documents.TrialEvidence(first.trial, first.hits[:1]), second)),
     ):
         with pytest.raises(ValueError, match=says):
-            certificates.Certificate(found.plan, found.source, evidence)
+            delta_bound.MonteCarloEvidence(found.plan, found.source, evidence)
 
 
 def test_the_worse_direction_counts_whichever_it_is_and_looks_end_at_the_evidence():
@@ -75,21 +75,21 @@ def test_the_worse_direction_counts_whichever_it_is_and_looks_end_at_the_evidenc
         evidence = list(found.evidence)
         part = evidence[way]
         evidence[way] = part = documents.TrialEvidence(part.trial, (part.hits[0] + 600, *part.hits[1:]))
-        interval = certificates.Certificate(found.plan, found.source, tuple(evidence)).interval
+        interval = delta_bound.MonteCarloEvidence(found.plan, found.source, tuple(evidence)).interval
         low, high = (
             end * part.trial.bound
             for end in montecarlo.clopper_pearson_interval(hits=part.total, samples=20_000, failure=found.failure / 2)
         )
         assert (interval.lower, interval.upper) == pytest.approx((low, high), rel=1e-9)
         assert interval.estimate == pytest.approx(part.total / 20_000 * part.trial.bound)
-        looks = certificates._looks(part, found.failure)
+        looks = delta_bound._looks(part, found.failure)
         assert [draws for draws, *_ in looks] == [16_384, 20_000]
-        assert looks[-1][1:] == certificates.compute_running_interval(part.trial, 20_000, part.total, found.failure / 2)
+        assert looks[-1][1:] == delta_bound.compute_running_interval(part.trial, 20_000, part.total, found.failure / 2)
 
 
 def test_looks_are_a_factor_apart_and_the_last_is_at_the_end():
     one = trial(samples=100 * 16_384 - 1)
-    draws = [at for at, *_ in certificates._looks(documents.TrialEvidence(one, (10,) * 100), 1e-6)]
+    draws = [at for at, *_ in delta_bound._looks(documents.TrialEvidence(one, (10,) * 100), 1e-6)]
     assert (draws[0], draws[-1]) == (16_384, one.samples)
     assert all(after >= 1.08 * before for before, after in itertools.pairwise(draws[:-1]))
     assert len(draws) < 45  # 13 of one shard each, then less than one in ten of the shards that are left
@@ -130,7 +130,7 @@ def test_a_profile_is_read_from_above():
         ((1.0, 0.0), (0.5, 0.2), "rise"),
         ((0.0, 1.0), (0.5, math.nan), r"deltas\[1\]"),
         ((0.0, 1.0), (0.5,), "match"),
-        ((-50.0, 50.0), (0.0, 0.0), r"at least 1 - e\^epsilon"),  # a table below would make any certificate [0, 0]
+        ((-50.0, 50.0), (0.0, 0.0), r"at least 1 - e\^epsilon"),  # a table below would make any bound [0, 0]
         ((-1e-3, 1.0), (9e-4, 0.0), r"at least 1 - e\^epsilon"),
         ((-800.0, 0.0), (0.9, 0.0), r"at least 1 - e\^epsilon"),
     ],
