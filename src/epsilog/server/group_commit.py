@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 60.0  # for earlier writers, which may wait for another proces
 MAX_GROUP = 64  # writers that share a commit: the first of them waits for the last
 
 
-class _Group:
+class _SharedTransaction:
     """Writers that share a transaction."""
 
     def __init__(self, store: Store) -> None:
@@ -65,7 +65,7 @@ class GroupCommitStore:
     def __init__(self, store: Store) -> None:
         self._store, self._lock, self._is_taken = store, threading.Lock(), False
         self._waiting: deque[threading.Event] = deque()
-        self._group: _Group | None = None  # of the current writer
+        self._group: _SharedTransaction | None = None  # of the current writer
 
     @property
     def address(self) -> str:
@@ -81,7 +81,7 @@ class GroupCommitStore:
         """The only writer, after all earlier ones; its part is on disk when the block has ended."""
         self._wait()
         try:
-            group = self._group = self._group or _Group(self._store)
+            group = self._group = self._group or _SharedTransaction(self._store)
         except BaseException:
             self._call_next()
             raise
@@ -127,7 +127,7 @@ class GroupCommitStore:
         else:
             self._pass_on(self._group, None)
 
-    def _pass_on(self, group: _Group, broken: BaseException | None) -> None:
+    def _pass_on(self, group: _SharedTransaction, broken: BaseException | None) -> None:
         """Let the next writer continue the transaction, or end it if none waits."""
         with self._lock:  # the next writer is called under the same lock, so it cannot leave in between
             if broken is None and self._waiting and group.size < MAX_GROUP:
