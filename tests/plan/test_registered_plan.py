@@ -43,6 +43,13 @@ def test_calibrated_noise_meets_the_budget_and_little_less_would_not(epsilon):
         plan(noise_multiplier=made.scheme.noise_multiplier * 0.995, epsilon=epsilon)
 
 
+def test_a_point_of_the_curve_is_computed_once_whatever_the_plan_is_called(monkeypatch):
+    made = plan(noise_multiplier=2.0, epsilon="30")
+    first = made.epsilon_after(7)
+    monkeypatch.setattr(registered_plan, "epsilon", None)
+    assert replace(made, name="q").epsilon_after(7) == first
+
+
 @pytest.mark.slow
 def test_storage_keeps_the_hash():
     made = plan()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Protocol, Self
 
 from epsilog.accounting import FederatedClosedForm, calibrate, epsilon, federated_closed_form
@@ -270,6 +271,7 @@ def _for_model(delta: float) -> float:
     return delta * (1 - OUTCOME_SHARE)
 
 
+@lru_cache(maxsize=256)  # a run's report is built, rebuilt and compared: each asks for the whole curve
 def _with_outcomes(release: Release, delta: float, relation: NeighboringRelation) -> Interval:
     """Bound epsilon at delta, reserving part of delta for the outcomes of checks on hidden draws."""
     alone = epsilon(release, delta=delta, relation=relation)

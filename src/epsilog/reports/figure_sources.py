@@ -124,6 +124,8 @@ LOG_PARTS = (
 )
 """A report of logs is verified with the logs: figures counted in them are recomputed, and the logs are attested."""
 
+_SOURCES = tuple({part.path: part.source for part in parts} for parts in (RUN_PARTS, LOG_PARTS))
+
 
 def list_report_parts(report: Mapping[str, Any]) -> tuple[ReportPart, ...]:
     """Return the table for a report."""
@@ -144,10 +146,11 @@ def get_figure_source(report: Mapping[str, Any], path: Sequence[str | int]) -> F
     steps = [str(step) for step in path]
     if steps[:2] == ["verification", "findings"] and len(steps) > 2:
         return get_finding_source(report, report["verification"]["findings"][int(steps[2])])
-    found = [part for part in list_report_parts(report) if (at := part.path.split("/")) == steps[: len(at)]]
-    if not found:
-        raise KeyError("/".join(steps))
-    return max(found, key=lambda part: len(part.path.split("/"))).source
+    sources = _SOURCES[list_report_parts(report) is LOG_PARTS]
+    for length in range(len(steps), 0, -1):
+        if (source := sources.get("/".join(steps[:length]))) is not None:
+            return source
+    raise KeyError("/".join(steps))
 
 
 def get_finding_source(report: Mapping[str, Any], finding: Mapping[str, Any]) -> FigureSource:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from epsilog.certificates import check_certificate, write_claim
@@ -13,6 +14,7 @@ from epsilog.verification.evidence import Claim, Evidence
 MOST_EXCESS = 1.01  # of the proven epsilon over the claimed one; certificates are made with a slack of .001
 
 
+@lru_cache(maxsize=8)
 def check_certificate_file(content: bytes) -> Finding:
     """Check that a certificate proves its claim, which names no particular run."""
     found = check_certificate(content)
