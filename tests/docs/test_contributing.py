@@ -144,7 +144,7 @@ reference.ReferenceEngine = sequential.SequentialEngine
 
 def copy_with(folder, guide):
     """The sources in a folder, with the diff of one guide."""
-    left_out = shutil.ignore_patterns("__pycache__", "built_docs", "static")
+    left_out = shutil.ignore_patterns("built_docs", "static")  # compiled modules are as good as where they lay
     shutil.copytree(ROOT / "src/epsilog", folder / "src/epsilog", ignore=left_out)
     (folder / "src/epsilog/server/static").symlink_to(ROOT / "src/epsilog/server/static")
     (folder / "checker").symlink_to(ROOT / "checker")

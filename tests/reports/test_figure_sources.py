@@ -184,7 +184,7 @@ def test_the_supported_claim_lists_unchecked_evidence(finished):
 
 def test_a_slightly_low_claim_is_replaced_by_the_bound(tmp_path):
     """Such a claim may rest on a tighter accountant, so it is a warning; the proven bound remains."""
-    plan = make_plan(trials=BinomialTrialCount(10, 0.5))
+    plan = make_plan(trials=BinomialTrialCount(3, 1.0))
     low = plan.guarantee.epsilon * 0.997
     stated = replace(plan.epsilon, upper=low, lower=min(plan.epsilon.lower, low))
     lowered = replace(plan, guarantee=replace(plan.guarantee, epsilon=low), epsilon=stated)

@@ -42,10 +42,11 @@ def brisk(fill_ledger, runs_path, serve_app, tmp_path_factory):
 
 @pytest.mark.every(6)
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "method", "mode"), list(questions()))
-def test_no_question_is_an_error_of_ours(brisk, path, method, mode):
+@pytest.mark.parametrize("question", list(questions()), ids="-".join)
+def test_no_question_is_an_error_of_ours(brisk, question):
     from schemathesis import GenerationMode
 
+    path, method, mode = question
     operation = described()[path][method.upper()]
     dear = path.startswith(DEAR)
     heads = []  # of the ledger, as a refusal left it: nobody else writes, so that it is what the next question finds

@@ -239,7 +239,7 @@ def of_charges(run):
     yield check_charge(replace(run, claim=Claim.from_plan(less), ledger=replace(word, amounts=half, request=asked)))
     again = certified_run(run.plan)
     yield check_claim(low.epsilon, again)
-    swept = make_plan(trials=BinomialTrialCount(10, 0.5))
+    swept = make_plan(trials=BinomialTrialCount(10, 1.0))
     known = swept.unamplified
     yield check_plan(replace(swept, unamplified=replace(known, upper=known.upper * (1 - 1e-6))))
     yield check_claim(run.plan.guarantee.epsilon * (1 - 1e-6), again)
