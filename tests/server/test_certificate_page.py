@@ -136,6 +136,42 @@ def test_a_link_carries_a_certificate(browser, site):  # noqa: F811
     assert one(browser, "#pasted").get_attribute("value") == PROVEN.read_text().strip()
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "/federated",
+        "/queries?v=1&mechanism=gaussian&delta=1e-6",
+        "/queries?v=1&mechanism=laplace&delta=1e-6",
+        "/playground?v=1&mix=gaussian:1::0.01:1000|laplace:10:::5",
+    ],
+)
+def test_a_calculator_gives_a_certificate_of_what_it_shows(browser, site, page):  # noqa: F811
+    browser.get_log("browser")
+    browser.get(site.url + page)
+    until(lambda: one(browser, ".certified button:not(:disabled)")).click()
+    until(lambda: "The certificate proves that ε is at most" in text(browser, ".certified"))
+    assert broken_rules(browser) == []
+    said = text(browser, ".certified")
+    shown = float(text(browser, ".claim b")) if "ε" in text(browser, ".claim") else 1.0  # the budget of queries
+    browser.get_log("browser")
+    one(browser, ".certified a").click()
+    until(lambda: answer(browser) == "Proven")
+    proven = text(browser, "tbody tr td:last-child")
+    assert f"at most {proven}," in said
+    assert shown * 0.999 <= float(proven) <= shown * 1.01
+    assert clean(browser) == []
+
+
+def test_a_calculator_names_what_no_certificate_covers(browser, site):  # noqa: F811
+    browser.get(site.url + "/playground?v=1&mix=laplace:2::0.1:10&relation=replace-one&delta=1e-6")
+    until(lambda: one(browser, ".certified button:not(:disabled)")).click()
+    until(lambda: "No certificate: " in text(browser, ".certified"))
+    assert "not covered: such a sample" in text(browser, ".certified")
+    browser.get(site.url + "/queries?v=1&mechanism=laplace&delta=")
+    until(lambda: "A certificate needs a δ above 0." in text(browser, ".certified"))
+    assert not one(browser, ".certified button").is_enabled()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_answer_fits_four_widths_and_passes_axe(browser, site, scheme, tmp_path):  # noqa: F811
     long = json.loads(PROVEN.read_text())

@@ -93,7 +93,7 @@ export function Certificate() {
         </Card>
         <Card title="Make one">
           <p>
-            Compose releases in the <a href="/playground">Playground</a>, or run <code>epsilog certify</code>.
+            <a href="/federated">Federated</a>, <a href="/queries">Queries</a> and the <a href="/playground">Playground</a> give one for each answer. So does <code>epsilog certify</code>.
           </p>
         </Card>
       </div>

@@ -5,6 +5,7 @@ import { Card } from "../components/Card";
 import { Export } from "../components/Export";
 import { Fields } from "../components/Field";
 import { Formulas } from "../components/Formulas";
+import { GetCertificate } from "../components/GetCertificate";
 import { IntervalBar } from "../components/IntervalBar";
 import { Notice } from "../components/Notice";
 import { LearnLink } from "../components/LearnLink";
@@ -108,7 +109,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   );
   return (
     <Calculator label="Federated schedule" form={form} main={main} inputs={inputs} compact={compact} peek={answer && <>ε ≤ {show(answer.epsilon.upper, 4, "up")}</>} spoken={answer ? describeResult(answer) : undefined}>
-      {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} />}
+      {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} certify={engine.name === "server" && !compact} />}
       {answer && ask && engine.name === "server" && !compact && <Interpretation name="federated" ask={settled} cap={target} unit={ask.privacy_unit} />}
       {answer && ask && <Rounds ask={settled} engine={engine} />}
       {answer && ask && (
@@ -152,7 +153,7 @@ function describeResult(answer: FederatedResponse): string {
   return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${sentence(answer.closed_form_note)}`;
 }
 
-function Answer({ ask, answer, target, refining }: { ask: FederatedRequest; answer: FederatedResponse; target: number | null; refining: boolean }) {
+function Answer({ ask, answer, target, refining, certify }: { ask: FederatedRequest; answer: FederatedResponse; target: number | null; refining: boolean; certify: boolean }) {
   const { epsilon, closed_form: formula } = answer;
   const under = formula.total < epsilon.upper;
   return (
@@ -187,6 +188,7 @@ function Answer({ ask, answer, target, refining }: { ask: FederatedRequest; answ
         <Notice grade={under ? "weak" : "info"}>{typeset(answer.closed_form_note)}</Notice>
         <p class="method">{sentence(epsilon.method)}</p>
         <Assumptions lines={epsilon.assumptions} />
+        {certify && <GetCertificate release={answer.release} delta={answer.delta.value} relation={ask.relation} />}
       </Card>
       <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
       <Card title="Closed form and certified bound">

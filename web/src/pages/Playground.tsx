@@ -3,6 +3,7 @@ import { Assumptions } from "../components/Assumptions";
 import { Card } from "../components/Card";
 import { Copy } from "../components/Copy";
 import { Field } from "../components/Field";
+import { GetCertificate } from "../components/GetCertificate";
 import { IntervalBar } from "../components/IntervalBar";
 import { Plot } from "../components/Plot";
 import { LiveRegion } from "../components/LiveRegion";
@@ -18,7 +19,7 @@ import { post } from "../lib/api";
 import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import { type CompositionPlan, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
+import { type CompositionRequest, type CompositionResponse, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
 import { makeFields } from "../lib/parameter-spec";
 import { fieldOf, PART_FIELDS } from "../lib/part";
 import { numberOrNull } from "../lib/parse-values";
@@ -68,9 +69,9 @@ export function Playground() {
   const ask = useMemo(() => {
     if (others || parts.some((part) => part === null)) return null;
     const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
-    return { parts, delta: read("delta"), relation: form.raw.relation, fpr: read("fpr") };
+    return { parts, delta: read("delta") as number, relation: form.raw.relation as CompositionRequest["relation"], fpr: read("fpr") };
   }, [form.raw, others]);
-  const account = useQuery(ask, (body, signal) => post<CompositionPlan>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
+  const account = useQuery(ask, (body, signal) => post<CompositionResponse>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
@@ -183,6 +184,7 @@ export function Playground() {
                   show(Math.max(0, answer.epsilon.upper - part.without.upper), 3),
                 ])}
               />
+              <GetCertificate release={account.busy ? undefined : answer.release} delta={account.of?.delta ?? null} relation={account.of?.relation} />
               <LiveRegion text={`Epsilon is at most ${show(answer.epsilon.upper, 4, "up")}`} />
             </Card>
             {curves.problem && <ErrorNotice problem={curves.problem} retry={curves.retry} />}

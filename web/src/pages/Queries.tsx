@@ -4,6 +4,7 @@ import { Card } from "../components/Card";
 import { Export } from "../components/Export";
 import { Field, Fields } from "../components/Field";
 import { Formulas } from "../components/Formulas";
+import { GetCertificate } from "../components/GetCertificate";
 import { LearnLink } from "../components/LearnLink";
 import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
@@ -100,7 +101,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   );
   return (
     <Calculator label="Query budget" form={form} main={main} inputs={inputs} compact={compact} peek={peek} spoken={answer ? describeResult(answer) : undefined}>
-      {answer && <Answer answer={answer} refining={main.refining} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
+      {answer && <Answer answer={answer} refining={main.refining} certify={engine.name === "server" && !compact} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
       {answer && ask && engine.name === "server" && !compact && <Interpretation name="queries" ask={main.settled ? ask : null} cap={cap} unit="person" />}
       {answer && <Shape answer={answer} />}
       {answer && ask && engine.name === "server" && !compact && <CrossOver ask={ask} answer={answer} />}
@@ -119,7 +120,7 @@ function split(answer: QueriesResponse): void {
   download("epsilog-queries.csv", "text/csv", toCsv([["count", "weight", "epsilon", "classic", "exact", "optimal", "optimal_error_95"], ...rows]));
 }
 
-function Answer({ answer, refining, try_ }: { answer: QueriesResponse; refining: boolean; try_: () => void }) {
+function Answer({ answer, refining, certify, try_ }: { answer: QueriesResponse; refining: boolean; certify: boolean; try_: () => void }) {
   const first = answer.shares[0]!;
   const even = answer.shares.length === 1;
   const letter = answer.mechanism === "laplace" ? "b" : "σ";
@@ -179,6 +180,7 @@ function Answer({ answer, refining, try_ }: { answer: QueriesResponse; refining:
             {typeset(found.message)}
           </Notice>
         ))}
+        {certify && <GetCertificate release={answer.release} delta={answer.delta?.value ?? null} />}
       </Card>
       <Card title="Closed form and certified noise">
         <Formulas quoted={<ClassicFormula answer={answer} />} proven={<ExactFormula answer={answer} />} />
