@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.reports.drawn import finish, make_plan
 from tests.server.test_browser import SHIFTS, broken_rules, browser, clean, one, screen, text, until  # noqa: F401
 
 from epsilog.certificates import describe_claim, find_checker
@@ -170,6 +171,34 @@ def test_a_calculator_names_what_no_certificate_covers(browser, site):  # noqa: 
     browser.get(site.url + "/queries?v=1&mechanism=laplace&delta=")
     until(lambda: "A certificate needs a δ above 0." in text(browser, ".certified"))
     assert not one(browser, ".certified button").is_enabled()
+
+
+def test_verify_checks_a_certificate_here_and_compares_it_with_a_report(browser, serve_app, tmp_path):  # noqa: F811
+    finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
+    app, asked = create_app(), []
+
+    @app.middleware("http")
+    async def note(request, call_next):
+        asked.append((request.method, request.url.path))
+        return await call_next(request)
+
+    with serve_app(app) as site:
+        browser.get(site.url + "/verify")
+        chooser = until(lambda: one(browser, "input[type=file]"))
+        chooser.send_keys(str(tmp_path / "run" / "certificate.json"))
+        until(lambda: answer(browser) == "Proven")
+        assert "certificate.json (certificate)" in text(browser, ".given")
+        assert "POST" not in {method for method, _ in asked}
+        for report in ("report.json", "report.html"):
+            chooser.send_keys(str(tmp_path / "run" / report))
+            until(lambda: "The report carries this certificate." in text(browser, "main"))
+            until(lambda: "matches its embedded evidence" in text(browser, "main"))
+            one(browser, f"[aria-label='Remove {report}']").click()
+        chooser.send_keys(str(PROVEN))
+        chooser.send_keys(str(tmp_path / "run" / "report.json"))
+        until(lambda: "The report carries another certificate." in text(browser, "main"))
+        assert broken_rules(browser) == []
+        browser.get("about:blank")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

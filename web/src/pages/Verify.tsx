@@ -1,10 +1,13 @@
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
+import { CertificateAnswer, CertificateDetails, useCertificateCheck } from "../components/CertificateResult";
+import { DropZone } from "../components/DropZone";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
 import { post } from "../lib/api";
+import { readStart } from "../lib/certificate";
 import { showInteger } from "../lib/numbers";
 import type { ReportVerificationModel } from "../lib/openapi";
 import { Problem } from "../lib/types";
@@ -13,18 +16,34 @@ const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", faile
 const grade = (status: string) => GRADES[status] ?? "weak";
 const MAX_CHARACTERS = 4 * 1024 * 1024; // of a report or a bundle, as on the server
 
-const KINDS = { report: "report", record: "calculation record", bundle: "ledger bundle", signature: "report signature", checkpoint: "stored checkpoint", key: "public key" } as const;
+const KINDS = { report: "report", record: "calculation record", certificate: "certificate", bundle: "ledger bundle", signature: "report signature", checkpoint: "stored checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
-type RawValues = Partial<Record<Kind, { name: string; text: string }>>;
+interface Given {
+  name: string;
+  text: string;
+  file: File;
+}
+type RawValues = Partial<Record<Kind, Given>>;
 type State = { at: "empty" } | { at: "asked" } | { at: "answered"; answer: ReportVerificationModel } | { at: "refused"; problem: Problem };
 
 /** Detect the kind of a file from its content, as `epsilog verify` does. */
 export function kindOf(text: string): Kind {
   if (text.startsWith("epsilog-bundle/v0\n")) return "bundle";
+  if (/^\s*\{\s*"format"\s*:\s*"dp-certificate\//.test(text)) return "certificate";
   if (/^[^\s+]+\+[0-9a-f]{8}\+\S+\s*$/.test(text)) return "key";
   if (/^\s*\{\s*"(record"\s*:\s*\{|sha256"\s*:\s*"[0-9a-f]{64}"\s*,\s*"record")/.test(text)) return "record";
   if (/^\s*\{/.test(text)) return /^[^\n]*"payloadType"/.test(text) ? "signature" : "report";
   return /^\s*</.test(text) ? "report" : "checkpoint";
+}
+
+/** The certificate that a report carries as evidence; null without one. */
+export function certificateOf(report: string): string | null {
+  try {
+    const page = /^\s*</.test(report) ? new DOMParser().parseFromString(report, "text/html").getElementById("document")?.textContent : report;
+    return JSON.parse(page ?? "null")?.evidence?.certificate?.trim() ?? null;
+  } catch {
+    return null;
+  }
 }
 
 async function read(file: File): Promise<string> {
@@ -38,7 +57,6 @@ async function read(file: File): Promise<string> {
 export function Verify() {
   const [given, setGiven] = useState<RawValues>({});
   const [state, setState] = useState<State>({ at: "empty" });
-  const [over, setOver] = useState(false);
   const latest = useRef(0);
   const check = async (now: RawValues): Promise<void> => {
     const request = ++latest.current;
@@ -47,18 +65,18 @@ export function Verify() {
     if (!now.report && !now.bundle && !now.record) return void settle({ at: "empty" });
     settle({ at: "asked" });
     try {
-      const ask = Object.fromEntries(Object.entries(now).map(([kind, file]) => [kind, file.text]));
+      const ask = Object.fromEntries(Object.entries(now).flatMap(([kind, file]) => (kind === "certificate" ? [] : [[kind, file.text]])));
       settle({ at: "answered", answer: await post<ReportVerificationModel>("verify", ask) });
     } catch (error) {
       settle({ at: "refused", problem: error instanceof Problem ? error : new Problem("This cannot be checked", String(error)) });
     }
   };
-  const add = async (files: FileList | null | undefined): Promise<void> => {
+  const add = async (files: readonly File[]): Promise<void> => {
     const now = { ...given };
     try {
-      for (const file of Array.from(files ?? [])) {
+      for (const file of files) {
         const text = await read(file);
-        now[kindOf(text)] = { name: file.name, text };
+        now[kindOf(text)] = { name: file.name, text, file };
       }
     } catch (error) {
       latest.current++;
@@ -74,31 +92,9 @@ export function Verify() {
   return (
     <div class="stack">
       <Card>
-        <label
-          class={over ? "drop over" : "drop"}
-          onDragOver={(event) => {
-            event.preventDefault();
-            setOver(true);
-          }}
-          onDragLeave={() => setOver(false)}
-          onDrop={(event) => {
-            event.preventDefault();
-            setOver(false);
-            void add(event.dataTransfer?.files);
-          }}
-        >
-          <span>Drop a report (report.html or report.json), its ledger bundle, or both here, or choose files:</span>
-          <input
-            type="file"
-            multiple
-            onChange={(event) => {
-              const { currentTarget } = event;
-              void add(currentTarget.files).finally(() => {
-                currentTarget.value = "";
-              });
-            }}
-          />
-        </label>
+        <DropZone multiple take={add}>
+          Drop a report (report.html or report.json), its ledger bundle, or both here, or choose files:
+        </DropZone>
         {names.length > 0 && (
           <ul class="given" aria-label="Files to verify">
             {names.map(({ kind, name }) => (
@@ -113,15 +109,35 @@ export function Verify() {
         )}
         <p class="beside">
           The server recomputes every figure of the report from its evidence and checks every entry of the bundle. It stores nothing. Only the ledger links a report to a run: create a bundle with{" "}
-          <code>epsilog ledger bundle</code>. You can add a signature, a public key and a stored checkpoint.
+          <code>epsilog ledger bundle</code>. You can add a signature, a public key and a stored checkpoint. A certificate is checked in this browser, and compared with the report.
         </p>
       </Card>
       <div aria-live="polite">
-        {state.at === "empty" && names.length > 0 && <p class="empty">Add the report or bundle that these files belong to.</p>}
+        {state.at === "empty" && names.some(({ kind }) => kind !== "certificate") && <p class="empty">Add the report or bundle that these files belong to.</p>}
         {state.at === "asked" && <p class="empty">Verifying {names.map((one) => one.name).join(" and ")}…</p>}
         {state.at === "refused" && <ErrorNotice problem={state.problem} />}
         {state.at === "answered" && <VerificationResult given={given} answer={state.answer} />}
       </div>
+      {given.certificate && <GivenCertificate given={given.certificate} report={given.report?.text} />}
+    </div>
+  );
+}
+
+/** A certificate, checked in this browser and compared with the evidence of the report beside it. */
+function GivenCertificate({ given, report }: { given: Given; report: string | undefined }) {
+  const [state, check] = useCertificateCheck();
+  useEffect(() => void readStart(given.file).then(check, () => check(new Uint8Array())), [given.file]);
+  const carried = report === undefined ? null : certificateOf(report);
+  const same = carried === given.text.trim();
+  return (
+    <div class="stack">
+      {report !== undefined && (
+        <Notice grade={same ? "good" : carried === null ? "weak" : "void"}>
+          {same ? "The report carries this certificate." : carried === null ? "The report carries no certificate: nothing ties this one to it." : "The report carries another certificate. This one says nothing of it."}
+        </Notice>
+      )}
+      <CertificateAnswer state={state} empty={null} />
+      <CertificateDetails state={state} />
     </div>
   );
 }
