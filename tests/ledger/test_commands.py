@@ -11,6 +11,7 @@ import pytest
 from tests.ledger.stores import AVAILABLE, STORES
 from tests.server.conftest import serving
 
+from epsilog.certificates import certificate
 from epsilog.ledger import COMMANDS, TRANSITIONS, Caller, Ledger, open_ledger, read_cycles
 from epsilog.ledger.commands import CHARGE, ENTIRE_LEDGER, check_entry
 from epsilog.ledger.commands.base import WRITERS, Command
@@ -32,6 +33,9 @@ WHO = {"actor": "dora", "reason": "as decided"}
 H, OTHER = "ab" * 32, "cd" * 32
 QUARTER, NOISE = codec.to_json(PureDP(0.25)), codec.to_json(Laplace(8.0))
 SGD = codec.to_json(Repeated(Laplace(20.0), 3))
+PROVEN = {"scope": "proven", "kind": "approximate", "caps": {"epsilon": "3", "delta": "1e-5"}}
+REQUIRED = PROVEN | {"requires_certificate": True}
+PROOF = certificate(Repeated(Laplace(20.0), 3), delta=1e-6).text
 SOON, LATE = "2026-01-01T00:01:00+00:00", "2027-01-01T00:00:00+02:00"
 DONE, STANDS = "done", "stands"  # an entry is written; the same was done before, and none is
 PURE = {"kind": "pure", "privacy_unit": "person"}
@@ -132,6 +136,14 @@ LIFE = [  # each command, what it is sent as, and what becomes of it
     ("retire", {"scope": "acme/team", **WHO}, DONE),
     ("retire", {"scope": "acme/team", **WHO}, STANDS),
     ("reserve", asks("late", scope="acme/team"), BudgetExceededError),
+    ("create", REQUIRED, DONE),
+    ("create", REQUIRED, STANDS),
+    ("create", PROVEN, ConflictError),
+    ("charge", asks("proven", scope="proven/a", release=SGD, delta="1e-6"), CheckError),
+    ("charge", asks("proven", scope="proven/a", release=NOISE, delta="1e-6", certificate=PROOF), CheckError),
+    ("charge", asks("proven", scope="proven/a", release=SGD, delta="1e-6", certificate=PROOF), DONE),
+    ("charge", asks("proven", scope="proven/a", release=SGD, delta="1e-6", certificate=PROOF), STANDS),
+    ("reserve", asks("proven-2", scope="proven", release=SGD, delta="1e-6", certificate=PROOF), DONE),
     ("accept-restore", WHO, ConflictError),
     ("mark-restored", WHO, DONE),
     ("charge", asks("late"), ConflictError),
@@ -270,6 +282,9 @@ def typed(command, document, folder):
         elif name == "caps":
             for quantity, cap in value.items():
                 yield from (f"--{quantity.replace('_', '-')}", cap)
+        elif name == "certificate":
+            (folder / "certificate.json").write_text(value)
+            yield from (option, str(folder / "certificate.json"))
         elif name == "release":
             (folder / "release.json").write_text(json.dumps(value))
             yield from (option, str(folder / "release.json"))

@@ -1,5 +1,6 @@
 """The whole run: once through, again, refused, killed anywhere, and tampered with afterwards."""
 
+import hashlib
 import json
 import re
 import shlex
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests import commands
 
-from epsilog.ledger import Verb, read_ledger
-from epsilog.pipeline import run
+from epsilog.ledger import Verb, open_ledger, read_ledger
+from epsilog.pipeline import run, runner, steps
 from epsilog.terms import (
     BudgetExceededError,
     CalibrationError,
@@ -20,6 +21,7 @@ from epsilog.terms import (
     ConflictError,
     LedgerIntegrityError,
     RecordError,
+    UnsupportedMechanismError,
     codec,
 )
 from epsilog.terms.extras import install_command
@@ -112,8 +114,6 @@ def test_another_plan_on_a_spent_budget_is_refused_and_leaves_nothing(done, tmp_
 
 
 def test_a_simulation_is_refused_by_a_real_budget_and_leaves_nothing(write_config, tmp_path):
-    from epsilog.ledger import open_ledger
-
     (tmp_path / "runs").mkdir()
     with open_ledger(tmp_path / "runs" / "ledger.db") as books:
         books.create_budget(
@@ -345,6 +345,59 @@ def test_an_edited_ledger_fails(done, copied):
     findings = {f.check: f for f in verify_evidence(read_evidence(copied, ledger)).findings}
     assert findings["ledger"].status == "failed"
     assert "entry" in findings["ledger"].message
+
+
+def require_certificates(folder):
+    """A ledger whose budget takes no charge of the run without a certificate."""
+    folder.mkdir()
+    with open_ledger(folder / "ledger.db") as books:
+        books.create_budget(
+            "demo/exams-central/2026",
+            kind="approximate",
+            privacy_unit="school",
+            simulation=True,
+            epsilon="4",
+            delta="1e-5",
+            requires_certificate=True,
+        )
+
+
+def test_a_run_presents_its_certificate_where_its_scope_requires_one_and_again_after_a_crash(
+    write_config, tmp_path, monkeypatch
+):
+    path = write_config()
+    require_certificates(tmp_path / "runs")
+
+    def crash(*_, **__):
+        raise OSError("the machine is gone")
+
+    with monkeypatch.context() as during:
+        during.setattr(runner, "train_under_charge", crash)
+        with pytest.raises(OSError, match="the machine is gone"):
+            finished(path, tmp_path)
+    monkeypatch.setattr(steps, "certify_guarantee", crash)  # a retry presents what it stored
+    outcome, _ = finished(path, tmp_path)
+    statuses = {finding.check: finding.status for finding in outcome.verification.findings}
+    assert statuses["certificate"] == statuses["ledger"] == statuses["charge"] == "passed"
+    hashed = hashlib.sha256((outcome.folder / "certificate.json").read_bytes()).hexdigest()
+    with read_ledger(tmp_path / "runs" / "ledger.db") as books:
+        (reserved,) = [entry for entry in books.history() if entry.verb is Verb.RESERVED]
+        (committed,) = [entry for entry in books.history() if entry.verb is Verb.COMMITTED]
+    assert reserved.body["certificate"] == committed.body["evidence"]["certificate.json"] == hashed
+
+
+def test_a_run_that_no_certificate_covers_is_refused_by_name_and_leaves_nothing(write_config, tmp_path, monkeypatch):
+    path = write_config()
+    require_certificates(tmp_path / "runs")
+
+    def refuse(release, **_):
+        raise UnsupportedMechanismError(release, method="a certificate")
+
+    monkeypatch.setattr(steps, "certify_guarantee", lambda *_, **__: None)
+    monkeypatch.setattr(steps, "certificate", refuse)
+    with pytest.raises(UnsupportedMechanismError, match="a certificate has no proven bound for Repeated"):
+        finished(path, tmp_path)
+    assert [file.name for file in (tmp_path / "runs").iterdir()] == ["ledger.db"]
 
 
 def test_killed_at_any_point_it_resumes(write_config, tmp_path):

@@ -1,6 +1,7 @@
 """A ledger over HTTP: the same verbs, the same refusals, and nothing written that was refused."""
 
 import functools
+import hashlib
 import http.client
 import json
 import sys
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from epsilog.certificates import certificate
 from epsilog.cli.ledger import _list_unchecked
 from epsilog.ledger import (
     Checkpoint,
@@ -337,6 +339,36 @@ def test_a_server_that_is_not_there_did_nothing():
 
 
 SLOW = (sys.executable, "-c", "import sys\nfor line in sys.stdin: pass")  # a process that never answers
+
+
+@pytest.mark.slow
+def test_certificates_are_checked_in_other_processes_and_refused_by_their_field(tmp_path, serve_app, monkeypatch):
+    """The server's own process never runs the checker, and a check that takes too long ends like a cost."""
+    path, release = tmp_path / "ledger.db", Repeated(Gaussian(20.0), 10)
+    with open_ledger(path) as books:
+        books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5", requires_certificate=True)
+    text, other = (certificate(one, delta=1e-6).text for one in (release, Gaussian(20.0)))
+    monkeypatch.setattr("epsilog.certificates.checker.open_checker", None)
+    with serve_app(create_app(ledger=str(path))) as site, open_ledger(site.url) as ledger:
+        charge = functools.partial(ledger.charge, "acme", key="run", delta="1e-6")
+        with pytest.raises(CheckError, match=r"^certificate must be given: the budget of 'acme' requires one"):
+            charge(release)
+        with pytest.raises(CheckError, match=r"^certificate.claim.releases"):
+            charge(release, certificate=other)
+        with pytest.raises(CheckError, match=r"^certificate must be proven by the checker"):
+            charge(release, certificate="{}")
+        assert ledger.find("run") is None
+        assert charge(release, certificate=text).certificate == hashlib.sha256(text.encode()).hexdigest()
+        assert charge(release, certificate=text).replayed
+        asked = {"scope": "acme", "key": "long", "release": DATA, "certificate": "x" * 2**17}
+        assert site.post("ledger/charge", asked).status == 413
+    monkeypatch.setattr(web_app, "WorkerPool", functools.partial(WorkerPool, command=SLOW))
+    with (
+        serve_app(create_app(ledger=str(path), workers=WorkerPool(deadline=1.0))) as site,
+        open_ledger(site.url) as ledger,
+        pytest.raises(EpsilogError, match="exceeded 1 s"),
+    ):
+        ledger.charge("acme", release, key="slow", delta="1e-6", certificate=text)
 
 
 @pytest.mark.slow

@@ -52,9 +52,9 @@ def certify_command(
     note = f": epsilon {found.claim['epsilon']} at delta {found.claim['delta']} is proven; SHA-256 {found.sha256}"
     if as_json:
         if not is_standard(output):
-            write_output(f"{found.text}\n", output, quiet=True)
+            write_output(found.text, output, quiet=True)
         return print_json(found.to_json())
-    return write_output(f"{found.text}\n", output, note)
+    return write_output(found.text, output, note)
 
 
 @app.command("check")

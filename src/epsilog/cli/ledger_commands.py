@@ -16,7 +16,7 @@ from typing import Any, get_args
 import typer
 
 from epsilog.cli import derive
-from epsilog.cli.app import Application, hash_file, option_from_parameter, print_json, read_release
+from epsilog.cli.app import Application, hash_file, option_from_parameter, print_json, read_bytes, read_release
 from epsilog.cli.ledger import DEFAULT_LEDGER, LEDGER_OPTION, open_for_writing, redact_address
 from epsilog.cli.ledger_rows import budget_to_json, format_amounts
 from epsilog.cli.show import write
@@ -36,10 +36,12 @@ _NOTES = {
     "release": "a JSON or TOML file; - for standard input",
     "amount": "QUANTITY=NUMBER; repeatable",
     "evidence": "a file, kept under its name; repeatable",
+    "certificate": "a file",
     "orders": "with commas between",
 }
 _TYPES: Mapping[str, Any] = {
     "release": Path,
+    "certificate": Path,
     "amount": list[str],
     "evidence": list[Path],
     "orders": str,
@@ -103,6 +105,13 @@ def _read_amounts(parts: list[str]) -> dict[str, str] | None:
     return dict(part.split("=", 1) for part in parts) or None
 
 
+def _read_certificate(file: Path) -> str:
+    try:
+        return read_bytes(file, "certificate").decode("ascii")
+    except UnicodeDecodeError:
+        raise CheckError("certificate", "of ASCII", str(file)) from None
+
+
 def _read_orders(parts: list[str]) -> dict[str, str]:
     if not all("=" in part for part in parts):
         raise CheckError("rdp", "ORDER=CAP", " ".join(parts))
@@ -122,6 +131,7 @@ def _hash_files(files: list[Path]) -> dict[str, str]:
 
 _READ: dict[str, Callable[[Any], Any]] = {
     "release": partial(read_release, name="release"),
+    "certificate": _read_certificate,
     "amount": _read_amounts,
     "evidence": _hash_files,
     "orders": lambda text: [each.strip() for each in text.split(",")],

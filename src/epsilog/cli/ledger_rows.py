@@ -21,6 +21,7 @@ def budget_to_json(budget: Balance) -> dict[str, Any]:
         "relation": budget.relation.value,
         "privacy_unit": budget.privacy_unit,
         "simulation": budget.simulation,
+        "requires_certificate": bool(budget.requires_certificate),
         "quota": budget.quota,
         "retired": budget.retired,
         "partition": budget.partition,
@@ -69,6 +70,7 @@ def format_scope(budget: Balance) -> str:
         "simulation": budget.simulation,
         f"quota of {budget.quota}": budget.quota,
         "retired": budget.retired,
+        "requires certificates": budget.requires_certificate,
         "partition: cap of each block, charged above": budget.partition,
     }
     marks = [name for name, holds in flags.items() if holds]

@@ -19,6 +19,7 @@ from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, is_quantity, make_
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.budget_path import CREATION_VERBS
 from epsilog.ledger.bundles import is_bundle, write_bundle
+from epsilog.ledger.certificates import MOST_EXCESS, ProvenClaim, check_charge_certificate
 from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint, prove_consistency
 from epsilog.ledger.commands import COMMANDS, Caller, Command
@@ -83,6 +84,7 @@ __all__ = [
     "COMMANDS",
     "CREATION_VERBS",
     "MAX_RENYI_ORDERS",
+    "MOST_EXCESS",
     "PRIVACY_FILTERS",
     "TRANSITIONS",
     "TRANSMITTED_ERRORS",
@@ -111,6 +113,7 @@ __all__ = [
     "LedgerView",
     "PlanSummary",
     "PrivacyFilter",
+    "ProvenClaim",
     "Receipt",
     "ReleasedCharge",
     "RoundStage",
@@ -118,6 +121,7 @@ __all__ = [
     "Transition",
     "Verb",
     "VerifiedEntries",
+    "check_charge_certificate",
     "compute_cost",
     "compute_headroom",
     "compute_stated_cost",

@@ -48,6 +48,7 @@ class Balance:
         target_guarantee: the epsilon and delta from which the caps were computed; None if the caps were stated.
         partition: index of the entry that declared the scope a partition; its caps are those of any one block, and it
             takes no charge itself. None for every other budget.
+        requires_certificate: True where each charge at or under it presents a certificate, else None.
     """
 
     scope: str
@@ -65,6 +66,7 @@ class Balance:
     retired: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     target_guarantee: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     partition: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    requires_certificate: bool | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
     def spent(self) -> Amounts:
@@ -103,7 +105,7 @@ class Balance:
             self.caps if self.target_guarantee is None else self.target_guarantee
         )  # of which a later release may find larger caps
         made = self.relation, self.privacy_unit, self.simulation, self.quota, self.partition is not None
-        return self.kind, tuple(self.caps), limit, *made
+        return self.kind, tuple(self.caps), limit, *made, self.requires_certificate
 
     @property
     def filter(self) -> PrivacyFilter:
@@ -164,6 +166,7 @@ def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         quota=quota,
         target_guarantee=get_target_guarantee(entry, entry.body["kind"]),
         partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
+        requires_certificate=entry.body.get("requires_certificate"),
     )
 
 

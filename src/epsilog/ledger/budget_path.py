@@ -32,7 +32,7 @@ from epsilog.ledger.partitions import (
 )
 from epsilog.ledger.state_json import replace_fields
 from epsilog.ledger.transitions import TRANSITIONS
-from epsilog.terms import ConflictError
+from epsilog.terms import CheckError, ConflictError
 
 CREATION_VERBS = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED, Verb.PARTITION_DECLARED)
 
@@ -45,10 +45,13 @@ def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
             cap, or anything new under a retired scope.
         ConflictError: a reservation for another relation, privacy unit, or kind of run; a share or a block of another
             kind; a charge below a partition that is not in a block.
+        CheckError: a reservation without the certificate that a budget requires.
     """
     _refuse_retired(path, entry)
     if entry.key is not None:
         require_block(path, entry.scope)
+    if entry.verb is Verb.RESERVED:
+        require_certificate(path, given="certificate" in entry.body)
     creates = entry.verb in CREATION_VERBS
     made = [_create_balance(path, entry)] if creates else []
     beyond = count_budgets_covered_by_partition(
@@ -183,6 +186,13 @@ def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int
         if any(grown.units.values()) and not balance.filter.fits(balance.caps, held=committed, asked=grown):
             raise build_refusal(balance, grown, committed)
     return replace_fields(balance, set_aside=rest + now)
+
+
+def require_certificate(path: Sequence[Balance], *, given: bool) -> None:
+    """Refuse a charge without a certificate at or under a scope that requires one, in a block of a partition too."""
+    scope = next((one.scope for one in path if one.requires_certificate), None)
+    if scope is not None and not given:
+        raise CheckError("certificate", f"given: the budget of {scope!r} requires one", "nothing")
 
 
 def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:

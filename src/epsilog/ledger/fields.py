@@ -19,6 +19,8 @@ from epsilog.terms import CheckError, NeighboringRelation, check
 from epsilog.terms.codec import parse_term, to_json
 from epsilog.terms.fields import Field
 
+MAX_CERTIFICATE = 1 << 16  # characters that the checker reads
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -125,11 +127,20 @@ def _release(document: Any) -> Release:
     return parse_term(Release, document, "release")
 
 
+def _certificate(name: str, value: Any) -> str:
+    text = check.text()(**{name: value}).removesuffix("\n")
+    if len(text) > MAX_CERTIFICATE or not text.isascii():
+        found = f"{len(text)} characters" + ("" if text.isascii() else ", some of them others")
+        raise CheckError(name, f"at most {MAX_CERTIFICATE} characters of ASCII", found)
+    return text
+
+
 _PLAIN = Kind(lambda _, value: value)
 SCOPE = Kind(_scope, most=500)
 KEY = Kind(_key, most=500)
 NAME = Kind(check.text().read, most=500)
 HASH = Kind(_hash, most=64)
+CERTIFICATE = Kind(_certificate, most=MAX_CERTIFICATE)
 HASHES = Kind(_hashes, json=dict[str, str], most=1000)
 DELTA = Kind(_delta, json=str, most=100)
 AMOUNT = Kind(_amount, json=dict[str, str], most=40)
@@ -181,6 +192,12 @@ Amount = Annotated[
 ]
 StatedAmount = Annotated[Mapping[str, Any], Arg("its cost, by quantity", kind=AMOUNT)]
 PlanHash = Annotated[str | None, Arg("SHA-256 of the plan, 64 hex digits", kind=HASH, none_means="no plan")]
+Certificate = Annotated[
+    str | None,
+    Arg(
+        "a certificate of the release, its text", kind=CERTIFICATE, none_means="none; or that of the charge it repeats"
+    ),
+]
 Hash = Annotated[str, Arg("SHA-256, 64 hex digits", kind=HASH)]
 Rounds = Annotated[int | None, Arg("the most rounds it may run", ge=1, none_means="no limit")]
 Until = Annotated[

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance, allows_charge, compute_available, list_cost_quantities, require_terms
+from epsilog.ledger.certificates import ProvenClaim, check_charge_certificate
 from epsilog.ledger.cost import Cost, compute_cost
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.ledger.partitions import count_budgets_covered_by_partition
@@ -144,15 +145,17 @@ def _compute_cost(request: ChargeRequest, kind: str, orders: Sequence[str], over
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """The computation of costs, which may take long: in this process, or in a server's workers.
+    """The computation of costs and the check of certificates, which may take long: here, or in a server's workers.
 
     Attributes:
         compute_cost: see ``cost.compute_cost``.
         repetitions: see ``max_repetitions``.
+        check_certificate: see ``certificates.check_charge_certificate``.
     """
 
     compute_cost: Callable[[ChargeRequest, str, Sequence[str], bool], Cost] = _compute_cost
     repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = max_repetitions
+    check_certificate: Callable[[ChargeRequest, str], ProvenClaim] = check_charge_certificate
 
 
 HERE = CostModel()

@@ -131,6 +131,7 @@ class Ledger(LedgerView):
         simulation: bool = False,
         quota: bool = False,
         orders: Sequence[Number] | None = None,
+        requires_certificate: bool = False,
         **caps: Number,
     ) -> Balance:
         """Set the cap of a scope, once and before any charge at or under it; the same again changes nothing.
@@ -144,6 +145,7 @@ class Ledger(LedgerView):
             simulation: takes charges of simulations, and those only.
             quota: whether the nearest budget above sets this cap aside as a share that others under it cannot use.
             orders: Renyi orders of an rdp budget that promises epsilon and delta; None for every other budget.
+            requires_certificate: refuses each charge at or under it without a certificate of its release.
             **caps: one for each quantity of the kind, rounded down to whole units. Or, for a zcdp, gdp or rdp budget,
                 its promise: epsilon and delta, and its caps are the largest that keep these.
 
@@ -162,6 +164,7 @@ class Ledger(LedgerView):
             simulation=simulation,
             quota=quota,
             orders=orders,
+            requires_certificate=requires_certificate,
         )
         return _budget(self, self.execute(made))
 

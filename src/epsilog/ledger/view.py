@@ -311,6 +311,12 @@ class ChargeView:
         return ChargeRequest.from_json(self.entry.body["request"])
 
     @property
+    def certificate(self) -> str | None:
+        """Return the SHA-256 of the certificate that it presented; None without one."""
+        found: str | None = self.entry.body.get("certificate")
+        return found
+
+    @property
     def state(self) -> str:
         """One of those in ``State``, from reserved on."""
         return self._charges.charge_record(self.key, scope=self.scope).state

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilog import durable_io, npz
-from epsilog.certificates import certify_guarantee
+from epsilog.certificates import certificate, certify_guarantee
 from epsilog.ledger import Amounts, Charge, Ledger, held_under, ledger_exists, read_ledger
 from epsilog.pipeline.canaries import store_secret, write_canary_scores
 from epsilog.pipeline.counts import live_key
@@ -106,13 +106,14 @@ def reserve_plan(ledger: Ledger, plan: RegisteredPlan, folder: Path, canaries: C
             plan_hash=plan.hash,
             rounds=plan.scheme.rounds,
             simulation=plan.simulation,
+            certificate=_present_certificate(ledger, plan, folder),
         )
         if charge.state == "reserved":  # meanwhile, another process may have reserved, or an owner raised the cap
             _require_available(ledger, plan, charge)
         return charge
     except EpsilogError:  # a refused plan leaves nothing behind
         if new:
-            for name in (RunArtifact.PLAN, RunArtifact.SECRET):
+            for name in (RunArtifact.PLAN, RunArtifact.SECRET, RunArtifact.CERTIFICATE):
                 (folder / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # another process works in it
                 folder.rmdir()
@@ -250,6 +251,22 @@ def commit_charge(
     charge.commit(evidence=disclose(read_evidence(folder, None).hashes))
 
 
+def _present_certificate(ledger: Ledger, plan: RegisteredPlan, folder: Path) -> str | None:
+    """Return the certificate of the plan, where a budget requires one; it is stored first, so that a retry finds it.
+
+    Raises:
+        UnsupportedMechanismError: no certificate covers the release.
+        NotProvenError: none was found.
+    """
+    if not any(budget.requires_certificate for budget in ledger.budgets_above(plan.budget["scope"])):
+        return None
+    claim, file = Claim.from_plan(plan), folder / RunArtifact.CERTIFICATE
+    _store_certificate(folder, claim)
+    if file.exists():
+        return file.read_text(encoding="ascii")
+    return certificate(claim.release, delta=get_certified_delta(claim), relation=claim.guarantee.relation).text
+
+
 def _store_certificate(folder: Path, claim: Claim) -> None:
     """Write the proof of the claim, where a certificate covers the release; a function of the plan alone."""
     file = folder / RunArtifact.CERTIFICATE
@@ -257,7 +274,7 @@ def _store_certificate(folder: Path, claim: Claim) -> None:
         return
     found = certify_guarantee(claim.release, claim.guarantee, delta=get_certified_delta(claim))
     if found is not None:
-        durable_io.write_atomically(file, f"{found.text}\n".encode())
+        durable_io.write_atomically(file, found.text.encode())
 
 
 def _store_commitment_key(folder: Path) -> None:

@@ -353,7 +353,7 @@ class CompositionQuestion(
         parts = self.parts if sampled else [replace(part, sampling_probability=1.0) for part in self.parts]
         return [part.release(f"parts[{i}]") for i, part in enumerate(parts)]
 
-    def answer(self) -> Annotated[dict[str, Any], plan.CompositionPlan, responses.CompositionResponse]:
+    def answer(self) -> Annotated[dict[str, Any], responses.CompositionResponse, plan.CompositionPlan]:
         """The certified interval, and what each part costs alone and adds to the rest."""
         found = plan.plan_composition(self.releases(), delta=self.delta, relation=self.relation)
         return codec.plain_fields(found) | {"release": codec.to_json(Composed(self.releases()))}

@@ -26,6 +26,8 @@ from epsilog.ledger import (
     CostModel,
     Headroom,
     Ledger,
+    ProvenClaim,
+    check_charge_certificate,
     compute_cost,
     compute_headroom,
     compute_stated_cost,
@@ -43,7 +45,7 @@ from epsilog.server.rate_limits import TokenBuckets
 from epsilog.server.responses import ResponseModel
 from epsilog.server.routes import RequestModel, Routes
 from epsilog.server.workers import WorkerPool
-from epsilog.terms import StorageError
+from epsilog.terms import NeighboringRelation, StorageError
 
 T = TypeVar("T")
 MAX_COMMANDS = 16  # commands that wait for the disk, which takes one at a time
@@ -60,6 +62,13 @@ class CostRequest(RequestModel):
     kind: str
     orders: list[str]
     overridden: bool
+
+
+class CertificateCheckRequest(RequestModel):
+    """A request and the certificate that it presents."""
+
+    request: dict[str, Any]
+    certificate: str
 
 
 class PathCostRequest(RequestModel):
@@ -81,6 +90,11 @@ class HeadroomResponse(ResponseModel):
 def _compute_cost(ask: CostRequest) -> dict[str, Any]:
     request = ChargeRequest.from_json(ask.request)
     return cost_to_json(compute_cost(request, ask.kind, orders=ask.orders, overridden=ask.overridden))
+
+
+@routes.add("/ledger/certificate", ResponseModel, summary="What a certificate proves of a request")
+def _check_certificate(ask: CertificateCheckRequest) -> dict[str, Any]:
+    return check_charge_certificate(ChargeRequest.from_json(ask.request), ask.certificate)._asdict()
 
 
 @routes.add("/ledger/repetitions", ResponseModel, summary="How many repetitions fit")
@@ -110,7 +124,7 @@ class PooledCostModel:
 
     def cost_model(self) -> CostModel:
         """Return the costs for a ledger that is used in threads."""
-        return CostModel(self._request_cost, self._count_repetitions)
+        return CostModel(self._request_cost, self._count_repetitions, self._check_certificate)
 
     async def headroom(self, request: ChargeRequest, path: Sequence[Balance]) -> Response:
         """What fits, as the response."""
@@ -122,6 +136,11 @@ class PooledCostModel:
             return known
         ask = CostRequest(request=request.to_json(), kind=kind, orders=list(orders), overridden=overridden)
         return cost_from_json(self._ask("/ledger/price", ask))
+
+    def _check_certificate(self, request: ChargeRequest, certificate: str) -> ProvenClaim:
+        ask = CertificateCheckRequest(request=request.to_json(), certificate=certificate)
+        found = self._ask("/ledger/certificate", ask)
+        return ProvenClaim(found["epsilon"], found["delta"], NeighboringRelation(found["relation"]))
 
     def _count_repetitions(self, request: ChargeRequest, path: Sequence[Balance]) -> int:
         return int(self._ask("/ledger/repetitions", _build_request(request, path))["repetitions"])

@@ -7,11 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from epsilog.certificates import check_certificate, write_claim
+from epsilog.ledger import MOST_EXCESS
 from epsilog.terms import OUTCOME_SHARE, Finding, RunArtifact, Status, UnsupportedMechanismError
 from epsilog.terms.formatting import format_upper
 from epsilog.verification.evidence import Claim, Evidence
-
-MOST_EXCESS = 1.01  # of the proven epsilon over the claimed one; certificates are made with a slack of .001
 
 
 @lru_cache(maxsize=8)

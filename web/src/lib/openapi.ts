@@ -83,6 +83,8 @@ export type ChargeAtOnceRequest = {
   delta: string | null;
   /** the caller's cost, at least the accountant's; null: the accountant computes it */
   amount: Record<string, unknown> | null;
+  /** a certificate of the release, its text; null: none; or that of the charge it repeats */
+  certificate: string | null;
 };
 
 /** The popular closed form: an estimate. */
@@ -159,6 +161,14 @@ export type CompositionModel = {
   epsilon: number | null;
 };
 
+/** A composition of releases with its cost. */
+export type CompositionPlan = {
+  /** the release, as tagged JSON */
+  release: Record<string, unknown>;
+  epsilon: IntervalModel;
+  parts: PartCost[];
+};
+
 /** Bound epsilon of several releases together. */
 export type CompositionRequest = {
   /** the releases */
@@ -169,14 +179,6 @@ export type CompositionRequest = {
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** FPR at which the trade-off curve is evaluated */
   fpr: number;
-};
-
-/** What several releases cost together, and each of them. */
-export type CompositionResponse = {
-  epsilon: IntervalModel;
-  parts: PartCost[];
-  /** the release, as tagged JSON */
-  release: Record<string, unknown>;
 };
 
 /** What the queries answered so far cost together, by the noise that they were answered with. */
@@ -206,6 +208,8 @@ export type CreateBudgetRequest = {
   quota: boolean;
   /** Renyi orders of an rdp budget with a target guarantee; null: no target guarantee */
   orders: string[] | null;
+  /** each charge at or under it must present a certificate */
+  requires_certificate: boolean;
 };
 
 /** Find where Gaussian noise becomes less than Laplace. */
@@ -453,7 +457,7 @@ export type FederatedResponse = {
   sampling: string;
   clip_norm: number;
   /** the release, as tagged JSON */
-  release: Record<string, unknown>;
+  release?: Record<string, unknown>;
   sampling_probability: number;
   noise_stddev: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
@@ -803,7 +807,7 @@ export type QueriesResponse = {
   findings: FindingModel[];
   magnitude: number | null;
   /** the release, as tagged JSON */
-  release: Record<string, unknown>;
+  release?: Record<string, unknown>;
   queries: number;
   queries_left: number;
   /** a number; "inf" for an infinite one */
@@ -908,6 +912,8 @@ export type ReserveRequest = {
   delta: string | null;
   /** the caller's cost, at least the accountant's; null: the accountant computes it */
   amount: Record<string, unknown> | null;
+  /** a certificate of the release, its text; null: none; or that of the charge it repeats */
+  certificate: string | null;
   /** SHA-256 of the plan, 64 hex digits; null: no plan */
   plan_hash: string | null;
   /** the most rounds it may run; null: no limit */

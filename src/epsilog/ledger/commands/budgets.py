@@ -22,6 +22,7 @@ _CAPS = Kind(lambda name, value: dict(Amounts.from_cap(check.instance_of(Mapping
 _StoredCaps = Annotated[Mapping[str, str], Arg("amounts by quantity", kind=_CAPS)]
 _PrivacyUnit = Annotated[str | None, Arg("what two neighboring data sets differ in", none_means="not stated")]
 _Simulations = Annotated[bool, Arg("accepts charges of simulations only")]
+_RequiresCertificate = Annotated[bool, Arg("each charge at or under it must present a certificate")]
 _BUDGET_BODY = {
     "kind": BudgetKind,
     "caps": _StoredCaps,
@@ -63,6 +64,8 @@ class OfScope(Command, subject=BUDGET):
             require_measured(body["kind"], body["caps"])
         if not body.get("caps", True):
             raise CheckError("caps", "amounts by quantity", repr(body["caps"]))
+        if not body.get("requires_certificate", True):  # what it does not require is left out
+            raise CheckError("requires_certificate", "true or left out", "false")
         if "target_guarantee" in body and set(body["target_guarantee"]) != PROMISED:
             raise CheckError("target_guarantee", "epsilon and delta", repr(body["target_guarantee"]))
 
@@ -74,7 +77,7 @@ class CreateBudget(
     role=OWN,
     variants={Verb.QUOTA_CREATED: {}},
     stored=_BUDGET_BODY,
-    may_store=_PROMISE | {"actor": By},
+    may_store=_PROMISE | {"actor": By, "requires_certificate": _RequiresCertificate},
 ):
     """Create a budget, before any charge at or under its scope.
 
@@ -90,6 +93,7 @@ class CreateBudget(
     simulation: _Simulations = False
     quota: Annotated[bool, Arg("it is a share of the budget above, set aside: others there cannot use it")] = False
     orders: Orders = None
+    requires_certificate: _RequiresCertificate = False
 
     def verb_at(self, at: At) -> Verb:  # noqa: ARG002, D102
         return Verb.QUOTA_CREATED if self.quota else Verb.BUDGET_CREATED
@@ -109,6 +113,7 @@ class CreateBudget(
             "relation": self.relation.value,
             "privacy_unit": self.privacy_unit,
             "simulation": self.simulation,
+            **({"requires_certificate": True} if self.requires_certificate else {}),
         }
 
     def was_done(self, at: At) -> bool:  # noqa: D102

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from epsilog.ledger import balances, charge_record, fields, headroom, scopes
+from epsilog.ledger import balances, budget_path, charge_record, fields, headroom, scopes
 from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.certificates import ProvenClaim, require_no_weaker
 from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, require_reserved
 from epsilog.ledger.commands.budgets import OfScope
 from epsilog.ledger.cost import Cost, compute_stated_cost, has_stated_cost
-from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.entries import Entry, Verb, hash_entry
 from epsilog.ledger.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.lazy import lazy
@@ -138,33 +139,53 @@ class OverrideCost(
             raise ValueError("a cost override must state its amount")
 
 
+class _Prepared(NamedTuple):
+    """What is known before a reservation: its costs, by kind of budget, and what its certificate proves."""
+
+    costs: Mapping[str, Cost] = {}
+    proven: ProvenClaim | None = None
+
+
 class Reservation(OfRelease):
     """A charge that is reserved, and what comes then."""
 
     delta: fields.Delta = None
     amount: fields.Amount = None
+    certificate: fields.Certificate = None
+
+    @lazy
+    def certificate_hash(self) -> str | None:
+        """Return the SHA-256 of the certificate's text."""
+        return None if self.certificate is None else hash_entry(self.certificate)
 
     def at_once(self) -> bool:  # noqa: D102
-        return has_stated_cost(self.request)
+        return self.certificate is None and has_stated_cost(self.request)
 
     def prepare(self, at: At) -> Callable[[CostModel], Any] | None:
-        """Return the computation of the missing costs, for the budgets on the path."""
+        """Return the check of the certificate and the computation of missing costs, for the budgets on the path."""
         request, charge = self.request_at(at), at.charge
         if charge is not None and charge.state not in UNRESERVED_STATES:
             return None  # it is known, whatever it would cost now
         charge_record.refuse_until_accepted(at.restore_state, Verb.RESERVED, charge)
-        unpriced = self._split_costs(at, request)[1]
-        if not unpriced:
+        budget_path.require_certificate(at.path, given=self.certificate is not None)
+        known, unpriced = at.prepared or _Prepared(), self._split_costs(at, request)[1]
+        checked = self.certificate is None or (known.proven is not None and known.proven.relation == request.relation)
+        if checked and not unpriced:
             return None
         allowed = charge is not None and charge.override_hash == hash_overridden_request(request.to_json())
-        known = at.prepared or {}
-        return lambda cost_model: (
-            known | {kind: cost_model.compute_cost(request, kind, orders, allowed) for kind, orders in unpriced.items()}
-        )
+
+        def work(cost_model: CostModel) -> _Prepared:
+            proven = known.proven
+            if self.certificate is not None and not checked:
+                proven = cost_model.check_certificate(request, self.certificate)
+            costs = {kind: cost_model.compute_cost(request, kind, orders, allowed) for kind, orders in unpriced.items()}
+            return _Prepared({**known.costs, **costs}, proven)
+
+        return work
 
     def _split_costs(self, at: At, request: ChargeRequest) -> tuple[dict[str, Cost], dict[str, tuple[str, ...]]]:
         """Return the known costs, and the kinds of budgets on the path without one, with all of their orders."""
-        costs, missing = dict(at.prepared or {}), {}
+        costs, missing = dict((at.prepared or _Prepared()).costs), {}
         for kind, orders in headroom.list_path_orders(at.path).items():
             if kind in costs and costs[kind].values.keys() >= set(orders):
                 continue
@@ -183,18 +204,25 @@ class Reservation(OfRelease):
     def entry(self, at: At) -> Entry:  # noqa: D102
         costs = self.compute_costs(at)
         headroom.refuse_above_capacity(costs, at.path)
+        if self.certificate is not None:
+            require_no_weaker(at.prepared.proven, self.request_at(at), [costs[one.kind] for one in at.path])
         due = sorted(balances.list_cost_quantities(at.path).items())
         amounts = {kind: costs[kind].amounts.part(quantities) for kind, quantities in due}
         methods = {kind: costs[kind].method.code for kind, _ in due}
-        return self.build_entry(at, amounts, {"request": self.request_at(at).to_json(), "methods": methods})
+        body = {"request": self.request_at(at).to_json(), "methods": methods}
+        stated = {} if self.certificate_hash is None else {"certificate": self.certificate_hash}
+        return self.build_entry(at, amounts, body | stated)
 
     def was_done(self, at: At) -> bool:
         """Return whether the key is known with the same request: then its charge is what was asked for."""
         request, charge = self.request_at(at), at.charge
         if charge is None or charge.state in UNRESERVED_STATES:
             return False
-        if at.entry(charge.opened).body["request"] != request.to_json():
+        stored = at.entry(charge.opened).body
+        if stored["request"] != request.to_json():
             raise ConflictError(f"key {charge.key!r} is taken by another request (entry {charge.opened})")
+        if self.certificate_hash not in (None, stored.get("certificate")):
+            raise ConflictError(f"key {charge.key!r} is taken with another certificate (entry {charge.opened})")
         if charge.state is CANCELLED:
             raise ConflictError(f"charge {charge.key!r} is cancelled: take another key")
         self.require_done(at, charge)
@@ -215,7 +243,7 @@ class Reserve(
     verb="reserved",
     subject=RESERVATION,
     stored={"request": _Request, "methods": _Methods},
-    may_store={"actor": By},
+    may_store={"actor": By, "certificate": Hash},
     from_states=(None, REGISTERED, ALLOWED),
     to_state=RESERVED,
 ):

@@ -265,4 +265,7 @@ def _read_reservation(document: Any, asked: Mapping[str, Any]) -> Entry:
         for name, default in (("release", None), ("plan_hash", None), ("rounds", None), ("simulation", False))
     ):
         raise LedgerIntegrityError("is not the reservation that was asked for", index=entry.index)
+    text = asked.get("certificate")
+    if text is not None and entry.body.get("certificate") != hash_entry(text):
+        raise LedgerIntegrityError("does not name the certificate that was presented", index=entry.index)
     return entry

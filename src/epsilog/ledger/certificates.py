@@ -1,0 +1,97 @@
+"""The certificate of a charge: proven by the checker, about the charged release, and no weaker than its cost.
+
+The check takes up to a few seconds and comes before any transaction. An entry keeps the SHA-256 of the text alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from epsilog.ledger.cost import Cost
+from epsilog.ledger.requests import ChargeRequest
+from epsilog.terms import OUTCOME_SHARE, CheckError, NeighboringRelation
+from epsilog.terms.formatting import format_decimal
+
+MOST_EXCESS = 1.01
+"""Of a proven epsilon over what is charged or claimed; certificates are made with a slack of .001."""
+
+
+class ProvenClaim(NamedTuple):
+    """What a certificate proves of a charged release.
+
+    Attributes:
+        epsilon: as a decimal.
+        delta: as a decimal.
+        relation: under which the release was compared.
+    """
+
+    epsilon: str
+    delta: str
+    relation: NeighboringRelation
+
+
+def check_charge_certificate(request: ChargeRequest, certificate: str) -> ProvenClaim:
+    """Check that a certificate is proven and is about what is charged.
+
+    Args:
+        request: what is asked, under its budget's relation.
+        certificate: its text.
+
+    Raises:
+        CheckError: it is not proven, or its claim is another: of the first field that differs.
+        UnsupportedMechanismError: no certificate covers the release.
+    """
+    from epsilog.certificates import check_certificate, write_claim
+
+    verdict = check_certificate(certificate)
+    if not verdict.proven:
+        raise CheckError("certificate", "proven by the checker", verdict.message)
+    claim = json.loads(certificate)["claim"]
+    assert request.relation is not None, "a request has its budget's relation"
+    due = write_claim(request.release, epsilon="0", delta=0.5, relation=request.relation)
+    for name in ("relation", "group", "releases"):
+        _require_equal(due[name], claim[name], f"certificate.claim.{name}")
+    return ProvenClaim(claim["epsilon"], claim["delta"], request.relation)
+
+
+def _require_equal(due: Any, found: Any, at: str) -> None:
+    """Require equal JSON values; an error names the first that differ."""
+    if isinstance(due, dict) and isinstance(found, dict) and due.keys() == found.keys():
+        for name, value in due.items():
+            _require_equal(value, found[name], f"{at}.{name}")
+    elif isinstance(due, list) and isinstance(found, list) and len(due) == len(found):
+        for i, (value, other) in enumerate(zip(due, found, strict=True)):
+            _require_equal(value, other, f"{at}[{i}]")
+    elif due != found:
+        raise CheckError(at, f"{_format(due)}, as charged", _format(found))
+
+
+def _format(value: Any) -> str:
+    return json.dumps(value)[:200]
+
+
+def require_no_weaker(proven: ProvenClaim, request: ChargeRequest, costs: Iterable[Cost]) -> None:
+    """Require a proven epsilon of at most 1% above each charged one, at a delta of at most the charged one.
+
+    Costs in other quantities are not compared, nor is the delta where a release is charged without one.
+    """
+    for cost in costs:
+        charged = cost.amounts
+        if "epsilon" not in charged:
+            continue
+        if Fraction(proven.epsilon) > Fraction(MOST_EXCESS) * Fraction(charged["epsilon"]):
+            bound = f"at most 1% above the charged epsilon of {charged['epsilon']}"
+            raise CheckError("certificate.claim.epsilon", bound, proven.epsilon)
+        delta = charged.get("delta", "0")
+        if delta != "0" and Fraction(proven.delta) > (most := _get_release_delta(request, delta)):
+            raise CheckError("certificate.claim.delta", f"at most {format_decimal(float(most))}", proven.delta)
+
+
+def _get_release_delta(request: ChargeRequest, charged: str) -> Fraction:
+    """Return the part of a charged delta that is the release's own: a plan keeps a share for the outcomes of checks."""
+    if request.plan_hash is None:
+        return Fraction(charged)
+    return Fraction(format_decimal(float(charged) * (1 - OUTCOME_SHARE)))
