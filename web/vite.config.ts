@@ -11,5 +11,5 @@ export default defineConfig({
     target: "es2022",
     rollupOptions: { input: ["index.html", "embed.html"] },
   },
-  server: { proxy: { "/api": "http://127.0.0.1:8080" } },
+  server: { proxy: { "/api": "http://127.0.0.1:8080", "/checker": "http://127.0.0.1:8080" }, fs: { allow: [".."] } },
 });

@@ -135,6 +135,9 @@ def test_a_link_carries_a_certificate(browser, site):  # noqa: F811
     browser.get(link)
     until(lambda: answer(browser) == "Proven")
     assert one(browser, "#pasted").get_attribute("value") == PROVEN.read_text().strip()
+    press(browser, "The same with a smaller ε")
+    until(lambda: answer(browser) == "Not proven")
+    assert browser.current_url == site.url + "/certificate"  # it no longer carries the other
 
 
 @pytest.mark.parametrize(
@@ -198,6 +201,11 @@ def test_verify_checks_a_certificate_here_and_compares_it_with_a_report(browser,
         chooser.send_keys(str(tmp_path / "run" / "report.json"))
         until(lambda: "The report carries another certificate." in text(browser, "main"))
         assert broken_rules(browser) == []
+        browser.find_element("css selector", f"[aria-label='Remove {PROVEN.name}']").click()
+        until(lambda: browser.find_element("link text", "See what its certificate proves")).click()
+        until(lambda: answer(browser) == "Proven")
+        certificate = (tmp_path / "run" / "certificate.json").read_text()
+        assert one(browser, "#pasted").get_attribute("value") == certificate.strip()
         browser.get("about:blank")
 
 

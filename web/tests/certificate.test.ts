@@ -71,6 +71,7 @@ test("a link carries a certificate and comes back as the same text", () => {
   const link = certificate.linkTo(text);
   expect(link).toMatch(/^\/certificate#[\w-]+$/);
   expect(certificate.readLink(link.slice(link.indexOf("#")))).toBe(text);
+  for (const other of ["ε", "\ud800", "x".repeat(70_000)]) expect(certificate.readLink(certificate.linkTo(other).slice(12))).toBe(other.replace("\ud800", "\ufffd"));
   for (const none of ["", "#", "#%"]) expect(certificate.readLink(none)).toBe(null);
 });
 

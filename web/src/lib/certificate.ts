@@ -6,7 +6,7 @@ import { maxTpr } from "./tradeoff";
 
 export const FORMAT = "dp-certificate/1";
 export const CHECKERS = ["/checker/dp_certificate.mjs", "/checker/dp_certificate.py"] as const;
-const MAX_BYTES = 1 << 16;
+export const MAX_BYTES = 1 << 16;
 
 export interface ClaimedRelease {
   mechanisms: readonly ({ type: string } & Readonly<Record<string, string | number>>)[];
@@ -107,12 +107,16 @@ export function describeExcess(message: string, { epsilon, delta }: Claim): stri
 }
 
 /** An address that carries a certificate behind its "#", which browsers do not send. */
-export const linkTo = (text: string): string => `/certificate#${btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
+export function linkTo(text: string): string {
+  const bytes = Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
+  return `/certificate#${btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
+}
 
 /** The certificate that an address carries; null without one. */
 export function readLink(hash: string): string | null {
   try {
-    return hash.length > 1 ? atob(hash.slice(1).replaceAll("-", "+").replaceAll("_", "/")) : null;
+    const bytes = Uint8Array.from(atob(hash.slice(1).replaceAll("-", "+").replaceAll("_", "/")), (byte) => byte.charCodeAt(0));
+    return bytes.length > 0 ? new TextDecoder().decode(bytes) : null;
   } catch {
     return null;
   }

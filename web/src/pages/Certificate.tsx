@@ -8,6 +8,7 @@ import { readLink, readStart } from "../lib/certificate";
 const ALTERED = example.replace(/(?<="epsilon":")[^"]*/, (epsilon) => (0.9 * Number(epsilon)).toPrecision(3));
 const LONGEST = 1 << 17; // characters that the field takes; a paste beyond is checked without being shown
 const PAUSE = 150; // ms without typing
+const CARRIED = "from the address";
 
 /** Check a certificate in this browser; nothing of it is sent. */
 export function Certificate() {
@@ -16,24 +17,27 @@ export function Certificate() {
   const [name, setName] = useState("");
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const checkText = (content: string): void => check(content.trim() ? new TextEncoder().encode(content.trim()) : null);
-  const show = (content: string, from: string): void => {
+  /** Note what is shown now; an address that carries another certificate carries it no longer. */
+  const begin = (content: string, from: string): void => {
     clearTimeout(timer.current);
-    setText(content.trim());
+    setText(content);
     setName(from);
+    if (location.hash && from !== CARRIED) history.replaceState(null, "", location.pathname);
+  };
+  const show = (content: string, from: string): void => {
+    begin(content.trim(), from);
     checkText(content);
   };
   const take = async ([file]: readonly File[]): Promise<void> => {
     if (!file) return;
     const bytes = await readStart(file);
-    clearTimeout(timer.current);
-    setText("");
-    setName(file.name);
+    begin("", file.name);
     check(bytes);
   };
   useEffect(() => {
     const open = (): void => {
       const carried = readLink(location.hash);
-      if (carried !== null) show(carried, "from the address");
+      if (carried !== null) show(carried, CARRIED);
     };
     open();
     addEventListener("hashchange", open);
@@ -73,9 +77,7 @@ export function Certificate() {
               }}
               onInput={(event) => {
                 const content = event.currentTarget.value;
-                setText(content);
-                setName("pasted");
-                clearTimeout(timer.current);
+                begin(content, "pasted");
                 timer.current = setTimeout(() => checkText(content), PAUSE);
               }}
             />

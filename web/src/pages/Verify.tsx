@@ -7,7 +7,7 @@ import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
 import { post } from "../lib/api";
-import { readStart } from "../lib/certificate";
+import { linkTo, MAX_BYTES, readStart } from "../lib/certificate";
 import { showInteger } from "../lib/numbers";
 import type { ReportVerificationModel } from "../lib/openapi";
 import { Problem } from "../lib/types";
@@ -158,6 +158,7 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
   const differing = answer.parts.flatMap((part) => part.differing);
   const copied = answer.parts.reduce((sum, part) => sum + part.copied, 0);
   const fields = answer.parts.reduce((sum, part) => sum + part.fields, 0);
+  const carried = given.report ? certificateOf(given.report.text) : null;
   return (
     <div class="stack">
       <Card title={(given.report ?? given.record ?? given.bundle)?.name ?? ""}>
@@ -167,6 +168,11 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
           <p class="beside">
             {showInteger(fields - differing.length)} of {showInteger(fields)} values match the evidence.{" "}
             {showInteger(copied)} of them are copied from the owner’s or the ledger’s statements and are not proven.
+          </p>
+        )}
+        {carried !== null && carried.length <= MAX_BYTES && !given.certificate && (
+          <p class="more">
+            <a href={linkTo(carried)}>See what its certificate proves</a>
           </p>
         )}
       </Card>
