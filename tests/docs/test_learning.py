@@ -3,9 +3,12 @@ number in the prose was worked out on the page or has its source beside it.
 """
 
 import re
+import runpy
 
 import pytest
 from tests.docs import outputs, sessions
+
+from epsilog.reports import make_standalone
 
 LEARN = sorted((outputs.ROOT / "docs/learn").glob("*.md"))
 NOTEBOOKS = sorted((outputs.ROOT / "docs/notebooks").glob("*.md"))
@@ -69,3 +72,12 @@ def test_every_picture_of_the_gallery_is_used_on_a_page_and_described():
     for said, name in re.findall(r"!\[([^\]]*)\]\(images/([\w-]+\.svg)\)", text):
         assert len(said) > 30
         assert f"](../images/{name})" in pages
+
+
+@pytest.mark.slow
+def test_figures_of_certificates_are_what_their_script_draws():
+    script = runpy.run_path(str(outputs.ROOT / "scripts/certificate_figures.py"))
+    kept = {path.name: path.read_text() for path in (outputs.ROOT / "docs/images").glob("certificate-*.svg")}
+    assert {f"certificate-{name}.svg" for name in script["FIGURES"]} == kept.keys()
+    for name, draw in script["FIGURES"].items():
+        assert make_standalone(draw()) + "\n" == kept[f"certificate-{name}.svg"], "run scripts/certificate_figures.py"
