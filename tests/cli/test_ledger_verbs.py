@@ -293,13 +293,13 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(exported, 
     for name, message in (
         ("b.db", "--output must be named"),
         ("e.txt", "--output must be named"),
-        ("e.csv", "not there yet"),
+        ("e.csv", "does not exist yet"),
     ):
         (tmp_path / "e.csv").touch()
         with pytest.raises(ValueError, match=message):
             exported(name)
     (tmp_path / "g.csv.part").write_text("mine")
-    with pytest.raises(ValueError, match="not there yet"):
+    with pytest.raises(ValueError, match="does not exist yet"):
         exported("g.csv")
     assert (tmp_path / "g.csv.part").read_text() == "mine"
     monkeypatch.setattr("epsilog.ledger.exports.flatten_entry", lambda _: 1 / 0)
@@ -430,7 +430,7 @@ def test_a_ledger_is_verified_and_held_against_a_signed_checkpoint(ask, reserve,
     assert "begins with the 2 entries of the checkpoint. Their costs were not recomputed" in text
     ask("checkpoint", "--sign", key, "-o", point)
     shutil.copy(tmp_path / "old.db", books)  # put back, as an owner may
-    with pytest.raises(LedgerIntegrityError, match="of 3 entries, and 2 are there: the ledger was cut"):
+    with pytest.raises(LedgerIntegrityError, match="covers 3 entries, but the ledger has 2: truncated"):
         ask(*since)
     for words in (("--since", point), ("--since", point, "--key", SigningKey.create("b.org/c").verifier)):
         with pytest.raises(CheckError, match="checkpoint must be signed by"):

@@ -244,7 +244,7 @@ def test_a_ledger_is_shown_with_its_chain(books):
     assert code == 0
     for part in ("other (simulation)", "epsilon 2.625", whole.head, f"Entries ({whole.count} of {whole.count})", "q-1"):
         assert part in text
-    assert "owner's word" not in text
+    assert "attested by the owner" not in text
     code, text = shown("ledger", "show", "acme", "--lines", 1, "-l", books, "--json")
     assert [one["scope"] for one in json.loads(text)["budgets"]] == ["acme"]
     assert [one["key"] for one in json.loads(text)["history"]] == ["q-2"]

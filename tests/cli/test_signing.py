@@ -80,7 +80,7 @@ def test_a_key_is_made_once_and_shows_its_public_half_alone(at):
     for words in (*given, *(("verify", "l.db", *one) for one in wrong), ("verify", "r.json", "--signature", "k.pem")):
         done = invoke(*words)
         assert private not in done.output + str(done.exception), words
-    assert "a file that is not there yet" in str(refused("key", "create", "example.org", "-o", "k.pem"))
+    assert "a file that does not exist yet" in str(refused("key", "create", "example.org", "-o", "k.pem"))
     assert "name must be printable" in str(refused("key", "create", "two words", "-o", "k2.pem"))
     assert not (at / "k2.pem").exists()
 

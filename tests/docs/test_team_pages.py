@@ -119,7 +119,12 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
     refused, raised = commands("Handle a refusal")
     done = by("bob", refused)
     assert done.returncode == 3
-    for told in ("asked epsilon 0.75", "available epsilon 0.25", "short by epsilon 0.5", "at most epsilon 0.25 fits"):
+    for told in (
+        "requested epsilon 0.75",
+        "available epsilon 0.25",
+        "short by epsilon 0.5",
+        "at most epsilon 0.25 fits",
+    ):
         assert told in " ".join(done.stderr.split())
     assert by("bob", raised).returncode == 2
     assert by("dora", raised).returncode == 0

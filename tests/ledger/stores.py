@@ -56,7 +56,7 @@ class MemorySession:
     def head(self):
         rows, head = self.state.rows, self.state.stored.head
         if head != ((rows[-1].position, hash_row(rows[-1])) if rows else (0, GENESIS)):
-            raise LedgerIntegrityError("the last entry is not the one that the head names", index=len(rows))
+            raise LedgerIntegrityError("the last entry is not the one that the head states", index=len(rows))
         return head
 
     def rows(self, *, start=None, scope=None, limit=None):

@@ -250,10 +250,10 @@ def test_a_chain_that_was_written_afresh_is_not_the_one_that_was_signed(bundle, 
     forged = rewritten(documents, later)
     note = bundle.read_bytes().partition(b"\n\n")[2]
     (tmp_path / "b").write_bytes(b"epsilog-bundle/v0\n" + "\n".join(forged).encode() + b"\n\n" + note)
-    with pytest.raises(LedgerIntegrityError, match="the checkpoint is of other entries"):
+    with pytest.raises(LedgerIntegrityError, match="the checkpoint does not match the entries"):
         read_verified_entries(tmp_path / "b")
     (tmp_path / "b").write_bytes(b"epsilog-bundle/v0\n" + "\n".join(documents[:-1]).encode() + b"\n\n" + note)
-    with pytest.raises(LedgerIntegrityError, match="of 10 entries, and 9 are there"):
+    with pytest.raises(LedgerIntegrityError, match="covers 10 entries, but the bundle has 9"):
         read_verified_entries(tmp_path / "b")
 
 

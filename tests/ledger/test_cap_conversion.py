@@ -110,11 +110,11 @@ def test_a_cap_that_does_not_keep_its_promise_is_found(place, ledger, kind, monk
     monkeypatch.setattr("epsilog.ledger.cap_conversion.convert_guarantee_to_caps", lambda *_: larger)
     ledger.create_budget("acme", kind="pure", epsilon="1")
     ledger.create_budget("other", kind=kind, **PROMISE)
-    with pytest.raises(LedgerIntegrityError, match=r"promises .*epsilon 2\.00") as caught:
+    with pytest.raises(LedgerIntegrityError, match=r"guarantees .*epsilon 2\.00") as caught:
         ledger.verify()
     assert caught.value.index == 2
     ledger.set_cap("other", actor="dora", reason="mends nothing", **honest)
-    with pytest.raises(LedgerIntegrityError, match="promises"):  # it stood, and may have been relied on
+    with pytest.raises(LedgerIntegrityError, match="guarantees"):  # it stood, and may have been relied on
         ledger.verify()
 
 
@@ -125,7 +125,7 @@ def test_a_cap_that_does_not_keep_its_promise_is_found(place, ledger, kind, monk
         ("gdp", {"epsilon": "0", "delta": "1e-5"}, "epsilon must be above 0"),
         ("zcdp", {"epsilon": "1"}, r"caps of a zcdp budget must be rho \(or epsilon, delta\), got epsilon"),
         ("gdp", {"epsilon": "1", "delta": "1e-5", "mu_squared": "1"}, "caps of a gdp budget must be"),
-        ("zcdp", {"epsilon": "1e-9", "delta": "1e-18"}, "epsilon must be what some rho keeps"),
+        ("zcdp", {"epsilon": "1e-9", "delta": "1e-18"}, "epsilon must be an epsilon that some rho guarantees"),
         ("gdp", {"epsilon": "nan", "delta": "1e-5"}, "epsilon must be a decimal number"),
         ("gdp", {"epsilon": "1", "delta": "1"}, r"delta must be in \[0, 1\)"),
         ("approximate", {"rho": "1"}, "caps of a approximate budget must be epsilon, delta"),

@@ -99,7 +99,7 @@ def test_releases_that_are_pure_are_charged_without_a_delta(ledger, release):
     approximate = ledger.charge("approximate", release, key="2").amounts["approximate"]
     assert 0.5 <= float(pure["epsilon"]) <= 0.500000002
     assert dict(approximate) == {"epsilon": pure["epsilon"], "delta": "0"}
-    with pytest.raises(BudgetExceededError, match="asked epsilon inf"):
+    with pytest.raises(BudgetExceededError, match="requested epsilon inf"):
         ledger.charge("pure", Composed([release, Gaussian(100.0)]), key="3")
 
 

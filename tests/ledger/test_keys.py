@@ -93,10 +93,10 @@ def test_a_key_of_several_charges_takes_the_scope_that_is_meant(books, clock, as
     reserved(books, until=clock())
     clock.now = clock.now.replace(year=2027)
     count = books.head()[0]
-    with pytest.raises(ConflictError, match=r"several scopes \('acme', 'acme/claims', 'zeta'\): name the scope"):
+    with pytest.raises(ConflictError, match=r"several scopes \('acme', 'acme/claims', 'zeta'\): state the scope"):
         ask(books)
     seen = books.on_behalf_of("anna", covers=lambda scope: scope.startswith("acme"))
-    with pytest.raises(ConflictError, match=r"several scopes \('acme', 'acme/claims'\): name the scope"):
+    with pytest.raises(ConflictError, match=r"several scopes \('acme', 'acme/claims'\): state the scope"):
         ask(seen)
     assert books.head()[0] == count
     if ask is ACTING["decommission"]:
@@ -138,7 +138,7 @@ def _asking(books, key):
 def test_many_scopes_are_not_all_listed(books):
     for number in range(13):
         books.charge(f"zeta/{number:02}", PureDP(0.1), key="k")
-    with pytest.raises(ConflictError, match=r"'zeta/09' and 3 more\): name the scope"):
+    with pytest.raises(ConflictError, match=r"'zeta/09' and 3 more\): state the scope"):
         books.charge_record("k")
 
 

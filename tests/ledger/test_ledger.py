@@ -149,7 +149,7 @@ def test_bad_requests_are_refused_by_name(ledger, changes, message):
 
 def test_a_release_without_a_finite_price_is_refused_not_charged(ledger):
     ledger.create_budget("acme", kind="pure", epsilon="1")
-    with pytest.raises(BudgetExceededError, match="asked epsilon inf; available epsilon 1"):
+    with pytest.raises(BudgetExceededError, match="requested epsilon inf; available epsilon 1"):
         ledger.reserve("acme", ApproximateDP(0.1, 1e-6), key="1")
 
 

@@ -265,8 +265,8 @@ def test_an_adversary_that_chooses_by_what_it_sees_stays_within_the_promise_and_
         ({"epsilon": "2", "delta": "1e-5", "orders": ()}, "orders must be 1 to 32"),
         ({"epsilon": "2", "delta": "1e-5", "orders": (8, 8)}, "orders must be 1 to 32, each once"),
         ({"epsilon": "2", "delta": "1e-5", "orders": range(2, 40)}, "orders must be 1 to 32"),
-        ({"epsilon": "2", "delta": "1e-5", "orders": (2, 16)}, r"at order 2 even nothing is read as .*leave it out"),
-        ({"epsilon": "2", "delta": "1e-18", "orders": (2, 16)}, "orders must be such that each can keep"),
+        ({"epsilon": "2", "delta": "1e-5", "orders": (2, 16)}, r"at order 2 a divergence of 0 converts to .*omit it"),
+        ({"epsilon": "2", "delta": "1e-18", "orders": (2, 16)}, "orders must be such that each can guarantee"),
         ({"epsilon": "2", "delta": "1e-5", "orders": (1, 16)}, "order must be above 1"),
         ({"epsilon": "2", "delta": "0", "orders": (16,)}, "delta must be above 0"),
         ({"epsilon": "0", "delta": "1e-5", "orders": (16,)}, "epsilon must be above 0"),
@@ -405,7 +405,7 @@ def test_caps_that_do_not_keep_their_promise_are_found(ledger, monkeypatch):
     units = dict(honest.units) | {"rdp_32": honest.units["rdp_32"] * 1001 // 1000}
     monkeypatch.setattr("epsilog.ledger.cap_conversion.convert_guarantee_to_caps", lambda *_: Amounts(units))
     ledger.create_budget("a", kind="rdp", **PROMISE)
-    with pytest.raises(LedgerIntegrityError, match=r"promises .*epsilon 2\.00"):
+    with pytest.raises(LedgerIntegrityError, match=r"guarantees .*epsilon 2\.00"):
         ledger.verify()
 
 
@@ -452,7 +452,7 @@ def test_a_share_is_set_aside_at_every_order_and_none_of_a_budget_where_some_ord
     assert dict(ledger.balance("a").available) == {"rdp_2": "0.5", "rdp_8": "3"}
     ledger.create_budget("b", kind="rdp", **PROMISE)
     for scope, caps in (("b/q", PROMISE), ("b/q", {f"rdp_{order}": "0.1" for order in (8, 16, 32, 64)})):
-        with pytest.raises(ConflictError, match="no share of it can be kept"):
+        with pytest.raises(ConflictError, match="allows no quota"):
             ledger.create_budget(scope, kind="rdp", quota=True, **caps)
     ledger.verify()
 

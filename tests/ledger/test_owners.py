@@ -221,7 +221,7 @@ def test_a_plan_may_be_registered_then_allowed_then_reserved(books):
     asked = {"key": "run", "amount": {"epsilon": "0.5"}, "plan_hash": HASH}
     books.register_plan("acme", HASH, key="run")
     books.override_cost("acme", Gaussian(1.0), reason="proof", **asked)
-    with pytest.raises(ConflictError, match="allowed for another request"):
+    with pytest.raises(ConflictError, match="a cost override for another request"):
         books.reserve("acme", PureDP(0.5), key="run", plan_hash=HASH)
     books.reserve("acme", Gaussian(1.0), **asked)
     verified = books.verify()
@@ -240,7 +240,7 @@ def test_the_order_of_entries_decides_and_no_clock(books, clock):
     run = held(books, clock)
     clock.now += timedelta(days=1)
     run.start()
-    with pytest.raises(ConflictError, match="expired needs charge 'run' to be reserved"):
+    with pytest.raises(ConflictError, match="expired requires charge 'run' to be reserved"):
         books.expire("run")
     other = held(books, clock, key="other")
     clock.now += timedelta(days=1)
@@ -271,7 +271,7 @@ def test_the_time_of_a_reservation_is_part_of_what_is_asked(books, clock):
     with pytest.raises(ConflictError, match="is held until 2026-05-02"):
         books.reserve("acme", PureDP(2.0), key="run", until=until + timedelta(days=2))
     charge.cancel("not needed")
-    with pytest.raises(ConflictError, match="needs charge 'run' to be reserved, and it is cancelled"):
+    with pytest.raises(ConflictError, match="requires charge 'run' to be reserved, but it is cancelled"):
         charge.hold(until + timedelta(days=1))
 
 
@@ -305,7 +305,7 @@ def test_decommissioned_money_stays_spent_and_only_the_lifetime_counts(books):
     waiting = books.reserve("acme", PureDP(1.0), key="waiting")
     for step in (lambda: None, waiting.start):
         step()
-        with pytest.raises(ConflictError, match="needs charge 'waiting' to be committed or abandoned"):
+        with pytest.raises(ConflictError, match="requires charge 'waiting' to be committed or abandoned"):
             books.decommission("waiting", **ACT)
     old = books.verify().charges["acme/a", "old"]
     assert old.closed < old.decommissioned
@@ -333,7 +333,13 @@ def test_a_refusal_says_all_that_is_needed_to_act_on_it(books):
         "hint": "at most epsilon 0.5 fits",
         "owners": ["acme", "acme/a"],
     }
-    for part in ("asked epsilon 2.5", "available epsilon 1", "short by epsilon 1.5", "cap epsilon 10", "acme, acme/a"):
+    for part in (
+        "requested epsilon 2.5",
+        "available epsilon 1",
+        "short by epsilon 1.5",
+        "cap epsilon 10",
+        "acme and of acme/a",
+    ):
         assert part in str(refused.value)
     with pytest.raises(BudgetExceededError) as refused:
         books.charge("acme/a/x", PureDP(0.75), key="3")

@@ -93,11 +93,11 @@ def test_a_partition_is_paid_for_by_all_above_or_not_made(books):
 
 
 def test_a_partition_s_cap_rises_with_what_is_paid_and_never_falls(books):
-    with pytest.raises(ConflictError, match="is not lowered"):
+    with pytest.raises(ConflictError, match="cannot be lowered"):
         books.set_cap("a/q", epsilon="0.5", **ACT)
     with pytest.raises(BudgetExceededError, match="at most epsilon 2 can be covered"):
         books.set_cap("a/q", epsilon="3.1", **ACT)
-    with pytest.raises(BudgetExceededError, match=r"'a/q' refuses: asked epsilon 1\.5"):
+    with pytest.raises(BudgetExceededError, match=r"'a/q' refuses the charge: requested epsilon 1\.5"):
         books.set_cap("a/q/1", epsilon="1.5", **ACT)
     books.set_cap("a/q", epsilon="1.5", **ACT)
     books.set_cap("a/q", epsilon="1.5", **ACT)  # the same again
@@ -134,7 +134,7 @@ def test_a_block_is_retired_as_any_scope_is_and_its_price_does_not_come_back(boo
     [
         ("a/q/3/x", {}, ConflictError, "each block has its budget"),
         ("a/q/3", {"epsilon": "1.000000001"}, BudgetExceededError, "count that much for any one block"),
-        ("a/q/3", {"quota": True}, ConflictError, "is no share"),
+        ("a/q/3", {"quota": True}, ConflictError, "cannot be a quota"),
         ("a/q/3", {"kind": "approximate", "delta": "0"}, ConflictError, "kind of a block"),
         ("a/q/3", {"privacy_unit": "person"}, ConflictError, "privacy_unit of a block"),
         ("a/q/3", {"relation": NeighboringRelation.ZERO_OUT}, ConflictError, "relation of a block"),
@@ -175,11 +175,11 @@ def test_a_partition_comes_before_what_lies_below_and_is_declared_once(books):
     books.create_budget("a/s/x", kind="pure", epsilon="1", **UNIT)
     books.charge("a/t/x", PureDP(0.25), key="t")
     for scope, message in [
-        ("a/q", "no budget yet"),
-        ("a/q/1", "no budget yet"),
+        ("a/q", "before the scope has a budget"),
+        ("a/q/1", "before the scope has a budget"),
         ("a/q/9", "requires a budget above it that counts"),
         ("a/s", "before any budget"),
-        ("a/s/x", "no budget yet"),
+        ("a/s/x", "before the scope has a budget"),
         ("a/t", "before any budget or charge"),
         ("a/t/x", "before any budget or charge"),
     ]:
@@ -351,7 +351,7 @@ EDITS = {
     "a block above the cap": (lambda them: [*them[:2], with_caps(them[2], epsilon="2"), *them[3:]], 3, "'a/q' refuses"),
     "a partition after a charge": (lambda them: [them[0], at(them[4], "a/q/1"), them[1]], 3, "before any budget or"),
     "a partition after a block": (lambda them: [them[0], them[2], them[1]], 3, "before any budget or charge"),
-    "a partition twice": (lambda them: [*them[:2], them[1]], 3, "no budget yet"),
+    "a partition twice": (lambda them: [*them[:2], them[1]], 3, "before the scope has a budget"),
     "a budget for its scope": (lambda them: [*them[:2], at(them[2], "a/q")], 3, "exists already"),
     "a budget between": (
         lambda them: [them[0], at(them[1], "a/b/q"), at(them[2], "a/b")],
@@ -398,7 +398,7 @@ EDITS = {
             },
         ],
         3,
-        "is not lowered",
+        "cannot be lowered",
     ),
     "a partition that nobody can pay for": (
         lambda them: [

@@ -128,7 +128,7 @@ def test_an_owner_allows_one_request_under_one_key(books):
         with pytest.raises(ValueError, match="amount must be at least"):
             books.charge(scope, key="1", **allowed | changes)
     for changes in ({"release": PureDP(0.1)}, {"release": PureDP(0.1), "amount": None}):
-        with pytest.raises(ConflictError, match="allowed for another request"):
+        with pytest.raises(ConflictError, match="a cost override for another request"):
             books.charge("approximate/a", key="1", **allowed | changes)
     with pytest.raises(ValueError, match="reason must be"):
         books.override_cost("approximate", key="2", reason=" ", **allowed)

@@ -36,7 +36,7 @@ def test_a_server_is_held_to_its_entries(rows):
     head, balances = (known.count, known.head), list(known.balances.values())
     assert (verify(rows, head, balances).count, verify(rows, head, balances).head) == head
     for wrong in ((known.count + 1, known.head), (known.count, "ab" * 32), (known.count - 1, known.head)):
-        with pytest.raises(LedgerIntegrityError, match="head that the server names"):
+        with pytest.raises(LedgerIntegrityError, match="head that the server states"):
             verify(rows, wrong, balances)
 
 

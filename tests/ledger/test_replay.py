@@ -109,7 +109,9 @@ def test_no_byte_of_an_entry_can_be_flipped(told, every):
     for row in told[0]:
         for column in ("scope", "document", "hash"):
             for changed in flips(getattr(row, column), every):
-                with pytest.raises(LedgerIntegrityError, match=rf"entry {row.position}: (is not what|cannot be read)"):
+                with pytest.raises(
+                    LedgerIntegrityError, match=rf"entry {row.position}: (does not match|cannot be read)"
+                ):
                     books.read(row._replace(**{column: changed}))
                 tried += 1
         books.read(row)
@@ -148,7 +150,7 @@ def test_no_byte_of_what_is_stored_beside_the_entries_can_be_flipped(told, every
     rows, stored = told
     books, tried = replay.replay_entries(rows), 0
     for changed in states(stored, every):
-        with pytest.raises(LedgerIntegrityError, match=r"the head names|is not what the entries amount to"):
+        with pytest.raises(LedgerIntegrityError, match=r"the head counts|does not match the entries"):
             replay.compare_stored_state(books, changed)
         tried += 1
     replay.compare_stored_state(books, stored)
@@ -162,8 +164,8 @@ def test_no_byte_of_what_is_stored_beside_the_entries_can_be_flipped(told, every
         (lambda rows: rows[:3] + rows[4:], 4, "is missing or out of order: found 5"),
         (lambda rows: [*rows[:3], rows[4], rows[3], *rows[5:]], 4, "is missing or out of order: found 5"),
         (lambda rows: [rows[0]._replace(position=0), *rows], 1, "is missing or out of order: found 0"),
-        (lambda rows: [*rows[:2], rows[2]._replace(scope="other"), *rows[3:]], 3, "is not what its hash"),
-        (lambda rows: [*rows[:2], rows[2]._replace(hash=HASH), *rows[3:]], 3, "is not what its hash"),
+        (lambda rows: [*rows[:2], rows[2]._replace(scope="other"), *rows[3:]], 3, "does not match its hash"),
+        (lambda rows: [*rows[:2], rows[2]._replace(hash=HASH), *rows[3:]], 3, "does not match its hash"),
         (lambda rows: [*rows[:2], rows[2]._replace(document=b"{}"), *rows[3:]], 3, "must be text, got bytes"),
         (lambda rows: [*rows[:2], rows[2]._replace(document="{}"), *rows[3:]], 3, "cannot be read"),
     ],
@@ -219,12 +221,12 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
     ("expired", {"key": "cheap"}, "must have been reserved at"),
     ("revoked", {"body": {"actor": "dora"}}, "body of revoked"),
     ("abandoned", {"amounts": {}}, "amounts of abandoned"),
-    ("abandoned", {"verb": "cancelled", "body": {"reason": "back"}}, "to be reserved, and it is started"),
-    ("written-off", {"verb": "abandoned"}, "to be started, and it is reserved"),
-    ("decommissioned", {"verb": "revoked"}, "to be reserved, and it is abandoned"),
+    ("abandoned", {"verb": "cancelled", "body": {"reason": "back"}}, "to be reserved, but it is started"),
+    ("written-off", {"verb": "abandoned"}, "to be started, but it is reserved"),
+    ("decommissioned", {"verb": "revoked"}, "to be reserved, but it is abandoned"),
     ("ledger-restored", {"scope": "acme"}, "scope of ledger-restored must be blank"),
     ("scope-retired", {"scope": ""}, "scope of scope-retired must be named"),
-    ("restore-accepted", {"body": {"actor": "dora", "reason": "why", "restored": 30}}, "no restore waits"),
+    ("restore-accepted", {"body": {"actor": "dora", "reason": "why", "restored": 30}}, "no restoration awaits"),
     ("restore-accepted", {"body": {"actor": "dora", "reason": "why", "restored": "31"}}, "restored must be"),
     (
         "restore-accepted",
@@ -235,13 +237,13 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
     ("partition-declared", {"amounts": {"pure": {"epsilon": "0.999999999"}}}, "must state the amounts"),
     ("partition-declared", {"amounts": {"pure": {"epsilon": "1"}, "zcdp": {"rho": "1"}}}, "must state the amounts"),
     ("partition-declared", {"scope": "lonely/q"}, "requires a budget above"),
-    ("partition-declared", {"scope": "data"}, "where there is no budget yet"),
+    ("partition-declared", {"scope": "data"}, "before the scope has a budget"),
     ("partition-declared", {"scope": "acme/x/q"}, "kind of a partition must be that"),
     ("partition-declared", {"verb": "budget-created"}, "body of budget-created"),
     ("partition-raised", {"amounts": {"pure": {"epsilon": "0.4"}}}, "must state the amounts"),
     ("partition-raised", {"amounts": {}, "verb": "cap-changed"}, "is a partition"),
     ("partition-raised", {"scope": "data"}, "is no partition"),
-    ("decommissioned", {"key": "revoked"}, "needs charge 'revoked' to be committed or abandoned"),
+    ("decommissioned", {"key": "revoked"}, "requires charge 'revoked' to be committed or abandoned"),
 ]
 
 
@@ -348,8 +350,8 @@ def changed(part, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head names 9 entries, and 39"),
-        (lambda stored: replace(stored, head=(39, HASH)), "the head names 39 entries, and 39"),
+        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head counts 9 entries, but there are 39"),
+        (lambda stored: replace(stored, head=(39, HASH)), "the head counts 39 entries, but there are 39"),
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),
@@ -424,7 +426,7 @@ def test_rounds_that_are_over_stay_over(told):
     two = [RoundState(1, 1, HASH), RoundState(2, 2, HASH)]
     assert books.rounds[RUN] == two
     for further in ([(start, 1)], [(release, 1)], [(start, 2), (start, 1)], [(start, 2), (release, 1)]):
-        with pytest.raises(LedgerIntegrityError, match="round 1 of charge 'run' is released: it is neither rerun"):
+        with pytest.raises(LedgerIntegrityError, match="round 1 of charge 'run' is released and can be neither rerun"):
             so_far(*further)
     for further in ([(start, 3)], [(release, 2)], [(start, 2), (release, 2), (release, 2)], [(start, 2), (start, 3)]):
         with pytest.raises(LedgerIntegrityError, match="breaks a rule of the ledger: round"):

@@ -73,7 +73,9 @@ def test_a_ledger_with_fewer_entries_than_the_checkpoint_is_refused(told):
     for count in range(len(rows)):
         shorter = view(rows[:count], stored_of(rows[:count]))
         assert shorter.verify().count == count
-        with pytest.raises(LedgerIntegrityError, match=rf"of {count + 1} entries, and {count} are there") as found:
+        with pytest.raises(
+            LedgerIntegrityError, match=rf"covers {count + 1} entries, but the ledger has {count}"
+        ) as found:
             shorter.verify(since=kept(rows, count + 1), keys=KEYS)
         assert found.value.index == count
 

@@ -216,7 +216,7 @@ def test_the_same_key_is_that_of_a_charge_in_each_scope(tmp_path, held):
     for what in ("POST start", "GET charges"):
         refused = world.said(Role.SPENDER, what, {"key": "k"})
         assert refused.status == 409
-        assert "name the scope" in refused.json()["message"]
+        assert "state the scope" in refused.json()["message"]
         assert f"'{OURS}', '{OURS}/x'" in refused.json()["message"]
         assert "acme" not in refused.body.decode()
     assert world.said(Role.SPENDER, "POST start", {"key": "k", "scope": OURS}).json()["charge"]["state"] == "started"

@@ -177,7 +177,7 @@ def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, se
     for scope in (top, None):
         held_by(Role.SPENDER, scope, "bob")
         for ask in theirs:
-            with pytest.raises(PermissionDeniedError, match="is that of 'anna': they go on with it, or an owner"):
+            with pytest.raises(PermissionDeniedError, match="belongs to 'anna': only they, or an owner"):
                 ask()
         with pytest.raises(ConflictError, match="is held until"):  # which anybody may say, once its time has come
             ledger.expire(key)
@@ -186,7 +186,7 @@ def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, se
     mine.start()
     held_by(Role.SPENDER, top, "bob")
     for ask in (lambda: mine.round_started(1), lambda: mine.round_released(1, output_hash=HASH), mine.commit):
-        with pytest.raises(PermissionDeniedError, match="is that of 'anna'"):
+        with pytest.raises(PermissionDeniedError, match="belongs to 'anna'"):
             ask()
     held_by(Role.OWNER, top, "dora")
     mine.round_started(1)
@@ -220,7 +220,7 @@ def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(le
         allow(key=f"{top}-2")
     held_by(Role.SPENDER, top, "bob")
     ledger.reserve(top, PureDP(0.25), key=f"{top}-2", amount={"epsilon": "0.125"})
-    with pytest.raises(PermissionDeniedError, match="is that of 'anna'"):  # who announced it
+    with pytest.raises(PermissionDeniedError, match="belongs to 'anna'"):  # who announced it
         ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
     held_by(Role.SPENDER, top)
     ledger.reserve(top, PureDP(0.25), key=f"{top}-1", amount={"epsilon": "0.125"}, plan_hash=HASH)
@@ -260,7 +260,7 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
     assert f"begins with the {len(entries)} entries of the checkpoint. Their costs were not recomputed" in said
     assert not found.charges_compared
     assert "The server does not show its stored charges" in said
-    with pytest.raises(LedgerIntegrityError, match="the ledger was cut"):
+    with pytest.raises(LedgerIntegrityError, match="truncated, or another"):
         ledger.verify(**asked | {"since": kept([*entries, *entries])})
     with pytest.raises(LedgerIntegrityError, match="is not the last of the checkpoint"):
         ledger.verify(**asked | {"since": kept(entries[::-1])})
@@ -427,5 +427,5 @@ def test_what_the_servers_disk_refuses_may_stand_all_the_same(ledger, top, monke
         raise StorageError("a full disk")
 
     monkeypatch.setattr(Local, "execute", full)
-    with pytest.raises(OutcomeUnknownError, match="a full disk; what was asked may stand, or not"):
+    with pytest.raises(OutcomeUnknownError, match="a full disk; the request may or may not have taken effect"):
         ledger.reserve(top, PureDP(0.125), key=f"{top}-1")

@@ -66,7 +66,7 @@ def test_a_private_key_is_kept_and_read_again(key, tmp_path):
     again = SigningKey.load(path)
     assert again.verifier == key.verifier
     assert again.verifier.verifies(again.sign(b"said"), b"said")
-    with pytest.raises(CheckError, match="output must be a file that is not there yet"):
+    with pytest.raises(CheckError, match="output must be a file that does not exist yet"):
         key.save(path)
     for shown in (repr(again), str(again)):
         assert shown == f"SigningKey({key.verifier.label})"

@@ -226,7 +226,7 @@ def test_a_simulation_makes_its_own_budget_where_there_is_none(tmp_path):
     with open_ledger(tmp_path / "l.db") as books:
         reserve_plan(books, plan_of("one"), tmp_path / "one")
         assert books.balance("acme/2026").caps["epsilon"] == "1"
-        with pytest.raises(BudgetExceededError, match="more is for its owner to allow"):  # the ledger's own refusal
+        with pytest.raises(BudgetExceededError, match="more requires an owner of"):  # the ledger's own refusal
             reserve_plan(books, plan_of("two"), tmp_path / "two")
 
 

@@ -169,7 +169,7 @@ def fit_gaussian_dp(
         return _excess(points, _gaussian(mu, points))
 
     if beyond(_LARGEST_MU) > slack:
-        raise CalibrationError("no mu up to a thousand is kept to", bracket=(0.0, _LARGEST_MU))
+        raise CalibrationError("no mu up to a thousand bounds the curve", bracket=(0.0, _LARGEST_MU))
     mu = 0.0 if beyond(0.0) <= slack else bisect_doubles(lambda one: beyond(one) <= slack, 0.0, _LARGEST_MU)[1]
     return GaussianDPFit(mu, beyond(mu), _excess(_gaussian(mu, points), points), curve.relation)
 

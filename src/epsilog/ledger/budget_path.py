@@ -133,7 +133,9 @@ def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
         changed = replace_fields(balance, caps=caps, target_guarantee=get_target_guarantee(entry, balance.kind))
         if changed.filter != balance.filter:
             stated = "epsilon and delta" if balance.target_guarantee else "its orders"
-            raise ConflictError(f"cap of the budget of {balance.scope!r} is stated by {stated}, as it was made")
+            raise ConflictError(
+                f"cap of the budget of {balance.scope!r} must be stated by {stated}, as at its creation"
+            )
         return changed
     return replace_fields(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance
 
@@ -159,7 +161,7 @@ def _create_balance(path: Sequence[Balance], entry: Entry) -> Balance:
     if set(made.caps) != set(path[-1].caps):
         raise ConflictError(f"orders of a quota must be {list(path[-1].caps)}, got {list(made.caps)}")
     if made.filter.one_is_enough or path[-1].filter.one_is_enough:
-        raise ConflictError("quota of a budget that promises (epsilon, delta) by orders: no share of it can be kept")
+        raise ConflictError("a budget with a target guarantee over several orders allows no quota")
     return made
 
 

@@ -91,7 +91,7 @@ class Bundle:
     def over(cls, file: BinaryIO) -> Self:
         """Begin to read a file."""
         if file.read(len(FIRST)) != FIRST:
-            raise StorageError("it is no bundle")
+            raise StorageError("it is not a bundle")
         return cls(file)
 
     def rows(self) -> Iterator[StoredRow]:
@@ -127,7 +127,7 @@ class Bundle:
             raise LedgerIntegrityError(f"the bundle's checkpoint cannot be read: {error}") from error
         if checkpoint.size != self._tree.count:
             raise LedgerIntegrityError(
-                f"the checkpoint is of {checkpoint.size} entries, and {self._tree.count} are there"
+                f"the checkpoint covers {checkpoint.size} entries, but the bundle has {self._tree.count}"
             )
         if checkpoint.root != self._tree.root():
-            raise LedgerIntegrityError("the checkpoint is of other entries than those that are there")
+            raise LedgerIntegrityError("the checkpoint does not match the entries of the bundle")

@@ -32,7 +32,7 @@ def require_target_guarantee(kind: str, promise: Amounts) -> None:
         raise CheckError("target_guarantee", f"of a {' or '.join(KINDS)} budget", repr(kind))
     for quantity in sorted(PROMISED):
         if not promise.units.get(quantity):
-            raise CheckError(quantity, f"above 0 where a {kind} budget promises (epsilon, delta)", "0")
+            raise CheckError(quantity, f"above 0 for the target guarantee of a {kind} budget", "0")
 
 
 def convert_guarantee_to_caps(
@@ -70,12 +70,14 @@ def convert_guarantee_to_caps(
 
     ends = math.log(10.0 ** -DECIMALS[quantity]), math.log(_MOST)
     if excess(ends[0]) > 0:
-        raise CheckError("epsilon", f"what some {quantity} keeps at delta {promise['delta']}", promise["epsilon"])
+        raise CheckError(
+            "epsilon", f"an epsilon that some {quantity} guarantees at delta {promise['delta']}", promise["epsilon"]
+        )
     found = ends[1] if excess(ends[1]) <= 0 else brentq(excess, *ends, xtol=1e-10)
     for back in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4):
         if excess(found - back) <= 0:
             return Amounts.from_cap({quantity: math.exp(found - back)})
-    raise ArithmeticError(f"no {quantity} was found that keeps epsilon {promise['epsilon']} at {promise['delta']}")
+    raise ArithmeticError(f"no {quantity} was found that guarantees epsilon {promise['epsilon']} at {promise['delta']}")
 
 
 def _caps_by_order(promise: Amounts, orders: Sequence[str]) -> Amounts:
@@ -88,14 +90,15 @@ def _caps_by_order(promise: Amounts, orders: Sequence[str]) -> Amounts:
         if cap <= 0:
             raise CheckError(
                 "orders",
-                f"such that each can keep epsilon {promise['epsilon']} at delta {promise['delta']} over {len(orders)}: "
-                f"at order {quantity.removeprefix('rdp_')} even nothing is read as {max(least, 0.0):.4g}, leave it out",
+                f"such that each can guarantee epsilon {promise['epsilon']} at delta {promise['delta']} over "
+                f"{len(orders)}: at order {quantity.removeprefix('rdp_')} a divergence of 0 converts to "
+                f"{max(least, 0.0):.4g}; omit it",
                 ", ".join(one.removeprefix("rdp_") for one in orders),
             )
         caps[quantity] = cap
     found = Amounts.from_cap(caps)
     if max(_at_orders(found, share)) > epsilon:
-        raise ArithmeticError(f"no caps were found that keep epsilon {promise['epsilon']} at {promise['delta']}")
+        raise ArithmeticError(f"no caps were found that guarantee epsilon {promise['epsilon']} at {promise['delta']}")
     return found
 
 

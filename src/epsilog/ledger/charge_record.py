@@ -106,7 +106,7 @@ def apply_restore(restore_state: RestoreState, entry: Entry) -> RestoreState:
     if entry.verb is Verb.RESTORE_ACCEPTED and (
         restore_state.accepted or entry.body["restored"] != restore_state.restored
     ):
-        raise ConflictError(f"no restore waits to be accepted, got entry {entry.body['restored']}")
+        raise ConflictError(f"no restoration awaits acceptance, got entry {entry.body['restored']}")
     return RestoreState.after(entry)
 
 
@@ -123,15 +123,15 @@ def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: Charg
     """
     if not restore_state.accepted:
         raise ConflictError(
-            f"the ledger was restored from a backup (entry {restore_state.restored}): nothing happens in it until an "
-            "owner accepts what may be missing (accept_restored, `epsilog ledger accept-restore`)"
+            f"the ledger was restored from a backup (entry {restore_state.restored}): it accepts no command until "
+            "an owner accepts what may be missing (accept_restored, `epsilog ledger accept-restore`)"
         )
     if charge is None or charge.closed is not None or charge.opened > restore_state.restored:
         return
     if verb not in (Verb.ABANDONED, Verb.WRITTEN_OFF):
         raise ConflictError(
-            f"charge {charge.key!r} was open in the backup that the ledger was restored from (entry "
-            f"{restore_state.restored}), and may have run since: it can only be abandoned; take another key"
+            f"charge {charge.key!r} was open in the backup from which the ledger was restored (entry "
+            f"{restore_state.restored}), and may have run since: it can only be abandoned; use another key"
         )
 
 
@@ -157,10 +157,10 @@ def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundSta
         raise ConflictError(f"charge {entry.key!r} must have been reserved at {entry.scope!r}")
     if charge.state not in rule.from_states:
         needed = " or ".join(str(state) for state in rule.from_states)
-        raise ConflictError(f"{entry.verb} needs charge {charge.key!r} to be {needed}, and it is {charge.state}")
+        raise ConflictError(f"{entry.verb} requires charge {charge.key!r} to be {needed}, but it is {charge.state}")
     if rule.stage is None and get_round_stage(last) not in rule.rounds:
         assert last is not None, "a charge without rounds has none in a wrong stage"
-        raise ConflictError(f"round {last.number} of charge {charge.key!r} is open: it releases before the commit")
+        raise ConflictError(f"round {last.number} of charge {charge.key!r} is open: release it before the commit")
     if rule.changes_balance and entry.amounts != charge.amounts:
         raise ConflictError(f"charge {charge.key!r} must move what was reserved")
     assert rule.to_state is not None, "every verb of a charge leads to a state"
@@ -186,8 +186,8 @@ def _require_expired(charge: ChargeRecord, entry: Entry) -> None:
     an expired one does not start. A cancelled reservation was never spent, even if the clock is wrong.
     """
     if charge.until is None or datetime.fromisoformat(entry.time) < datetime.fromisoformat(charge.until):
-        held = "is held for good" if charge.until is None else f"is held until {charge.until}"
-        raise ConflictError(f"charge {charge.key!r} {held}, and it is {entry.time}")
+        held = "is held without an end" if charge.until is None else f"is held until {charge.until}"
+        raise ConflictError(f"charge {charge.key!r} {held}, and it is now {entry.time}")
 
 
 def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) -> ChargeRecord:
@@ -228,7 +228,7 @@ def _require_announced(charge: ChargeRecord, entry: Entry) -> None:
     """A known key comes with the plan and the request that it is known for."""
     request = entry.body["request"]
     if charge.override_hash is not None and charge.override_hash != hash_overridden_request(request):
-        raise ConflictError(f"charge {charge.key!r} was allowed for another request (entry {charge.opened})")
+        raise ConflictError(f"charge {charge.key!r} has a cost override for another request (entry {charge.opened})")
     if charge.plan is not None and charge.plan != request["plan_hash"]:
         raise ConflictError(f"charge {charge.key!r} was registered for another plan ({charge.plan})")
 
@@ -249,14 +249,12 @@ def apply_to_round(
     """
     number = check.integer(1)(round=entry.body["round"])
     if charge.rounds is not None and number > charge.rounds:
-        raise ConflictError(
-            f"round must be at most {charge.rounds}, as charge {charge.key!r} was planned, got {number}"
-        )
+        raise ConflictError(f"round must be at most {charge.rounds}, the rounds of charge {charge.key!r}, got {number}")
     rule, stage = TRANSITIONS[entry.verb], get_round_stage(state)
     if stage not in rule.rounds:
         refusal = {
-            RoundStage.NOT_STARTED: "must start before it releases",
-            RoundStage.RELEASED: "is released: it is neither rerun nor released again",
+            RoundStage.NOT_STARTED: "must start before its release",
+            RoundStage.RELEASED: "is released and can be neither rerun nor released again",
         }
         raise ConflictError(f"round {number} of charge {charge.key!r} {refusal[stage]}")
     if state is None:
@@ -272,6 +270,6 @@ def _require_turn(charge: ChargeRecord, number: int, last: RoundState | None) ->
     begun = 0 if last is None else last.number
     if number != begun + 1 or get_round_stage(last) is RoundStage.OPEN:
         raise ConflictError(
-            f"round {number} of charge {charge.key!r} must begin when round {number - 1} is released, and "
-            f"{'round ' + str(begun) if begun else 'none'} was the last to begin"
+            f"round {number} of charge {charge.key!r} must begin after the release of round {number - 1}; the last "
+            f"started is {'round ' + str(begun) if begun else 'none'}"
         )

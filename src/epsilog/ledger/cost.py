@@ -171,7 +171,7 @@ def _refuse_unproven(request: ChargeRequest, kind: str, stated: Cost, orders: Se
     figures = " or ".join(", ".join(f"{name} {value}" for name, value in one.values.items()) for one in proven)
     raise CheckError(
         "amount",
-        f"at least what the accountant proves under this {kind} budget ({figures}); "
+        f"at least the certified cost under this {kind} budget ({figures}); "
         "an owner can allow less, with a reason (override_cost)",
         repr(dict(stated.amounts)),
     )

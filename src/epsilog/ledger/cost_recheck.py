@@ -70,7 +70,7 @@ class CostRecheck:
             least = [_least(group.asked, kind, charged, known, deadline) for kind, charged in group.charged.items()]
             for charged, proven in zip(group.charged.values(), least, strict=True):
                 if proven is not None and any(charged.units[name] < units for name, units in proven.units.items()):
-                    problem = f"charged {dict(charged)}, and its release costs at least {dict(proven)}"
+                    problem = f"charged {dict(charged)}, but its release costs at least {dict(proven)}"
                     raise LedgerIntegrityError(problem, index=group.first)
             if None in least:
                 unchecked += group.count

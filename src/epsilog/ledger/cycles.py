@@ -25,12 +25,12 @@ from epsilog.terms import LedgerIntegrityError, StorageError, check
 
 MOST_LOOKS = 5  # at a ledger that others write to
 EXACT = "Sums are exact, in whole units of what was charged; each charge is a certified bound, rounded up."
-NOT_THE_LEAST = "It bounds all of it together from above, and may be more than the least that holds."
-SIMULATED = "A simulation: its noise protects no one, and these sums are what the same plans would cost."
+NOT_THE_LEAST = "The total is an upper bound on the joint privacy loss and need not be tight."
+SIMULATED = "A simulation: its noise protects no one, and these sums are the cost of the same plans on real data."
 PARTITION_NOTE = (
     "A partition counts for one block: its owner declares that no unit is in two. Each block lists its spending."
 )
-IN_USE = "Only the lifetime counts against the cap: what a decommissioned model has shown stays shown."
+IN_USE = "Only the lifetime total counts against the cap: decommissioning a model does not undo its release."
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,12 @@ class CycleHistory:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what is exact, what is a bound, and what counts."""
-        owned = f"But for {', '.join(self.allowed)}: there the owner's word stands for a proof." if self.allowed else ""
-        why = f"{EXACT} {owned}".strip(), f"{NOT_THE_LEAST} Why sums bound it: {self.budget.theorem}.", IN_USE
+        owned = (
+            f"Exceptions: {', '.join(self.allowed)}, with costs that the owner attests without proof."
+            if self.allowed
+            else ""
+        )
+        why = f"{EXACT} {owned}".strip(), f"{NOT_THE_LEAST} Theorem: {self.budget.theorem}.", IN_USE
         unmatched = (f"No charge that was started here names the plan of {', '.join(self.unmatched)}.",)
         blocks = any(one.key is None for cycle in self.cycles for one in cycle.releases)
         more = ((unmatched, self.unmatched), ((PARTITION_NOTE,), blocks), ((SIMULATED,), self.budget.simulation))
@@ -226,7 +230,7 @@ def read_cycles(
     zero = Amounts.zero(budget.caps)
     summed = (last.lifetime, last.active) if last else (zero, zero)
     if (dict(summed[0]), dict(summed[1])) != (dict(budget.spent), dict(budget.active)):
-        raise LedgerIntegrityError(f"entries under {scope!r} do not amount to its balance", index=head[0])
+        raise LedgerIntegrityError(f"entries under {scope!r} do not add up to its balance", index=head[0])
     return found
 
 

@@ -209,7 +209,7 @@ class SqlStore(ABC):
         try:
             yield
         except UnicodeDecodeError as error:
-            raise LedgerIntegrityError(f"{self.address} holds bytes that are no text: {error}") from error
+            raise LedgerIntegrityError(f"{self.address} holds bytes that are not text: {error}") from error
         except Exception as error:
             if (ours := self._translate_error(error)) is None:
                 raise

@@ -232,5 +232,5 @@ def find_record(
     if len(found) > 1:
         named = ", ".join(repr(charge.scope) for charge in found[:_NAMED])
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        raise ConflictError(f"key {key!r} has a charge in several scopes ({named}{more}): name the scope")
+        raise ConflictError(f"key {key!r} has a charge in several scopes ({named}{more}): state the scope")
     return found[0] if found else None

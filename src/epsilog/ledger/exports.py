@@ -49,7 +49,7 @@ def export_entries(entries: Iterable[Entry], path: Path) -> int:
     waiting = path.with_name(f"{path.name}.part")
     for name in (path, waiting):
         if os.path.lexists(name):
-            raise CheckError("file", "one that is not there yet", repr(str(name)))
+            raise CheckError("file", "one that does not exist yet", repr(str(name)))
     try:
         count = _WRITERS[path.suffix](entries, waiting)
         durable_io.sync_file(waiting)

@@ -46,7 +46,7 @@ def require_block(path: Sequence[Balance], scope: str) -> None:
         )
     block = next(one for one in list_ancestors(scope) if get_parent(one) == top)
     raise ConflictError(
-        f"block {block!r} of the partition {top!r} has no budget: its owner makes one before it is charged"
+        f"block {block!r} of the partition {top!r} has no budget: its owner must create one before a charge"
     )
 
 
@@ -79,7 +79,7 @@ def check_block(partition: Balance, block: Balance) -> None:
             f"budgets come under that, got {block.scope!r}"
         )
     if block.quota is not None:
-        raise ConflictError(f"block {block.scope!r} is no share: blocks take nothing from each other")
+        raise ConflictError(f"block {block.scope!r} cannot be a quota: blocks are disjoint")
     _require_same(partition, block, "a block")
     if set(block.caps) != set(partition.caps):
         raise ConflictError(f"orders of a block must be {list(partition.caps)}, got {list(block.caps)}")
@@ -112,8 +112,8 @@ def compute_cap_increase(partition: Balance, caps: Amounts) -> Amounts:
         raise ConflictError(f"caps of the partition {partition.scope!r} are {list(partition.caps)}, got {list(caps)}")
     if any(units < partition.caps.units[quantity] for quantity, units in caps.units.items()):
         raise ConflictError(
-            f"cap of the partition {partition.scope!r} ({dict(partition.caps)}) counts above and is not lowered: some "
-            f"block may have spent it; lower the caps of its blocks, got {dict(caps)}"
+            f"cap of the partition {partition.scope!r} ({dict(partition.caps)}) counts above and cannot be lowered: "
+            f"some block may have spent it; lower the caps of its blocks, got {dict(caps)}"
         )
     return caps - partition.caps
 

@@ -207,11 +207,13 @@ def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow
             continue
         tree.add(merkle.hash_leaf(row.document.encode()))
         if tree.count == kept.size and tree.root() != kept.root:
-            problem = "is not the last of the checkpoint: the ledger was rewritten, or the checkpoint is of another"
+            problem = (
+                "is not the last of the checkpoint: the ledger was rewritten, or the checkpoint is of another ledger"
+            )
             raise LedgerIntegrityError(problem, index=kept.size)
     if tree.count < kept.size:
         problem = (
-            f"the checkpoint is of {kept.size} entries, and {tree.count} are there: the ledger was cut, or is another"
+            f"the checkpoint covers {kept.size} entries, but the ledger has {tree.count}: truncated, or another one"
         )
         raise LedgerIntegrityError(problem, index=tree.count)
 
@@ -220,7 +222,7 @@ def compare_stored_state(replay: LedgerReplay, stored: StoredState) -> None:
     """Require that head, balances, charges and rounds are stored as the entries have them, row by row."""
     if stored.head != (replay.count, replay.head):
         raise LedgerIntegrityError(
-            f"the head names {stored.head[0]} entries, and {replay.count} are there", index=replay.count
+            f"the head counts {stored.head[0]} entries, but there are {replay.count}", index=replay.count
         )
     folded = {scope: balance.document() for scope, balance in replay.balances.items()}
     found = dict(stored.balances.items())
@@ -253,7 +255,7 @@ def _format_charge_id(name: ChargeId) -> str:
 
 
 def _unlike(replay: LedgerReplay, what: str) -> LedgerIntegrityError:
-    return LedgerIntegrityError(f"{what} is not what the entries amount to", index=replay.count)
+    return LedgerIntegrityError(f"{what} does not match the entries", index=replay.count)
 
 
 def recheck_costs(replay: LedgerReplay, *, seconds: float = RECHECK_SECONDS) -> LedgerVerification:
@@ -291,5 +293,5 @@ def _hold_promise(entry: Entry, balance: Balance) -> None:
     epsilon = cap_conversion.get_epsilon_of_caps(balance.kind, balance.caps, delta=delta, relation=relation)
     if epsilon > Fraction(balance.target_guarantee["epsilon"]):
         guarantee, caps = dict(balance.target_guarantee), dict(balance.caps)
-        problem = f"promises {guarantee} by {caps}, of which epsilon {epsilon:.9g} is proved"
+        problem = f"guarantees {guarantee} by {caps}, which prove only epsilon {epsilon:.9g}"
         raise LedgerIntegrityError(problem, index=entry.index)

@@ -62,7 +62,7 @@ def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:
 def refuse_late_partition(scope: str, *, exists: bool, populated: bool) -> None:
     """A partition is declared once, before any budget or charge beneath it: it could not bound what came earlier."""
     if exists:
-        raise ConflictError(f"partition of {scope!r} must be declared where there is no budget yet, and one is there")
+        raise ConflictError(f"partition of {scope!r} must be declared before the scope has a budget, but it has one")
     if populated:
         raise ConflictError(f"partition of {scope!r} must be declared before any budget or charge under that scope")
 
@@ -71,6 +71,6 @@ def require_budget(scope: str, budgets: Sequence[object]) -> None:
     """Require a budget on the path, so that every charge is counted."""
     if not budgets:
         raise ValueError(
-            f"scope must lie at or under a budget, got {scope!r}: its owner makes one with create_budget or "
+            f"scope must lie at or under a budget, got {scope!r}: its owner can create one with create_budget or "
             f"`epsilog ledger create {scope}`"
         )

@@ -105,5 +105,5 @@ def parse_row(row: StoredRow, read: Callable[[str], Entry] = Entry.parse) -> Ent
     except UNREADABLE as error:
         raise LedgerIntegrityError(f"cannot be read: {error}", index=row.position) from error
     if (entry.index, entry.scope, hashed) != (row.position, row.scope, row.hash):
-        raise LedgerIntegrityError("is not what its hash, index and scope say", index=row.position)
+        raise LedgerIntegrityError("does not match its hash, index and scope", index=row.position)
     return entry

@@ -140,7 +140,7 @@ class SqlSession:
             last = StoredRow(*found[0][3:])
             computed = (0, GENESIS) if last.position is None else (last.position, hash_row(last))
             if computed != head:
-                raise LedgerIntegrityError("the last entry is not the one that the head names", index=computed[0])
+                raise LedgerIntegrityError("the last entry is not the one that the head states", index=computed[0])
             self._head = head
         return self._head
 
@@ -154,7 +154,7 @@ class SqlSession:
             held = seen[0] == 0 or (bool(rows) and hash_row(rows[0]) == seen[1])
         if not held:
             raise LedgerIntegrityError(
-                "is not the one that this process has seen: an older or another file was put in its place",
+                "is not the one that this process has seen: an older or another file replaced it",
                 index=seen[0],
             )
 

@@ -232,7 +232,7 @@ class TokenStore:
             changed = self._stamp != _stamp(os.lstat(self._path))
         except OSError as error:
             self._forget()
-            raise _unusable(self._path, f"it is not there: {error.strerror}") from None
+            raise _unusable(self._path, f"it does not exist: {error.strerror}") from None
         if changed:
             self._read()
         if self._now() >= self._due:
@@ -301,7 +301,7 @@ def _open_private_file(path: Path) -> Iterator[int]:
     try:
         found, folder = os.fstat(descriptor), path.absolute().parent.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise _unusable(path, "it is no plain file")
+            raise _unusable(path, "it is not a regular file")
         if found.st_uid not in {0, os.geteuid()}:
             raise _unusable(path, "it belongs to another user")
         if stat.S_IMODE(found.st_mode) & 0o077:

@@ -156,7 +156,7 @@ class SigningKey:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise CheckError("output", "a file that is not there yet", repr(str(path))) from None
+            raise CheckError("output", "a file that does not exist yet", repr(str(path))) from None
         with os.fdopen(descriptor, "wb") as file:
             file.write(f"{NAMED}{self.name}\n".encode() + content)
             file.flush()

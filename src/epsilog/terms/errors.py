@@ -116,11 +116,13 @@ class BudgetExceededError(EpsilogError):
         self.spent, self.reserved, self.shortfall = spent or {}, reserved or {}, shortfall or {}
         self.set_aside = set_aside or {}
         self.reason, self.hint, self.owners = reason, hint, (scope,) if owners is None else owners
-        sums = {"asked": requested, "available": available, "short by": self.shortfall, "cap": self.caps}
+        sums = {"requested": requested, "available": available, "short by": self.shortfall, "cap": self.caps}
         sums |= {"spent": self.spent, "reserved": self.reserved, "set aside": self.set_aside}
         amounts = [f"{name} {', '.join(f'{unit} {n}' for unit, n in one.items())}" for name, one in sums.items() if one]
-        remedy = f"more is for its owner to allow: {', '.join(self.owners)}" if self.owners else ""
-        super().__init__(f"budget of {scope!r} refuses: {'; '.join(filter(None, [reason, *amounts, hint, remedy]))}")
+        remedy = f"more requires an owner of {' and of '.join(self.owners)}" if self.owners else ""
+        super().__init__(
+            f"budget of {scope!r} refuses the charge: {'; '.join(filter(None, [reason, *amounts, hint, remedy]))}"
+        )
 
     def with_remedy(self, *, hint: str, owners: tuple[str, ...]) -> BudgetExceededError:
         """Return the same refusal, with what would fit and who can allow more."""

@@ -100,7 +100,7 @@ def test_a_backup_overwrites_nothing_and_lies_beside_no_log(ledger, tmp_path, le
     to = tmp_path / "saved.db"
     there = to.with_name(to.name + left)
     there.write_text("mine")
-    with pytest.raises(CheckError, match="one that is not there yet"):
+    with pytest.raises(CheckError, match="one that does not exist yet"):
         copy_ledger(ledger, to)
     assert there.read_text() == "mine"
 
@@ -153,7 +153,7 @@ def test_a_restored_ledger_says_so_and_takes_nothing_until_its_owner_accepts(res
         books.accept_restored(actor="dora", reason="nothing was charged that day: log of the server")
         (entry,) = books.page(limit=1)
         assert (entry.verb, entry.scope, entry.body["restored"]) == (Verb.RESTORE_ACCEPTED, "", head[0])
-        with pytest.raises(ConflictError, match="no restore of this ledger waits"):
+        with pytest.raises(ConflictError, match="no restoration of this ledger awaits"):
             books.accept_restored(**ACT)
         books.charge("acme", PureDP(0.1), key="new")
         assert books.verify().restored == (head[0],)
@@ -226,7 +226,7 @@ def test_a_ledger_may_be_restored_again_and_is_accepted_again(restored, tmp_path
 def test_nothing_is_restored_beside_the_ledger_that_was_backed_up(saved, ledger, tmp_path):
     with pytest.raises(StorageError, match=r"may still be at .*both could be spent"):
         restore_backup(saved, tmp_path / "again.db", **ACT)
-    with pytest.raises(CheckError, match="not there yet"):
+    with pytest.raises(CheckError, match="does not exist yet"):
         restore_backup(saved, ledger, **ACT)
     assert sorted(tmp_path.iterdir()) == [ledger.parent, saved]
 
@@ -234,7 +234,7 @@ def test_nothing_is_restored_beside_the_ledger_that_was_backed_up(saved, ledger,
 def test_nothing_is_restored_into_the_log_of_the_lost_ledger(saved, ledger, tmp_path):
     ledger.unlink()
     (left := ledger.with_name(f"{ledger.name}-wal")).write_bytes(b"entries of another history")
-    with pytest.raises(CheckError, match="nor a log of it"):
+    with pytest.raises(CheckError, match="nor its log"):
         restore_backup(saved, ledger, **ACT)
     restore_backup(saved, tmp_path / "again.db", **ACT)  # elsewhere the log is in nobody's way
     assert left.exists()

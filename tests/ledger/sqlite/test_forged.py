@@ -68,7 +68,7 @@ def test_a_chain_that_was_rewritten_to_charge_less_is_priced_again(books, path, 
         return json.dumps(document, sort_keys=True)
 
     rewritten(path, changed)
-    with pytest.raises(LedgerIntegrityError, match=r"entry 5: charged .*, and its release costs at least"):
+    with pytest.raises(LedgerIntegrityError, match=r"entry 5: charged .*, but its release costs at least"):
         verify_ledger(path)
 
 

@@ -82,7 +82,7 @@ def test_a_ledger_renamed_while_it_is_open_is_spent_under_neither_name(another, 
         open_ledger(moved)
     with pytest.raises(StorageError, match="open under another name"):
         read_ledger(moved)
-    assert "is not there" in another.charges("b", 0.3)
+    assert "does not exist" in another.charges("b", 0.3)
     assert another.does("l.close()") == "done"
     with pytest.raises(LedgerIntegrityError, match=r"moved without .*budget.db-wal"):
         open_ledger(moved)
@@ -110,12 +110,12 @@ def test_a_ledger_moved_away_from_its_log_is_refused_until_the_log_follows(anoth
 def test_a_ledger_removed_or_replaced_while_it_is_open_takes_no_charge(another, path):
     assert another.charges("a", 0.1) == "done"
     kept = path.rename(path.with_name("kept.db"))
-    assert "is not there" in another.charges("b")
+    assert "does not exist" in another.charges("b")
     shutil.copy(kept, path)
     assert "another file is at its path now" in another.charges("b")
     path.unlink()
     path.symlink_to(kept)
-    assert "no plain file" in another.charges("b")
+    assert "not a regular file" in another.charges("b")
     path.unlink()
     kept.rename(path)
     assert another.charges("c") == "done"
@@ -152,8 +152,8 @@ def test_a_log_that_is_cut_while_it_is_open_takes_no_charge(another, path, lengt
     with open_ledger(path) as here:
         cut(ledger_file.make_sidecar_path(path, "-wal"), length)
         for number in range(2):
-            assert "its log was cut" in another.charges(f"b{number}", 0.1)
-            with pytest.raises(StorageError, match="its log was cut"):
+            assert "its log was truncated" in another.charges(f"b{number}", 0.1)
+            with pytest.raises(StorageError, match="its log was truncated"):
                 here.charge("acme", PureDP(0.1), key=f"c{number}")
 
 
@@ -170,7 +170,7 @@ def test_a_log_that_is_cut_inside_a_transaction_is_not_acknowledged(ahead, path,
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SqlSession, "put_charge", cutting)
-        with pytest.raises(StorageError, match="its log was cut"):
+        with pytest.raises(StorageError, match="its log was truncated"):
             ledger.charge("acme", PureDP(0.1), key="b")
     ledger.close()
 
@@ -229,7 +229,7 @@ def interrupt(*_):
 def test_a_file_moved_during_a_transaction_is_not_acknowledged(path):
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
-        with pytest.raises(StorageError, match="is not there"), ledger._store.writing():
+        with pytest.raises(StorageError, match="does not exist"), ledger._store.writing():
             path.rename(path.with_name("moved.db"))
         path.with_name("moved.db").rename(path)
         ledger.charge("acme", PureDP(0.1), key="a")
@@ -306,7 +306,7 @@ def test_a_copy_of_a_ledger_that_this_user_may_not_see_is_read_and_not_spent(pat
         ledger.create_budget("acme", kind="pure", epsilon="1")
     copy = Path(shutil.copy(path, tmp_path / "copy.db"))
     unseen(path, monkeypatch, hidden)
-    with pytest.raises(StorageError, match="where this user may not look"):
+    with pytest.raises(StorageError, match="which this user cannot access"):
         open_ledger(copy)
     assert verify_ledger(copy).count == 1
 
@@ -329,7 +329,7 @@ def test_a_head_that_names_no_place_is_refused(path, value, opened):
 def test_a_place_that_cannot_be_is_one_where_nobody_may_look(path):
     with open_ledger(path) as ledger, ledger._store.writing() as session:
         session._raw.execute("UPDATE head SET home = ?", ("/" + "9" * 400,))
-    with pytest.raises(StorageError, match="may not look"):
+    with pytest.raises(StorageError, match="cannot access"):
         open_ledger(path)
     assert verify_ledger(path).count == 0
 
@@ -350,7 +350,7 @@ def test_a_folder_renamed_while_it_is_open_takes_no_charge(path, tmp_path):
     with open_ledger(path) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
         path.parent.rename(tmp_path / "renamed")
-        with pytest.raises(StorageError, match="is not there"):
+        with pytest.raises(StorageError, match="does not exist"):
             ledger.charge("acme", PureDP(0.6), key="a")
 
 
@@ -362,7 +362,7 @@ def test_older_content_put_into_the_open_file_is_noticed(path):
         ledger.charge("acme", PureDP(0.6), key="a")
         ledger._store._close_idle_connections()  # no connection remembers any page
         path.write_bytes(older)
-        with pytest.raises(LedgerIntegrityError, match="put in its place"):
+        with pytest.raises(LedgerIntegrityError, match="another file replaced it"):
             ledger.charge("acme", PureDP(0.6), key="b")
 
 
@@ -376,7 +376,7 @@ def test_another_history_is_noticed_whatever_its_length_and_stays_refused(path, 
             ledger.charge("acme", PureDP(0.1), key="a")
             return
         for _ in range(2):  # what was once found to be another stays so
-            with pytest.raises(LedgerIntegrityError, match="put in its place"):
+            with pytest.raises(LedgerIntegrityError, match="another file replaced it"):
                 ledger.charge("acme", PureDP(0.1), key="a")
             ledger._store._longest_head = ledger.head()
 

@@ -167,7 +167,7 @@ def test_a_tail_cut_off_is_noticed_while_head_or_balances_remain(store):
     with store.reading() as session:
         last = hash_entry(session.entry(12).document())
     cut = ("DELETE FROM entries WHERE position = 13",)
-    with pytest.raises(LedgerIntegrityError, match="the head names 13 entries, and 12 are there"):
+    with pytest.raises(LedgerIntegrityError, match="the head counts 13 entries, but there are 12"):
         tampered(store, cut)
     with pytest.raises(LedgerIntegrityError, match="stored round 2 of charge"):
         tampered(store, cut, ("UPDATE head SET count = 12, hash = ?", last))
@@ -236,7 +236,7 @@ def test_nothing_is_built_on_a_broken_head(store):
     with open_ledger(store.path) as ledger:
         with store.writing() as session:
             session._raw.execute(edit)
-        with pytest.raises(LedgerIntegrityError, match="entry 13: the last entry is not the one that the head names"):
+        with pytest.raises(LedgerIntegrityError, match="entry 13: the last entry is not the one that the head states"):
             ledger.charge("acme", PureDP(0.1), key="q-3")
     for opened in (open_ledger, read_ledger):
         with pytest.raises(LedgerIntegrityError, match="entry 13"):

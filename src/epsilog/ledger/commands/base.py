@@ -399,7 +399,8 @@ def require_own(command: Command, at: At) -> None:
         return
     if charge.actor not in (None, caller.actor) and not caller.owns(charge.scope):
         raise PermissionDeniedError(
-            f"charge {charge.key!r} is that of {charge.actor!r}: they go on with it, or an owner of {charge.scope!r}"
+            f"charge {charge.key!r} belongs to {charge.actor!r}: only they, or an owner of {charge.scope!r}, may "
+            "continue it"
         )
 
 
@@ -410,9 +411,9 @@ def _require_owned(at: At, entry: Entry) -> None:
         return
     if rule.ledger_wide:
         if not at.caller.owns(None):
-            raise PermissionDeniedError(f"{entry.verb} is of the whole ledger, and takes its owner")
+            raise PermissionDeniedError(f"{entry.verb} concerns the whole ledger and requires its owner")
         return
     for scope in budget_path.list_owned_scopes(at.path, entry):
         if not at.caller.owns(scope):
-            why = "" if scope == entry.scope else f" changes what the budget of {scope!r} counts, and"
-            raise PermissionDeniedError(f"{entry.verb} at {entry.scope!r}{why} takes an owner of {scope!r}")
+            why = "" if scope == entry.scope else f" changes the counted amount of the budget of {scope!r} and"
+            raise PermissionDeniedError(f"{entry.verb} at {entry.scope!r}{why} requires an owner of {scope!r}")

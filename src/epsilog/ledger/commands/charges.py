@@ -224,7 +224,7 @@ class Reservation(OfRelease):
         if self.certificate_hash not in (None, stored.get("certificate")):
             raise ConflictError(f"key {charge.key!r} is taken with another certificate (entry {charge.opened})")
         if charge.state is CANCELLED:
-            raise ConflictError(f"charge {charge.key!r} is cancelled: take another key")
+            raise ConflictError(f"charge {charge.key!r} is cancelled: use another key")
         self.require_done(at, charge)
         return True
 

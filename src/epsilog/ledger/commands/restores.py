@@ -40,5 +40,5 @@ class AcceptRestored(
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
         if at.restore_state.accepted:
-            raise ConflictError("no restore of this ledger waits to be accepted")
+            raise ConflictError("no restoration of this ledger awaits acceptance")
         return {"actor": self.actor, "reason": self.reason, "restored": at.restore_state.restored}

@@ -125,7 +125,7 @@ def validate_schema(connection: Any) -> None:
             if carried in range(FORMAT):
                 raise LedgerIntegrityError(EARLIER.format(carried))
         other = ", ".join(sorted(found ^ PARTS)[:3])
-        raise LedgerIntegrityError(f"the schema is not made as a ledger's: {other} was added, altered or removed")
+        raise LedgerIntegrityError(f"the schema differs from that of a ledger: {other} was added, altered or removed")
     read_head(connection.execute(HEAD))
 
 

@@ -96,7 +96,7 @@ class PostgresStore(SqlStore):
         """Require USAGE: a role without it sees no schema and would create tables elsewhere."""
         with self._transaction(self.begin_read) as connection:
             if _count(connection, _BARRED, self._address.ledger):
-                raise StorageError(f"ledger {self.address} is there, and this role may not enter it (USAGE)")
+                raise StorageError(f"ledger {self.address} exists, but this role lacks USAGE on it")
 
     def _create(self) -> None:
         """Create the schema and its tables if necessary, in one transaction."""
@@ -129,7 +129,7 @@ class PostgresStore(SqlStore):
     def _check_before_commit(self, connection: Any) -> None:
         """Require an open transaction: after a swallowed error, COMMIT silently rolls back."""
         if connection.info.transaction_status is not _driver().pq.TransactionStatus.INTRANS:
-            raise StorageError(f"ledger {self.address}: the server has given up what was to be written")
+            raise StorageError(f"ledger {self.address}: the server rolled the write back")
 
     def _translate_error(self, error: Exception) -> Exception | None:
         if not isinstance(error, _driver().Error):

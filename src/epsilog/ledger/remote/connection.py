@@ -74,7 +74,7 @@ class _Answer(dict[str, Any]):
     """What a server answered; what it lacks was said by no ledger's server of this version."""
 
     def __missing__(self, name: str) -> Any:
-        raise EpsilogError(f"the answer lacks {name!r}: this is no ledger's server, or one of another version")
+        raise EpsilogError(f"the reply lacks {name!r}: this is not a ledger server, or it has another version")
 
 
 class Connection:
@@ -122,8 +122,8 @@ class Connection:
             Return the answer, and whether one was lost before: the reported effect may have happened then.
 
         Raises:
-            OutcomeUnknownError: no answer came: what was asked may stand, or not. A refusal that came after an answer
-            was lost has an ``OutcomeUnknownError`` as its cause.
+            OutcomeUnknownError: no reply came: the request may or may not have taken effect. A refusal that came after
+            a lost reply has an ``OutcomeUnknownError`` as its cause.
             StorageError: the server was not reached; nothing was done.
         """
         return self._request("POST", path, json.dumps(ask, ensure_ascii=False).encode(), again=again)
@@ -150,14 +150,14 @@ class Connection:
                 why: Exception = StorageError(f"{self.address} {error}; nothing was done")
             except (EpsilogError, ValueError) as error:  # a reported refusal
                 if type(error) is StorageError and method == "POST":  # perhaps at the very end
-                    raise OutcomeUnknownError(f"{error}; what was asked may stand, or not") from error
+                    raise OutcomeUnknownError(f"{error}; the request may or may not have taken effect") from error
                 raise error from lost
             except (OSError, http.client.HTTPException) as error:
                 problem = f"{self.address} did not answer ({type(error).__name__})"
                 if method == "GET":
                     why = StorageError(problem)
                 else:
-                    why = lost = lost or OutcomeUnknownError(f"{problem}: what was asked may stand, or not")
+                    why = lost = lost or OutcomeUnknownError(f"{problem}: the request may or may not have taken effect")
                 if not again:
                     raise why from None
             if pause is None:
@@ -232,9 +232,11 @@ def _read(status: int, body: bytes) -> dict[str, Any]:
     if status in (401, 403):
         raise PermissionDeniedError(detail)
     if status in _BUSY:
-        raise NotSentError(f"turns us away ({detail})")
+        raise NotSentError(f"rejects the request ({detail})")
     if 300 <= status < 400:
-        raise EpsilogError("the server names another address: redirects are not followed, so give that one")
+        raise EpsilogError(
+            "the server redirects to another address: use that address, because redirects are not followed"
+        )
     if status >= 500 or status == 200 or (status in _WORDED and not problem):
         raise http.client.HTTPException(detail)  # who knows how far it came
     raise (NotFoundError if status == 404 else EpsilogError)(f"{detail} ({status})")

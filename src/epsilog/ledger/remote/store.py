@@ -167,7 +167,7 @@ class RemoteStore(Served):
         replayed = found["replayed"] is not False  # new only if it is said to be
         if lost and replayed and isinstance(command, ChargeAtOnce):
             raise OutcomeUnknownError(
-                f"an answer was lost: charge {command.key!r} exists, and it is not known whether it is new"
+                f"a reply was lost: charge {command.key!r} exists, but it is unknown whether this request created it"
             )
         return Done(reserved=_read_reservation(found["entry"], command.to_json()), replayed=replayed)
 
@@ -183,7 +183,7 @@ class RemoteStore(Served):
             raise
         except EpsilogError as error:
             if isinstance(error.__cause__, OutcomeUnknownError) and not isinstance(error, OutcomeUnknownError):
-                raise OutcomeUnknownError(f"{error.__cause__}; asked again, the ledger says: {error}") from error
+                raise OutcomeUnknownError(f"{error.__cause__}; a retry was refused: {error}") from error
             raise
 
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
@@ -213,10 +213,10 @@ class RemoteStore(Served):
             replayed = replay.replay_entries(rows, progress=progress, since=since)
         if (replayed.count, replayed.head) != head:
             raise LedgerIntegrityError(
-                "the head that the server names is not that of its entries", index=replayed.count
+                "the head that the server states does not match its entries", index=replayed.count
             )
         if now == head and replayed.balances != {budget.scope: budget for budget in stated}:
-            raise LedgerIntegrityError("the balances of the server are not those of its entries")
+            raise LedgerIntegrityError("the balances of the server do not match its entries")
         return replace(replay.recheck_costs(replayed, seconds=seconds), charges_compared=False)
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ def _appearing(to: Path) -> Iterator[Path]:
     part = to.with_name(f"{to.name}.part")
     for name in (to, part, *(make_sidecar_path(to, suffix) for suffix in _LEFT)):
         if os.path.lexists(name):
-            raise CheckError("file", "one that is not there yet, nor a log of it", repr(str(name)))
+            raise CheckError("file", "one that does not exist yet, nor its log", repr(str(name)))
     try:
         yield part
         if any(name.exists() and name.stat().st_size for name in (make_sidecar_path(part, suffix) for suffix in _LEFT)):

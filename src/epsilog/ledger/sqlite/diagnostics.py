@@ -82,7 +82,7 @@ def _disk(path: Path) -> Diagnostic:
     if kind in NETWORK or kind.startswith("fuse"):
         return Diagnostic("disk", False, f"{kind}: locks and syncs may not be what they say; keep it on a local disk")
     if kind in VOLATILE:
-        return Diagnostic("disk", False, f"{kind}: it is gone when the machine stops")
+        return Diagnostic("disk", False, f"{kind}: its contents are lost when the machine stops")
     return Diagnostic("disk", True, kind)
 
 
@@ -103,7 +103,7 @@ def get_file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
 def _log(path: Path) -> Diagnostic:
     left = [name for suffix in (*LOGS, "-journal") if (name := make_sidecar_path(path.resolve(), suffix)).exists()]
     if not left:
-        return Diagnostic("log", True, "none: the file is whole by itself")
+        return Diagnostic("log", True, "none: the file is complete without one")
     names = ", ".join(name.name for name in left)
     return Diagnostic(
         "log", True, f"{names}: a process has it open, or was killed; copy the file with them, or by `backup`"

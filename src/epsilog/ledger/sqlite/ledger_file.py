@@ -123,7 +123,7 @@ class LedgerFile:
         """Require that the file is as long as it was, before something is written to it: a ledger's never shrinks."""
         size = os.fstat(_held[self._inode].descriptor).st_size
         if size < self._size:
-            raise StorageError(f"ledger {self.path} is open, and was cut from {self._size} to {size} bytes")
+            raise StorageError(f"ledger {self.path} is open, and was truncated from {self._size} to {size} bytes")
         self._size = size
 
     def logs(self) -> tuple[int, ...]:
@@ -191,8 +191,8 @@ class LedgerFile:
 
     def _cut(self) -> StorageError:
         return StorageError(
-            f"ledger {self.path} is open, and its log was cut: entries that were acknowledged may be gone. Close it "
-            "everywhere, and compare what is left with a head or a checkpoint that was kept"
+            f"ledger {self.path} is open, and its log was truncated: acknowledged entries may be lost. Close it "
+            "everywhere, and compare the rest with a kept head or checkpoint"
         )
 
     def release(self) -> None:
@@ -238,7 +238,7 @@ def _make(path: Path) -> None:
     except FileExistsError:
         return  # another process was faster
     except OSError as error:
-        raise StorageError(f"ledger {path} cannot be made: {error.strerror}") from error
+        raise StorageError(f"ledger {path} cannot be created: {error.strerror}") from error
 
 
 def _lone(path: Path) -> tuple[int, int]:
@@ -246,9 +246,9 @@ def _lone(path: Path) -> tuple[int, int]:
     try:
         found = os.lstat(path)
     except OSError as error:
-        raise StorageError(f"ledger {path} is not there: {error.strerror}") from error
+        raise StorageError(f"ledger {path} does not exist: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
-        raise StorageError(f"ledger {path} is no plain file")
+        raise StorageError(f"ledger {path} is not a regular file")
     if found.st_nlink != 1:
         raise StorageError(
             f"ledger {path} has {found.st_nlink} names (hard links), and two names could be spent twice: keep one"

@@ -139,8 +139,8 @@ class SqliteStore(SqlStore):
         original = self._refuse_moved_without_log(number, home)
         if original is None:
             raise StorageError(
-                f"ledger {self.path} came from {home}, where this user may not look, and both could be spent: open it "
-                "as one who may, or read the copy only"
+                f"ledger {self.path} came from {home}, which this user cannot access, and both could be spent: open it "
+                "as a user with access, or only read the copy"
             )
         if original:
             raise StorageError(
@@ -251,7 +251,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"folder {folder} cannot be made: {error.strerror}") from error
+        raise StorageError(f"folder {folder} cannot be created: {error.strerror}") from error
 
 
 def encode_path(path: Path) -> str:
