@@ -16,7 +16,7 @@ _MOST_SHARES = 48  # shares with an exact cost; beyond it each group of near-equ
 
 @dataclass(frozen=True, slots=True)
 class ConsumedBudget:
-    """What the queries answered so far cost together, by the noise that they were answered with.
+    """The joint cost of the answered queries, by their noise.
 
     Attributes:
         split: the bookkeeping of the classic split, the sum of their epsilons; no statement about any other noise, and

@@ -62,7 +62,7 @@ class QueryNoise:
 
 @dataclass(frozen=True, slots=True)
 class QueryShare:
-    """The part of the budget that ``count`` equal queries get, each.
+    """The part of the budget for each of ``count`` equal queries.
 
     Attributes:
         count: how many queries are alike.

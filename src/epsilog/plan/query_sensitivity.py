@@ -12,7 +12,7 @@ QUERIES = ("count", "sum", "mean")
 
 @dataclass(frozen=True, slots=True)
 class QuerySensitivity:
-    """How far one unit can move an answer.
+    """The sensitivity of a query.
 
     Attributes:
         value: the sensitivity, in the answer's unit.

@@ -140,7 +140,7 @@ class FederatedCurve(FederatedSchedule, path="/federated/curve", work=0.6):
 
 
 class FederatedGoal(FederatedSchedule, schema="FederatedGoal"):
-    """A schedule with a goal: its own noise and rounds are what the inverse questions vary."""
+    """A schedule with a target: the inverse questions vary its noise or its rounds."""
 
     epsilon: Annotated[float, parameters.EPSILON]
 
@@ -154,7 +154,7 @@ class FederatedNoise(FederatedGoal, path="/federated/noise", sought="noise_multi
     """Find the least noise multiplier for a target epsilon."""
 
     def answer(self) -> Annotated[dict[str, Any], responses.NoiseResponse]:
-        """On the certified side; the schedule's own noise is ignored."""
+        """The result is on the safe side; the schedule's own noise is ignored."""
         return {"noise_multiplier": plan.calibrate_noise(**self.goal())}
 
 
@@ -162,7 +162,7 @@ class FederatedRounds(FederatedGoal, path="/federated/rounds", sought="rounds", 
     """Find the most rounds within a target epsilon."""
 
     def answer(self) -> Annotated[dict[str, Any], responses.RoundsResponse]:
-        """On the certified side; the schedule's own rounds are ignored."""
+        """The result is on the safe side; the schedule's own rounds are ignored."""
         return {"rounds": plan.calibrate_rounds(**self.goal())}
 
 
@@ -174,7 +174,7 @@ class FederatedQuestion(
         0.1 + (0.0 if ask.group_size == 1 else ask.group_size**2 / 1000) + (0.0 if ask.trials is None else 0.5)
     ),
 ):
-    """A schedule with the boundary of the claim."""
+    """A schedule with the scope of its claim."""
 
     without_replacement: Annotated[bool, parameters.WITHOUT_REPLACEMENT] = True
     rounds_per_release: Annotated[int, parameters.ROUNDS_PER_RELEASE] = 1
@@ -266,7 +266,7 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesRequest", work=l
         return plan.queries(**given, policy=policy)
 
     def answer(self) -> Annotated[dict[str, Any], plan.QueryPlan, responses.QueriesResponse]:
-        """Noise the classic way, exactly and optimally; what is consumed and what remains."""
+        """Classic, exact and optimal noise; consumed and remaining budget."""
         return self.describe(self.plan())
 
     def describe(self, found: QueryPlan) -> dict[str, Any]:
@@ -432,7 +432,7 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareRequest"
     fpr: Annotated[float, Field("FPR of the reported attacks, in (0, 1)", gt=0, lt=1)] = 0.01
 
     def answer(self) -> Annotated[dict[str, Any], responses.ComparisonResponse]:
-        """Epsilons over deltas and attacks over false-positive rates of both, the mu of both, and words."""
+        """Epsilon at deltas, TPR at FPRs and mu of both releases, and the comparison in words."""
         from epsilog.plan.risk_metrics import fit_json
 
         pair = self.first.release("first"), self.second.release("second")
@@ -461,7 +461,7 @@ class CertifyQuestion(Question, path="/certificate", schema="CertifyRequest", wo
         float | None,
         Field("epsilon to prove, in nats", "ε", ge=0, none_means="the bound and the slack of it", rounding=DOWN),
     ] = None
-    slack: Annotated[float, Field("excess of epsilon over the accountant's bound, as a share", gt=0, lt=1)] = 1e-3
+    slack: Annotated[float, Field("excess of epsilon over the accountant's bound, relative to it", gt=0, lt=1)] = 1e-3
     relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
     group_size: Annotated[int, replace(parameters.GROUP_SIZE, help="units that one person holds")] = 1
 

@@ -56,7 +56,7 @@ class FederatedResponse(TypedDict):
 
 
 class EpsilonCurvePointModel(TypedDict):
-    """What the first rounds cost."""
+    """The cost of the first rounds."""
 
     rounds: int
     lower: LowerBound
@@ -83,40 +83,44 @@ class RoundsResponse(TypedDict):
 
 
 class PosteriorModel(TypedDict):
-    """What a suspicion becomes, at most."""
+    """An upper bound on the posterior probability."""
 
     prior: float
     posterior: float
 
 
 class CompositionModel(TypedDict):
-    """What several such releases cost together."""
+    """The joint cost of several such releases."""
 
     count: int
     epsilon: Annotated[Number | None, "null where none is proven"]
 
 
 class InterpretationResponse(TypedDict):
-    """What a claim means for one person; every figure is an upper bound but the number of releases under a cap."""
+    """The meaning of a claim for one person: upper bounds, and the number of releases under a cap."""
 
     epsilon: Number
     delta: float
     statement: Message
-    log_odds_factor: Annotated[Number, "log of the factor by which odds grow, except with probability delta"]
+    log_odds_factor: Annotated[
+        Number, "logarithm of the factor by which odds change at most, except with probability delta"
+    ]
     odds: Message
     posteriors: list[PosteriorModel]
     delta_notes: list[Message]
     releases: list[CompositionModel]
     composition_note: Message
     cap: float | None
-    max_releases_under_cap: Annotated[int | None, "such releases that fit the cap together; null without a cap"]
+    max_releases_under_cap: Annotated[
+        int | None, "number of such releases that fit the cap together; null without a cap"
+    ]
     headroom_note: Message
     assumptions: list[Message]
     limits: Annotated[list[Message], "what the claim covers, and what it does not"]
 
 
 class RiskMetricsResponse(TypedDict):
-    """What the best attack finds, and what copies cost: a report's tables, row by row."""
+    """Bounds on attacks, and the cost of copies: a report's tables, by row."""
 
     rows: Annotated[list[tuple[Message, str]], "label and figure"]
     attack_note: Message
@@ -186,27 +190,27 @@ class PointComparisonModel(TypedDict):
     at: float
     first: Interval
     second: Interval
-    better: Annotated[Literal["first", "second", "open"], "where the bounds are apart"]
+    better: Annotated[Literal["first", "second", "open"], "points at which the bounds differ"]
 
 
 class GaussianDPFitModel(TypedDict):
-    """The mu of Gaussian DP that a release comes close to, with both errors."""
+    """The closest mu of Gaussian DP, with both errors."""
 
     mu: Number
-    slack: Annotated[float, "what an attacker may get beyond mu, at most"]
-    regret: Annotated[float, "what mu overstates, at most"]
+    slack: Annotated[float, "upper bound on an attacker's excess over mu"]
+    regret: Annotated[float, "upper bound on the overstatement by mu"]
 
 
 class ComparisonResponse(TypedDict):
-    """Two releases compared: their curves, and which one is weaker where."""
+    """A comparison of two releases: their curves, and the weaker one at each point."""
 
     outcome: Literal["first", "second", "neither", "alike", "open"]
     better: Message
     messages: list[Message]
     deltas: list[PointComparisonModel]
     fprs: list[PointComparisonModel]
-    first_excess: Annotated[float, "by how much the first is easier to attack anywhere, at most"]
-    second_excess: Annotated[float, "by how much the second is easier to attack anywhere, at most"]
+    first_excess: Annotated[float, "upper bound on the largest TPR excess of the first"]
+    second_excess: Annotated[float, "upper bound on the largest TPR excess of the second"]
     tolerance: float
     first_fit: GaussianDPFitModel | None
     second_fit: GaussianDPFitModel | None

@@ -148,11 +148,11 @@ def document_permissions(document: dict[str, Any]) -> dict[str, Any]:
         SCHEME: {
             "type": "http",
             "scheme": "bearer",
-            "description": "What `epsilog token create` shows, where the server was started with --tokens. The roles "
+            "description": "A token of `epsilog token create`, if the server was started with --tokens. The roles "
             "of an operation are alternatives: the token needs one of them, at the scope of the request.",
         }
     }
-    refusals = {"401": "No token, or none that is good here", "403": "A token that may not do this, or not there"}
+    refusals = {"401": "The token is missing or invalid", "403": "The token lacks the role or the scope"}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             if (method.upper(), path) in PUBLIC_ROUTES:

@@ -133,12 +133,14 @@ for _command in COMMANDS.values():
 
 
 class HeadroomRequest(RequestModel):
-    """A question about the headroom of a scope, for a release or for anything."""
+    """A question about the headroom of a scope, optionally for a release."""
 
     scope: Annotated[str, Field(max_length=500, description="names joined by '/'", examples=["acme/claims"])]
-    release: Annotated[dict[str, Any] | None, Field(description="see ``reserve``; null asks what is left")] = None
-    delta: Annotated[str | None, Field(max_length=100, description="what approximate budgets are charged")] = None
-    relation: Annotated[Relation | None, Field(description="null takes the budget's")] = None
+    release: Annotated[
+        dict[str, Any] | None, Field(description="see ``reserve``; null asks for the available amount")
+    ] = None
+    delta: Annotated[str | None, Field(max_length=100, description="delta that approximate budgets are charged")] = None
+    relation: Annotated[Relation | None, Field(description="null: that of the nearest budget")] = None
 
     def request(self) -> ChargeRequest | None:
         """Return the request to be costed; None without a release."""
@@ -151,12 +153,12 @@ class HeadroomRequest(RequestModel):
 
 @router.post(
     "/ledger/headroom",
-    summary="What fits a scope",
+    summary="Headroom of a scope",
     response_model=None,
     responses={200: {"model": HeadroomResponse}},
 )
 async def headroom_route(ask: HeadroomRequest, service: Service, caller: Caller) -> Response:
-    """What is left on the path of a scope; and of a release, how many charges and repetitions fit."""
+    """The available amount on the path of a scope; for a release, also the charges and repetitions that fit."""
     caller.require(ask.scope)
     request = ask.request()
     if request is None:

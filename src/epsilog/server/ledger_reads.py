@@ -27,14 +27,14 @@ AtQuery = Annotated[
 Limit = Annotated[int, Query(ge=1, le=500)]
 
 
-@router.get("/ledger/head", summary="How many entries there are")
+@router.get("/ledger/head", summary="Number of entries")
 async def head_route(service: Service) -> dict[str, Any]:
-    """The count, and the hash of the last entry, which later shows whether an earlier entry was changed."""
+    """The count and the hash of the last entry. The hash later shows whether an earlier entry was changed."""
     count, head = await service.run(LedgerView.head)
     return {"count": count, "hash": head}
 
 
-@router.get("/ledger/balances", summary="Budgets, as the ledger keeps them folded")
+@router.get("/ledger/balances", summary="Stored balances")
 async def balances_route(
     service: Service,
     caller: Caller,
@@ -90,7 +90,7 @@ async def page_route(
 
 @router.get("/ledger/charges", summary="One charge")
 async def charge_route(service: Service, caller: Caller, key: KeyQuery, scope: AtQuery = None) -> dict[str, Any]:
-    """Its state and its rounds; null if no charge has the key. If several scopes have it, name the scope."""
+    """Its state and its rounds; null if no charge has the key. If several scopes have it, state the scope."""
     if scope is not None:
         caller.require(scope)
 
@@ -120,11 +120,11 @@ async def entry_route(
     return {"document": document, "hash": hash_entry(document)}
 
 
-@router.get("/ledger/spending", summary="What the newest charges under a budget cost")
+@router.get("/ledger/spending", summary="Costs of the newest charges under a budget")
 async def spending_route(
     service: Service, caller: Caller, scope: Annotated[str, Query(max_length=500)], limit: Limit = 100
 ) -> dict[str, Any]:
-    """The entry that spent each, oldest first, and all that was spent up to and with it."""
+    """The entry that spent each, oldest first, and the total up to and including it."""
     caller.require(scope)
     found = await service.run(lambda ledger: ledger.spending(scope, limit=limit))
     return {"spending": [{"entry": one.document(), "total": dict(total)} for one, total in found]}

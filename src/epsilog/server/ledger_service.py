@@ -79,11 +79,13 @@ class PathCostRequest(RequestModel):
 
 
 class HeadroomResponse(ResponseModel):
-    """What still fits a scope."""
+    """The headroom of a scope."""
 
-    available: Annotated[dict[str, str], Field(description="the least that any budget on the path still has")]
-    charges: Annotated[int | None, Field(description="how many more charges like it fit; null if nothing was asked")]
-    repetitions: Annotated[int | None, Field(description="how many repetitions fit as one plan; null if none is made")]
+    available: Annotated[dict[str, str], Field(description="the least amount available on any budget of the path")]
+    charges: Annotated[int | None, Field(description="number of such charges that fit; null without a release")]
+    repetitions: Annotated[
+        int | None, Field(description="number of repetitions that fit as one plan; null if the release has none")
+    ]
 
 
 @routes.add("/ledger/price", ResponseModel, summary="The cost of a request under a kind of budget")

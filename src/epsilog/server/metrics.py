@@ -107,23 +107,23 @@ def get_route_template(scope: Scope) -> str:
     return PREFIX + path if inner else path
 
 
-@router.get("/healthz", summary="Whether the server lives")
+@router.get("/healthz", summary="Liveness")
 async def check_health_route() -> dict[str, str]:
-    """Says so, and nothing else."""
+    """The server runs."""
     return {"status": "live"}
 
 
-@router.get("/readyz", summary="Whether the server can do its work")
+@router.get("/readyz", summary="Readiness")
 async def check_readiness_route(request: Request) -> Response:
-    """Whether the ledger opens and its head can be read; the log says why not."""
+    """Whether the ledger opens and its head can be read; the log states the reason if not."""
     if await request.app.state.readiness.check():
         return JSONResponse({"status": "ready"})
     return make_problem_response(503, "not-ready", "Not ready", "The ledger cannot be read; see the server's log.")
 
 
-@router.get("/metrics", summary="Figures in Prometheus's text format", response_class=Response)
+@router.get("/metrics", summary="Metrics in Prometheus's text format", response_class=Response)
 def metrics_route(request: Request, caller: Caller) -> Response:
-    """How much was asked and refused, and the sums of the budgets at and under the caller's scope."""
+    """Requests, refusals, and the budgets at and below the caller's scope."""
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
         with open_readable_ledger(request.app.state.ledger) as ledger:

@@ -55,7 +55,7 @@ _SOFTWARE = f"epsilog {version('epsilog')}"
 
 
 class MonteCarloRequest(RequestModel):
-    """A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked."""
+    """A run of ``bins * epochs`` rounds: participation, noise, and the epsilon at which delta is bounded."""
 
     participation: Literal["balls-in-bins", "b-min-sep", "cyclic-poisson"] = "balls-in-bins"
     strategy: Literal["independent", "square-root", "optimal"] = Field(
@@ -64,11 +64,13 @@ class MonteCarloRequest(RequestModel):
     bands: int = Field(8, ge=1, le=512, description="entries in a column of C; ignored for independent noise")
     bins: int = Field(16, ge=1, le=1024, description="rounds in an epoch; b of b-min-sep and of cyclic Poisson")
     epochs: int = Field(1, ge=1, le=100)
-    probability: float = Field(0.5, gt=0, le=1, description="chance to join when allowed; not for balls-in-bins")
+    probability: float = Field(
+        0.5, gt=0, le=1, description="probability of joining when allowed; not for balls-in-bins"
+    )
     noise_multiplier: float = Field(1.0, gt=0, le=1000, description="noise of Z over the clip norm")
     epsilon: float = Field(1.0, ge=0, le=100)
-    failure: float = Field(1e-6, gt=0, lt=1, description="chance over the draws that the interval is wrong")
-    samples: int = Field(1_000_000, ge=1000, le=50_000_000, description="draws in each direction")
+    failure: float = Field(1e-6, gt=0, lt=1, description="probability over the draws that the interval is wrong")
+    samples: int = Field(1_000_000, ge=1000, le=50_000_000, description="draws for each adjacency type")
 
     def release(self) -> Release:
         """Return the run in the library's words."""
@@ -137,7 +139,7 @@ class MonteCarloService:
         self._file(job, "ask").unlink(missing_ok=True)
 
     def evidence(self, job: Job) -> dict[str, Any]:
-        """What a third party needs to draw every shard again."""
+        """The evidence with which a third party redraws every shard."""
         if job.snapshot["state"] != "done":
             raise HTTPException(409, "The run is not complete")
         document: dict[str, Any] = json.loads(self._file(job, "evidence").read_text())
@@ -236,32 +238,32 @@ def _read_origin(journal: Path) -> dict[str, str]:
 
 @router.post("/montecarlo", summary="Start a Monte Carlo run", status_code=201)
 def start_montecarlo_route(ask: MonteCarloRequest, request: Request) -> dict[str, Any]:
-    """Start drawing; at most two run at a time. Delta is included where it is known without draws."""
+    """Start drawing; at most two run at a time. The reply has delta where it is known without draws."""
     job = _service(request).ask(ask)
     return {"id": job.id, **job.snapshot}
 
 
-@router.get("/montecarlo", summary="Monte Carlo runs that this server knows")
+@router.get("/montecarlo", summary="List Monte Carlo runs")
 def list_montecarlo_route(request: Request) -> dict[str, Any]:
-    """Newest first; those of an earlier server on the same folder among them."""
+    """Newest first, including those of an earlier server on the same folder."""
     return {"runs": [{"id": job.id, **job.snapshot} for job in _service(request).registry.jobs()][::-1]}
 
 
 @router.get("/montecarlo/{name}", summary="State of a Monte Carlo run")
 def get_montecarlo_route(name: str, request: Request) -> dict[str, Any]:
-    """The running interval of each direction, valid however often one looks."""
+    """The running interval of each adjacency type; it is valid at all times together."""
     return dict(_service(request).registry.job(name).snapshot)
 
 
 @router.get("/montecarlo/{name}/events", summary="Watch a Monte Carlo run", response_class=StreamingResponse)
 async def stream_montecarlo_events_route(name: str, request: Request) -> StreamingResponse:
-    """Server-sent events, each the whole state; ends when the job does."""
+    """Server-sent events, each the whole state; the stream ends with the job."""
     return stream_job_events(_service(request).registry.job(name), request)
 
 
 @router.post("/montecarlo/{name}/{verb}", summary="Pause, resume or cancel a Monte Carlo run")
 def control_montecarlo_route(name: str, verb: Literal["pause", "resume", "cancel"], request: Request) -> dict[str, Any]:
-    """A paused run resumes where it was, with the entropy of its start."""
+    """A paused run resumes with the entropy of its start."""
     service = _service(request)
     job = service.registry.job(name)
     if verb == "cancel":
@@ -275,7 +277,7 @@ def control_montecarlo_route(name: str, verb: Literal["pause", "resume", "cancel
 
 @router.get("/montecarlo/{name}/evidence.json", summary="Download the evidence")
 def download_montecarlo_evidence_route(name: str, request: Request) -> JSONResponse:
-    """What a third party needs to draw every shard again."""
+    """The evidence with which a third party redraws every shard."""
     service = _service(request)
     document = service.evidence(service.registry.job(name))
     return JSONResponse(document, headers={"Content-Disposition": f'attachment; filename="montecarlo-{name}.json"'})

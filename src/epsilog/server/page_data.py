@@ -32,17 +32,17 @@ _MEDIA_TYPES: dict[str, str] = {RunArtifact.REPORT: "application/json", RunArtif
 _AMOUNTS = ("caps", "reserved", "started", "committed", "spent", "available")
 
 
-@router.get("/holder", summary="Who asks, and what they may do")
+@router.get("/holder", summary="Caller and permissions")
 def holder_route(caller: Caller) -> dict[str, Any]:
-    """The name, the role and the scope of a token (null for the whole ledger), so that a page offers no more."""
+    """The name, role and scope of the token (null for the whole ledger), so that a page offers only what it permits."""
     holder = caller.holder
     acts = sorted(ALLOWED_ACTIONS[holder.role])
     return {"name": holder.name, "role": holder.role, "scope": holder.scope, "acts": acts}
 
 
-@router.get("/ledger", summary="Budgets and what has happened under them")
+@router.get("/ledger", summary="Budgets and their entries")
 def budgets_route(request: Request, caller: Caller) -> dict[str, Any]:
-    """Every scope that the caller can read, with its caps, its balance and the theorem behind its sums, as folded."""
+    """Every scope that the caller can read, with its caps, its replayed balance and the theorem for its sums."""
     if request.app.state.ledger is None:
         return {"present": False, "entries": 0, "head": None, "budgets": []}
     with _open_ledger(request) as ledger:
@@ -51,7 +51,7 @@ def budgets_route(request: Request, caller: Caller) -> dict[str, Any]:
     return {"present": True, "entries": count, "head": head, "budgets": found}
 
 
-@router.get("/ledger/cycles", summary="What each release cost under a budget, and all of them together")
+@router.get("/ledger/cycles", summary="Cost of each release under a budget, and the total")
 def cycles_route(
     request: Request,
     caller: Caller,
@@ -98,9 +98,9 @@ def entries_route(
     return {"entries": [_entry_to_json(one) for one in shown], "next": shown[-1].index if len(found) > limit else None}
 
 
-@router.post("/ledger/verify", summary="Work the whole ledger out again", status_code=202)
+@router.post("/ledger/verify", summary="Verify the whole ledger", status_code=202)
 def verify_ledger_route(request: Request) -> dict[str, Any]:
-    """Rechecks every hash, refolds every entry and compares the balances. One check at a time: a second joins it."""
+    """Recompute every hash, replay every entry and compare the balances. A second request joins the running check."""
     checks: JobRegistry = request.app.state.ledger_checks
     for job in checks.jobs():
         if job.is_running:
@@ -115,19 +115,19 @@ def verify_ledger_route(request: Request) -> dict[str, Any]:
 
 @router.get("/ledger/verify/{name}/events", summary="Watch the check", response_class=StreamingResponse)
 async def verify_events_route(name: str, request: Request) -> StreamingResponse:
-    """Server-sent events, each the whole state; ends when the check does."""
+    """Server-sent events, each the whole state; the stream ends with the check."""
     return stream_job_events(request.app.state.ledger_checks.job(name), request)
 
 
 @router.get("/ledger/verify/{name}", summary="State of the check")
 def verify_state_route(name: str, request: Request) -> dict[str, Any]:
-    """How many entries held so far, and in the end whether all did."""
+    """The number of entries verified so far, and finally whether all are valid."""
     return dict(request.app.state.ledger_checks.job(name).snapshot)
 
 
 @router.post("/ledger/verify/{name}/cancel", summary="End the check")
 def verify_cancel_route(name: str, request: Request) -> dict[str, Any]:
-    """What was checked so far says nothing about the rest."""
+    """An ended check says nothing about the remaining entries."""
     job = request.app.state.ledger_checks.job(name)
     job.stop("cancelled")
     return dict(job.snapshot)

@@ -134,13 +134,13 @@ def _shape(kind: Any, number: Any) -> Any:
 
 
 class SnippetsResponse(ResponseModel):
-    """A calculation in other tools' words, each of which gives its number again."""
+    """A calculation exported to other tools, each of which reproduces its number."""
 
     python: str
     command: str
-    run_config: Annotated[str | None, Field(description="what a run config promises (TOML); null where none can")]
-    no_run_config: Annotated[str | None, Field(description="why a file is absent, or refused as it is")]
-    playground: Annotated[str | None, Field(description="an address; null where its form lacks words for it")]
+    run_config: Annotated[str | None, Field(description="the run config (TOML); null if none can express the plan")]
+    no_run_config: Annotated[str | None, Field(description="reason why a file is absent, or would be rejected")]
+    playground: Annotated[str | None, Field(description="an address; null if its form cannot express the plan")]
     charge: Annotated[str, Field(description="an address of the ledger's page, with the release")]
 
 
@@ -156,14 +156,14 @@ class PartComparisonModel(ResponseModel):
 
     part: str
     fields: int
-    copied: Annotated[int, Field(description="attested values: that they are equal proves nothing")]
-    differing: Annotated[list[tuple[str, str, str]], Field(description="place, what it says, what comes out")]
+    copied: Annotated[int, Field(description="attested values, whose equality proves nothing")]
+    differing: Annotated[list[tuple[str, str, str]], Field(description="path, stated value, recomputed value")]
 
 
 class ReportVerificationModel(ResponseModel):
-    """What a report alone supports, check by check and part by part."""
+    """The claim that a report alone supports, by check and by part."""
 
     status: Literal["passed", "warned", "failed", "not checked"]
-    supported_claim: Annotated[str, Field(description="the claim that is left, in a sentence")]
+    supported_claim: Annotated[str, Field(description="the supported claim, in a sentence")]
     findings: list[FindingModel]
     parts: list[PartComparisonModel]

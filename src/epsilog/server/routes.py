@@ -164,17 +164,17 @@ def _describe_field(one: fields.Field, default: Any) -> Any:
 
 
 class FileReferenceModel(RequestModel):
-    """A file that a calculation belongs to, by its hash."""
+    """A file that a calculation refers to, by its hash."""
 
     what: Literal["model", "data", "playbook", "other"]
-    name: Annotated[str, Field(description="what its owner calls it; no path", max_length=120)]
-    sha256: Annotated[str, Field(description="of its bytes, 64 hex digits", max_length=64)]
+    name: Annotated[str, Field(description="the owner's name for the file; not a path", max_length=120)]
+    sha256: Annotated[str, Field(description="SHA-256 of its bytes, 64 hex digits", max_length=64)]
 
 
 class OwnerFields(RequestModel):
     """What the owner of a calculation says in its record; no number is read from it."""
 
-    delta_reason: Annotated[str | None, Field(description="why this delta, in words", max_length=1000)] = None
+    delta_reason: Annotated[str | None, Field(description="the reason for this delta", max_length=1000)] = None
     references: Annotated[list[FileReferenceModel], Field(max_length=20)] = []
 
 
@@ -191,7 +191,7 @@ def _make_question_route(kind: type[Question]) -> Route:
 
 
 def _make_record_route(path: str, summary: str) -> Route:
-    """The question, its answer and its owner's words, with the SHA-256 of their canonical JSON (RFC 8785)."""
+    """The question, its answer and the owner's fields, with the SHA-256 of their canonical JSON (RFC 8785)."""
     kind = QUESTIONS[path]
     base = build_request_model(kind)
     doc = f"{(base.__doc__ or '').rstrip('.')}, with what its owner says in the record."
@@ -219,6 +219,6 @@ playground = Routes("playground", *(one for one in _QUESTION_ROUTES if one.path.
 calculators = Routes(
     "calculators",
     *(one for one in _QUESTION_ROUTES if not one.path.startswith("/account")),
-    _make_record_route("/federated", "A calculation as a stamped record"),
-    _make_record_route("/queries", "A query plan as a stamped record"),
+    _make_record_route("/federated", "Stamp a calculation"),
+    _make_record_route("/queries", "Stamp a query plan"),
 )

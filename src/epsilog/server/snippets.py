@@ -24,9 +24,9 @@ _POLICY = "delta_cap"
 _MAX_PLAYGROUND_LINES = 12
 
 
-@routes.add("/federated/elsewhere", SnippetsResponse, summary="A schedule in other tools' words", work=0.1)
+@routes.add("/federated/elsewhere", SnippetsResponse, summary="Export a schedule to other tools", work=0.1)
 def make_federated_snippets_route(ask: FederatedInterpretation) -> dict[str, Any]:
-    """Python, a command, a run config, an address of the playground and one of the ledger, all with one cost."""
+    """Python code, a command, a run config, and addresses of the playground and the ledger, all with the same cost."""
     found = ask.plan()
     run_config, reason = _write_config(ask, found)
     schedule = found.schedule
@@ -42,9 +42,9 @@ def make_federated_snippets_route(ask: FederatedInterpretation) -> dict[str, Any
     }
 
 
-@routes.add("/queries/elsewhere", SnippetsResponse, summary="A query plan in other tools' words", work=0.1)
+@routes.add("/queries/elsewhere", SnippetsResponse, summary="Export a query plan to other tools", work=0.1)
 def make_query_snippets_route(ask: QueriesInterpretation) -> dict[str, Any]:
-    """Python, a command, an address of the playground and one of the ledger, all with one cost."""
+    """Python code, a command, and addresses of the playground and the ledger, all with the same cost."""
     found = ask.plan()
     delta = 0.0 if found.delta is None else found.delta.delta
     scales: Counter[float] = Counter()

@@ -33,19 +33,19 @@ _Note: TypeAlias = Annotated[str | None, Field(max_length=64 * 1024)]  # a signa
 
 
 class VerifyRequest(RequestModel):
-    """A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere."""
+    """A report, a bundle of a ledger, or both, with what an auditor kept elsewhere."""
 
-    report: _Text = Field(None, description="report.json or report.html, its whole text")
-    bundle: _Text = Field(None, description="a bundle of the ledger that was charged, its whole text")
-    record: _Text = Field(None, description="a calculator's stamped record, its whole text")
+    report: _Text = Field(None, description="report.json or report.html, as text")
+    bundle: _Text = Field(None, description="the bundle of the ledger that was charged, as text")
+    record: _Text = Field(None, description="a stamped record of a calculator, as text")
     signature: _Note = Field(None, description="the report's signature (.intoto.jsonl)")
     checkpoint: _Note = Field(None, description="a checkpoint that was kept: the bundle begins with it")
-    key: str | None = Field(None, description="the key of signatures that count, NAME+ID+KEY", max_length=1000)
+    key: str | None = Field(None, description="the trusted key of signatures, NAME+ID+KEY", max_length=1000)
 
 
 @routes.add("/verify", ReportVerificationModel, summary="Check a report, a bundle of a ledger, or both")
 def verify_route(ask: VerifyRequest) -> dict[str, Any]:
-    """Every check on what is given, and every part of a report compared with its recomputation from the evidence.
+    """Every check of the given files. Each part of a report is compared with its recomputation from the evidence.
 
     Only the ledger binds a report to a run: its bundle is verified entry by entry. A signature counts if it is by the
     given key, and a kept checkpoint shows whether the bundle continues the ledger of that time.

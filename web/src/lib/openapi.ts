@@ -41,7 +41,7 @@ export type CertifyRequest = {
   delta: number;
   /** epsilon to prove, in nats */
   epsilon: number | null;
-  /** excess of epsilon over the accountant's bound, as a share */
+  /** excess of epsilon over the accountant's bound, relative to it */
   slack: number;
   /** neighboring relation */
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
@@ -123,7 +123,7 @@ export type CompareRequest = {
   fpr: number;
 };
 
-/** Two releases compared: their curves, and which one is weaker where. */
+/** A comparison of two releases: their curves, and the weaker one at each point. */
 export type ComparisonResponse = {
   outcome: "first" | "second" | "neither" | "alike" | "open";
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
@@ -131,9 +131,9 @@ export type ComparisonResponse = {
   messages: (string | [string, Record<string, unknown>])[];
   deltas: PointComparisonModel[];
   fprs: PointComparisonModel[];
-  /** by how much the first is easier to attack anywhere, at most */
+  /** upper bound on the largest TPR excess of the first */
   first_excess: number;
-  /** by how much the second is easier to attack anywhere, at most */
+  /** upper bound on the largest TPR excess of the second */
   second_excess: number;
   tolerance: number;
   first_fit: GaussianDPFitModel | null;
@@ -154,7 +154,7 @@ export type CompositionInterpretationRequest = {
   cap: number | null;
 };
 
-/** What several such releases cost together. */
+/** The joint cost of several such releases. */
 export type CompositionModel = {
   count: number;
   /** null where none is proven */
@@ -181,7 +181,7 @@ export type CompositionRequest = {
   fpr: number;
 };
 
-/** What the queries answered so far cost together, by the noise that they were answered with. */
+/** The joint cost of the answered queries, by their noise. */
 export type ConsumedBudget = {
   /** a number; "inf" for an infinite one */
   split: number;
@@ -266,7 +266,7 @@ export type DeltaModel = {
   findings: FindingModel[];
 };
 
-/** What the first rounds cost. */
+/** The cost of the first rounds. */
 export type EpsilonCurvePointModel = {
   rounds: number;
   /** null where only the upper bound is known */
@@ -290,7 +290,7 @@ export type ExpireRequest = {
   scope: string | null;
 };
 
-/** A schedule with a goal: its own noise and rounds are what the inverse questions vary. */
+/** A schedule with a target: the inverse questions vary its noise or its rounds. */
 export type FederatedGoal = {
   /** number of privacy units; declared, public */
   population: number;
@@ -358,9 +358,9 @@ export type FederatedInterpretationRequest = {
   cap: number | null;
 };
 
-/** A schedule with the boundary of the claim, with what its owner says in the record. */
+/** A schedule with the scope of its claim, with what its owner says in the record. */
 export type FederatedRecordRequest = {
-  /** why this delta, in words */
+  /** the reason for this delta */
   delta_reason: string | null;
   references: FileReferenceModel[];
   /** number of privacy units; declared, public */
@@ -399,7 +399,7 @@ export type FederatedRecordRequest = {
   trials: string | null;
 };
 
-/** A schedule with the boundary of the claim. */
+/** A schedule with the scope of its claim. */
 export type FederatedRequest = {
   /** number of privacy units; declared, public */
   population: number;
@@ -493,12 +493,12 @@ export type FederatedSchedule = {
   releases_per_period: number;
 };
 
-/** A file that a calculation belongs to, by its hash. */
+/** A file that a calculation refers to, by its hash. */
 export type FileReferenceModel = {
   what: "model" | "data" | "playbook" | "other";
-  /** what its owner calls it; no path */
+  /** the owner's name for the file; not a path */
   name: string;
-  /** of its bytes, 64 hex digits */
+  /** SHA-256 of its bytes, 64 hex digits */
   sha256: string;
 };
 
@@ -511,35 +511,35 @@ export type FindingModel = {
   values: Record<string, unknown>;
 };
 
-/** The mu of Gaussian DP that a release comes close to, with both errors. */
+/** The closest mu of Gaussian DP, with both errors. */
 export type GaussianDPFitModel = {
   /** a number; "inf" for an infinite one */
   mu: number;
-  /** what an attacker may get beyond mu, at most */
+  /** upper bound on an attacker's excess over mu */
   slack: number;
-  /** what mu overstates, at most */
+  /** upper bound on the overstatement by mu */
   regret: number;
 };
 
-/** A question about the headroom of a scope, for a release or for anything. */
+/** A question about the headroom of a scope, optionally for a release. */
 export type HeadroomRequest = {
   /** names joined by '/' */
   scope: string;
-  /** see ``reserve``; null asks what is left */
+  /** see ``reserve``; null asks for the available amount */
   release: Record<string, unknown> | null;
-  /** what approximate budgets are charged */
+  /** delta that approximate budgets are charged */
   delta: string | null;
-  /** null takes the budget's */
+  /** null: that of the nearest budget */
   relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
 };
 
-/** What still fits a scope. */
+/** The headroom of a scope. */
 export type HeadroomResponse = {
-  /** the least that any budget on the path still has */
+  /** the least amount available on any budget of the path */
   available: Record<string, unknown>;
-  /** how many more charges like it fit; null if nothing was asked */
+  /** number of such charges that fit; null without a release */
   charges: number | null;
-  /** how many repetitions fit as one plan; null if none is made */
+  /** number of repetitions that fit as one plan; null if the release has none */
   repetitions: number | null;
 };
 
@@ -553,14 +553,14 @@ export type HoldRequest = {
   until: string;
 };
 
-/** What a claim means for one person; every figure is an upper bound but the number of releases under a cap. */
+/** The meaning of a claim for one person: upper bounds, and the number of releases under a cap. */
 export type InterpretationResponse = {
   /** a number; "inf" for an infinite one */
   epsilon: number;
   delta: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   statement: string | [string, Record<string, unknown>];
-  /** log of the factor by which odds grow, except with probability delta */
+  /** logarithm of the factor by which odds change at most, except with probability delta */
   log_odds_factor: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   odds: string | [string, Record<string, unknown>];
@@ -570,7 +570,7 @@ export type InterpretationResponse = {
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   composition_note: string | [string, Record<string, unknown>];
   cap: number | null;
-  /** such releases that fit the cap together; null without a cap */
+  /** number of such releases that fit the cap together; null without a cap */
   max_releases_under_cap: number | null;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
   headroom_note: string | [string, Record<string, unknown>];
@@ -603,7 +603,7 @@ export type MarkRestoredRequest = {
   reason: string;
 };
 
-/** A run of ``bins * epochs`` rounds: who takes part when, which noise, and at which epsilon delta is asked. */
+/** A run of ``bins * epochs`` rounds: participation, noise, and the epsilon at which delta is bounded. */
 export type MonteCarloRequest = {
   participation: "balls-in-bins" | "b-min-sep" | "cyclic-poisson";
   /** the matrix C: identity, or Toeplitz with `bands`, its columns of norm 1 */
@@ -613,14 +613,14 @@ export type MonteCarloRequest = {
   /** rounds in an epoch; b of b-min-sep and of cyclic Poisson */
   bins: number;
   epochs: number;
-  /** chance to join when allowed; not for balls-in-bins */
+  /** probability of joining when allowed; not for balls-in-bins */
   probability: number;
   /** noise of Z over the clip norm */
   noise_multiplier: number;
   epsilon: number;
-  /** chance over the draws that the interval is wrong */
+  /** probability over the draws that the interval is wrong */
   failure: number;
-  /** draws in each direction */
+  /** draws for each adjacency type */
   samples: number;
 };
 
@@ -671,9 +671,9 @@ export type Part = {
 export type PartComparisonModel = {
   part: string;
   fields: number;
-  /** attested values: that they are equal proves nothing */
+  /** attested values, whose equality proves nothing */
   copied: number;
-  /** place, what it says, what comes out */
+  /** path, stated value, recomputed value */
   differing: ([string, string, string])[];
 };
 
@@ -688,11 +688,11 @@ export type PointComparisonModel = {
   at: number;
   first: IntervalModel;
   second: IntervalModel;
-  /** where the bounds are apart */
+  /** points at which the bounds differ */
   better: "first" | "second" | "open";
 };
 
-/** What a suspicion becomes, at most. */
+/** An upper bound on the posterior probability. */
 export type PosteriorModel = {
   prior: number;
   posterior: number;
@@ -742,7 +742,7 @@ export type QueriesInterpretationRequest = {
 
 /** A budget over several queries, with what its owner says in the record. */
 export type QueriesRecordRequest = {
-  /** why this delta, in words */
+  /** the reason for this delta */
   delta_reason: string | null;
   references: FileReferenceModel[];
   /** total epsilon of the budget, in nats */
@@ -837,7 +837,7 @@ export type QueryNoiseComparison = {
   against_optimal: number | null;
 };
 
-/** How far one unit can move an answer. */
+/** The sensitivity of a query. */
 export type QuerySensitivity = {
   /** a number; "inf" for an infinite one */
   value: number;
@@ -845,7 +845,7 @@ export type QuerySensitivity = {
   reason: string | [string, Record<string, unknown>];
 };
 
-/** The part of the budget that ``count`` equal queries get, each. */
+/** The part of the budget for each of ``count`` equal queries. */
 export type QueryShare = {
   count: number;
   /** a number; "inf" for an infinite one */
@@ -885,10 +885,10 @@ export type ReleaseRoundRequest = {
   output_hash: string;
 };
 
-/** What a report alone supports, check by check and part by part. */
+/** The claim that a report alone supports, by check and by part. */
 export type ReportVerificationModel = {
   status: "passed" | "warned" | "failed" | "not checked";
-  /** the claim that is left, in a sentence */
+  /** the supported claim, in a sentence */
   supported_claim: string;
   findings: FindingModel[];
   parts: PartComparisonModel[];
@@ -944,7 +944,7 @@ export type RevokeRequest = {
   reason: string;
 };
 
-/** What the best attack finds, and what copies cost: a report's tables, row by row. */
+/** Bounds on attacks, and the cost of copies: a report's tables, by row. */
 export type RiskMetricsResponse = {
   /** label and figure */
   rows: ([string | [string, Record<string, unknown>], string])[];
@@ -989,15 +989,15 @@ export type SetCapRequest = {
   reason: string;
 };
 
-/** A calculation in other tools' words, each of which gives its number again. */
+/** A calculation exported to other tools, each of which reproduces its number. */
 export type SnippetsResponse = {
   python: string;
   command: string;
-  /** what a run config promises (TOML); null where none can */
+  /** the run config (TOML); null if none can express the plan */
   run_config: string | null;
-  /** why a file is absent, or refused as it is */
+  /** reason why a file is absent, or would be rejected */
   no_run_config: string | null;
-  /** an address; null where its form lacks words for it */
+  /** an address; null if its form cannot express the plan */
   playground: string | null;
   /** an address of the ledger's page, with the release */
   charge: string;
@@ -1038,19 +1038,19 @@ export type TuningCostModel = {
   trial_distribution: string;
 };
 
-/** A report, a bundle of a ledger, or both, to be checked, with what an auditor kept elsewhere. */
+/** A report, a bundle of a ledger, or both, with what an auditor kept elsewhere. */
 export type VerifyRequest = {
-  /** report.json or report.html, its whole text */
+  /** report.json or report.html, as text */
   report: string | null;
-  /** a bundle of the ledger that was charged, its whole text */
+  /** the bundle of the ledger that was charged, as text */
   bundle: string | null;
-  /** a calculator's stamped record, its whole text */
+  /** a stamped record of a calculator, as text */
   record: string | null;
   /** the report's signature (.intoto.jsonl) */
   signature: string | null;
   /** a checkpoint that was kept: the bundle begins with it */
   checkpoint: string | null;
-  /** the key of signatures that count, NAME+ID+KEY */
+  /** the trusted key of signatures, NAME+ID+KEY */
   key: string | null;
 };
 
@@ -1114,11 +1114,11 @@ export const PARAMETERS = {
     bands: { name: "bands", kind: "integer", help: "entries in a column of C; ignored for independent noise", initial: "8", min: 1, max: 512 },
     bins: { name: "bins", kind: "integer", help: "rounds in an epoch; b of b-min-sep and of cyclic Poisson", initial: "16", min: 1, max: 1024 },
     epochs: { name: "epochs", kind: "integer", help: "", initial: "1", min: 1, max: 100 },
-    probability: { name: "probability", kind: "real", help: "chance to join when allowed; not for balls-in-bins", initial: "0.5", exclusiveMin: 0, max: 1 },
+    probability: { name: "probability", kind: "real", help: "probability of joining when allowed; not for balls-in-bins", initial: "0.5", exclusiveMin: 0, max: 1 },
     noise_multiplier: { name: "noise_multiplier", kind: "real", help: "noise of Z over the clip norm", initial: "1", exclusiveMin: 0, max: 1000 },
     epsilon: { name: "epsilon", kind: "real", help: "", initial: "1", min: 0, max: 100 },
-    failure: { name: "failure", kind: "real", help: "chance over the draws that the interval is wrong", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
-    samples: { name: "samples", kind: "integer", help: "draws in each direction", initial: "1e+06", min: 1000, max: 50000000 },
+    failure: { name: "failure", kind: "real", help: "probability over the draws that the interval is wrong", initial: "1e-6", exclusiveMin: 0, exclusiveMax: 1 },
+    samples: { name: "samples", kind: "integer", help: "draws for each adjacency type", initial: "1e+06", min: 1000, max: 50000000 },
   },
   CompositionInterpretationRequest: {
     delta: { name: "delta", kind: "real", help: "failure probability, in [0, 1)", initial: "1e-6", min: 0, exclusiveMax: 1, symbol: "δ" },
