@@ -184,7 +184,7 @@ def epsilog_command(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Plan, spend, verify and prove differential-privacy budgets."""
+    """Plan, charge, verify and report differential-privacy budgets."""
 
 
 # ---- options that several commands share -----------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def certify_command(
         float | None,
         typer.Option("--epsilon", "-e", help="Epsilon to prove, in nats; if omitted: the bound and --slack of it."),
     ] = None,
-    slack: Annotated[float, typer.Option(help="Excess of epsilon over the accountant's bound, as a share.")] = 1e-3,
+    slack: Annotated[float, typer.Option(help="Excess of epsilon over the accountant's bound, relative to it.")] = 1e-3,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     group_size: Annotated[
         int, typer.Option("--group-size", "-k", help="Most units that one person holds; proves the person's cost.")

@@ -310,8 +310,8 @@ def verify_ledger_command(
     since: Annotated[
         Path | None,
         typer.Option(
-            help="A signed checkpoint that you kept: the ledger must begin with its entries. The costs of those are "
-            "taken on the word of its signer."
+            help="A signed checkpoint that you kept: the ledger must begin with its entries. Its signer attests "
+            "their costs."
         ),
     ] = None,
     key: Annotated[

@@ -212,8 +212,8 @@ def preflight_command(
         print_figures(
             "Preflight",
             [
-                ("what its accountant will say", format_upper(found.accountant_epsilon.upper)),
-                (style("what is proved of the loop"), style(format_interval(found.cost))),
+                ("epsilon that its accountant reports", format_upper(found.accountant_epsilon.upper)),
+                (style("certified epsilon of the loop"), style(format_interval(found.cost))),
                 ("relation", str(found.cost.relation)),
                 ("method", str(found.cost.method)),
             ],

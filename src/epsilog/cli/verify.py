@@ -92,7 +92,8 @@ def verify_command(
         list[str] | None, typer.Option(help="NAME=FILE that a calculation record names by its SHA-256; repeatable.")
     ] = None,
     watch: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds between two looks; verifies again when a file changes.")
+        float | None,
+        typer.Option(min=0.1, help="Seconds between two looks at the files; verifies again after a change."),
     ] = None,
     as_json: Json = False,
 ) -> None:
