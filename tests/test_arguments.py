@@ -384,8 +384,8 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
     "epsilog.queries": {"QueryResult", "QueryCostEstimate"},
     "epsilog.training": {"DryRunResult", "TrainingResult", "iterate_blocks"},  # takes an array of data, and no number
     "epsilog.verification": {"CanaryScores", "Claim", "Evidence", "LedgerExcerpt", "SimulatedUtility", "WhatIf"},
-    "epsilog.study": {"AttackResult", "Condition"},
-    "epsilog.reports": {"PartComparison", "PlotSeries"},
+    "epsilog.study": {"Condition"},
+    "epsilog.reports": {"PlotSeries"},
 }  # fmt: skip
 
 
@@ -407,8 +407,8 @@ AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers 
     "epsilog.queries": {"run_query", "run_best_of_trials", "estimate_query_cost", "reserve_answer"},
     "epsilog.training": {"Dataset", "Federation", "Task", "draw_canaries", "train_without_charge", "load_task",
                       "run_rounds", "add_canary_slots"},
-    "epsilog.study": {"Subject", "hold_out_half", "compute_lira_scores"},
-    "epsilog.reports": {"draw_line_plot", "list_party_guarantees"},
+    "epsilog.study": {"Subject"},
+    "epsilog.reports": {"draw_line_plot"},
 }  # fmt: skip
 
 

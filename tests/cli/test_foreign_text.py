@@ -22,7 +22,8 @@ from epsilog.cli.app import load, main
 from epsilog.ledger import iterate_verified_documents, open_ledger, write_bundle
 from epsilog.mechanisms import PureDP
 from epsilog.plan import QUESTIONS
-from epsilog.reports import extract_document, render_html
+from epsilog.reports import render_html
+from epsilog.reports.rendering import extract_document
 from epsilog.terms import Canaries, Finding, Status, codec
 from epsilog.terms.legible import legible
 from epsilog.terms.notebook import render_html_table

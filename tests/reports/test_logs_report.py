@@ -28,11 +28,11 @@ from epsilog.reports import (
     render_markdown,
     render_pdf,
     verification,
-    verify_log_report,
     verify_report,
 )
 from epsilog.reports.figures import format_risk_rows
 from epsilog.reports.residual_risks import LOG_RISKS, SEEDED_RISK
+from epsilog.reports.verification import verify_log_report
 from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ConfigError, RecordError
 from epsilog.terms.formatting import format_upper

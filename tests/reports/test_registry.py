@@ -5,12 +5,8 @@ import json
 import pytest
 from tests.reports.drawn import finish, local, make_plan
 
-from epsilog.reports import (
-    PUBLICATION_FIELDS,
-    build_registry_record,
-    check_record,
-    render_record,
-)
+from epsilog.reports import PUBLICATION_FIELDS, build_registry_record, render_record
+from epsilog.reports.schema import check_record
 from epsilog.schemes import ClientLevelClientSide
 from epsilog.terms import CheckError, NeighboringRelation, RecordError, codec
 from epsilog.terms.messages import sentence

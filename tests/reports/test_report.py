@@ -14,7 +14,8 @@ from tests.reports.drawn import central, drawn, finish, lines, local, make_plan
 from epsilog.accounting import epsilon, federated_closed_form
 from epsilog.ledger import verify_ledger
 from epsilog.plan import RegisteredPlan
-from epsilog.reports import build_report, check_schema, format_statement, load_report_schema
+from epsilog.reports import build_report, check_schema, load_report_schema
+from epsilog.reports.statements import format_statement
 from epsilog.terms import RecordError, codec
 from epsilog.verification import Claim, compute_certified_interval, read_evidence, verify_evidence
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.reports.drawn import make_plan
 
-from epsilog.reports import format_statement, list_party_guarantees
-from epsilog.reports.statements import format_supported_statement
+from epsilog.reports.statements import format_statement, format_supported_statement, list_party_guarantees
 from epsilog.schemes import ClientLevelCentral, Scheme
 from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
 from epsilog.verification import Claim

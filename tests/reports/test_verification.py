@@ -10,16 +10,15 @@ from tests.extent import amount
 from tests.reports.drawn import drawn, finish, local, make_plan
 
 from epsilog.ledger import open_ledger
-from epsilog.reports import (
-    check_schema,
-    extract_document,
+from epsilog.reports import check_schema, render_html, verification, verify_report, verify_run
+from epsilog.reports.rendering import extract_document
+from epsilog.reports.verification import (
+    COMPUTED,
+    RECOMPUTE_TOLERANCE,
+    REQUIRED_EVIDENCE,
+    check_report,
     list_differences,
-    render_html,
-    verification,
-    verify_report,
-    verify_run,
 )
-from epsilog.reports.verification import COMPUTED, RECOMPUTE_TOLERANCE, REQUIRED_EVIDENCE, check_report
 from epsilog.terms import RecordError, codec
 from epsilog.verification import (
     Claim,

@@ -7,7 +7,8 @@ from tests.reports.drawn import finish, make_plan
 
 from epsilog import plan
 from epsilog.ledger import Checkpoint, iterate_verified_documents, open_ledger, read_ledger, write_bundle
-from epsilog.reports import compare_rebuilt, extract_document, verify_report
+from epsilog.reports import compare_rebuilt, verify_report
+from epsilog.reports.rendering import extract_document
 from epsilog.server import (
     middleware,
     responses,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilog.signing import Note, Signature, VerifierKey, find_note, verify_signatures
+from epsilog.signing import Note, VerifierKey, find_note, verify_signatures
+from epsilog.signing.notes import Signature
 from epsilog.terms import CheckError
 
 # C2SP signed-note (c2sp.org/signed-note), "Verifier keys": its example of a key and a note that it verifies

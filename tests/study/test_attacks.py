@@ -9,18 +9,9 @@ from scipy import stats
 from tests.study.conftest import central
 
 from epsilog.schemes import RawUpdate
-from epsilog.study import (
-    AttackResult,
-    CanaryExperiment,
-    Condition,
-    MembershipExperiment,
-    PropertyExperiment,
-    compute_lira_scores,
-    compute_unit_confidences,
-    compute_unit_losses,
-    evaluate_attack,
-)
+from epsilog.study import CanaryExperiment, Condition, MembershipExperiment, PropertyExperiment, evaluate_attack
 from epsilog.study.experiment import ResultCells, StudyRun
+from epsilog.study.membership import AttackResult, compute_lira_scores, compute_unit_confidences, compute_unit_losses
 from epsilog.study.results import pool_z_score
 from epsilog.training.engines import CanaryClients, RoundInputs, SplitEngine
 from epsilog.training.engines.compiled import CompiledEngine

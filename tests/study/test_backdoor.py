@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epsilog.schemes import LocalDPSGD, NoisyUpdate, RawUpdate
-from epsilog.study import Backdoor, compute_attack_success, make_backdoored_engine
-from epsilog.study.backdoor import list_attackers, poison_task
+from epsilog.study import Backdoor
+from epsilog.study.backdoor import compute_attack_success, list_attackers, make_backdoored_engine, poison_task
 from epsilog.training import Randomness, train_without_charge
 from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsilog.study import compute_unit_losses, evaluate_attack, hold_out_half
+from epsilog.study import evaluate_attack
+from epsilog.study.membership import compute_unit_losses, hold_out_half
 from epsilog.training import Randomness, train_without_charge
 
 

@@ -15,12 +15,10 @@ from epsilog.study import (
     Study,
     StudyProtocol,
     Subject,
-    build_tables,
-    draw_study_plots,
-    measure_subject,
     run_study,
-    write_conclusions,
 )
+from epsilog.study.protocol import measure_subject
+from epsilog.study.results import build_tables, draw_study_plots, write_conclusions
 from epsilog.terms import CalibrationError
 from epsilog.training.engines import program
 

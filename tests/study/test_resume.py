@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.study import MembershipExperiment, ResultCells, Study, StudyProtocol, Subject, run_study
+from epsilog.study import MembershipExperiment, Study, StudyProtocol, Subject, run_study
+from epsilog.study.experiment import ResultCells
 from epsilog.terms import ConflictError, RecordError
 
 PROTOCOL = StudyProtocol(budgets=(1.0,), seeds=(1, 2), membership=MembershipExperiment((0.1,)))

@@ -4,7 +4,8 @@
 
 import numpy as np
 
-from epsilog.training.engines import RowEngine, sum_clipped
+from epsilog.training.engines import RowEngine
+from epsilog.training.engines.base import sum_clipped
 
 
 class Fixed(RowEngine):

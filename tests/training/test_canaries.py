@@ -27,12 +27,11 @@ from epsilog.training import (
     compute_canary_scores,
     draw_canaries,
     insert_canaries,
-    name_canary_score,
     rounds,
     run_smoke_test,
     train_without_charge,
 )
-from epsilog.training.canaries import make_canary_direction, make_canary_rows
+from epsilog.training.canaries import make_canary_direction, make_canary_rows, name_canary_score
 from epsilog.training.engines import RoundInputs, add_dropout, make_engine
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.remote import make_simulated_remote_engine

@@ -3,7 +3,8 @@
 import pytest
 
 from epsilog.terms import Finding, RecordError, Status
-from epsilog.verification import OwnerAttestation, combine_statuses, identify_artifact
+from epsilog.verification import OwnerAttestation, identify_artifact
+from epsilog.verification.outcome import combine_statuses
 from epsilog.verification.owner_attestation import CUSTODY_CHECKS
 
 

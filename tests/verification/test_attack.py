@@ -10,8 +10,8 @@ from tests.reports.drawn import audit_of, make_plan, scored
 
 from epsilog.reports.audit import build_audit_section
 from epsilog.terms import Canaries, CheckError
-from epsilog.verification import CanaryScores, Claim, Evidence, check_audit, evaluate_planned_audit
-from epsilog.verification.attack import FALSE_ALARM
+from epsilog.verification import CanaryScores, Claim, Evidence, evaluate_planned_audit
+from epsilog.verification.attack import FALSE_ALARM, check_audit
 from epsilog.verification.audits import GAUSSIAN, PLANNED, AuditProtocol, PlannedAudit, refute_claim
 from epsilog.verification.plans import check_plan
 

@@ -42,15 +42,12 @@ from epsilog.verification import (
     LedgerExcerpt,
     LedgerReader,
     TrustAnchors,
-    check_audit,
     check_certificate_file,
     check_checkpoint,
-    check_costs,
     check_head,
     check_ledger_chain,
     check_note,
     check_private,
-    check_receipt,
     check_signatures,
     get_certified_delta,
     publish,
@@ -58,6 +55,8 @@ from epsilog.verification import (
     read_signed,
     verify_evidence,
 )
+from epsilog.verification.artifacts import check_costs
+from epsilog.verification.attack import check_audit
 from epsilog.verification.certificates import check_claimed_certificate
 from epsilog.verification.charge_checks import check_charge, check_files
 from epsilog.verification.claim import certified_run, check_claim
@@ -67,6 +66,7 @@ from epsilog.verification.owner_checks import check_control
 from epsilog.verification.participation import compare_cohort_sizes
 from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds
+from epsilog.verification.signatures import check_receipt
 
 ROOT = Path(__file__).parents[2]
 TABLE = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \| ([^|]+) \|", (ROOT / "docs/reference/findings.md").read_text(), re.M)

@@ -14,7 +14,8 @@ from tests.verification.test_statistics import CENTRAL, custody, poisson
 from epsilog.accounting import epsilon, expected_trials
 from epsilog.mechanisms import BinomialTrialCount
 from epsilog.terms import OUTCOME_SHARE, Finding, Guarantee, NeighboringRelation, Status
-from epsilog.verification import certified_run, get_published_verdict, publish, verify_evidence
+from epsilog.verification import get_published_verdict, publish, verify_evidence
+from epsilog.verification.claim import certified_run
 from epsilog.verification.hidden import CHECKS, RAREST, SMALLEST, compute_alarm, compute_plan_alarm
 
 

@@ -10,7 +10,8 @@ from tests.verification.checked import applied
 from epsilog.ledger import Amounts, Verb, open_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.terms import RecordError
-from epsilog.verification import Claim, LedgerReader, TrustAnchors, check_costs, check_head, check_ledger_chain
+from epsilog.verification import Claim, LedgerReader, TrustAnchors, check_head, check_ledger_chain
+from epsilog.verification.artifacts import check_costs
 from epsilog.verification.charge_checks import check_charge, check_files
 from epsilog.verification.ledger_excerpt import LedgerExcerpt
 from epsilog.verification.plans import check_plan

@@ -28,14 +28,14 @@ from epsilog.verification import (
     check_file_signatures,
     check_ledger_chain,
     check_note,
-    check_receipt,
     check_signatures,
-    combine_statuses,
     identify_artifact,
     read_checkpoint,
-    read_receipt,
     read_signed,
 )
+from epsilog.verification.notes import read_receipt
+from epsilog.verification.outcome import combine_statuses
+from epsilog.verification.signatures import check_receipt
 
 REQUIRED = ("ledger", "signature")
 

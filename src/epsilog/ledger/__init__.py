@@ -15,7 +15,7 @@ and in one file in ``sqlite``; ``factory`` chooses. Exports are ``checkpoints`` 
 ``merkle``), ``bundles`` (all of them in a text file) and ``receipts`` (one of them, and its position).
 """
 
-from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, is_quantity, make_rdp_quantity
+from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, make_rdp_quantity
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.budget_path import CREATION_VERBS
 from epsilog.ledger.bundles import is_bundle, write_bundle
@@ -29,7 +29,6 @@ from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
 from epsilog.ledger.execute import Done
 from epsilog.ledger.exports import export_entries
 from epsilog.ledger.factory import (
-    VerifiedEntries,
     copy_ledger,
     diagnose_ledger,
     get_sqlite_version,
@@ -120,7 +119,6 @@ __all__ = [
     "StoredCheckpoint",
     "Transition",
     "Verb",
-    "VerifiedEntries",
     "check_charge_certificate",
     "compute_cost",
     "compute_headroom",
@@ -140,7 +138,6 @@ __all__ = [
     "held_under",
     "is_bundle",
     "is_ledger_file",
-    "is_quantity",
     "is_receipt",
     "is_remote_address",
     "iterate_verified_documents",

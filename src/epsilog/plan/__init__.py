@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
     from epsilog.plan.questions import QUESTIONS, Question
     from epsilog.plan.registered_plan import RegisteredPlan, build_registered_plan
-    from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, compute_risk_metrics, fit_gaussian_dp_quickly
+    from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, compute_risk_metrics
     from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
     from epsilog.plan.training_setup import TrainingLoop
     from epsilog.plan.tuning import TuningCost, plan_tuning
@@ -60,7 +60,7 @@ _HOME = {
         "query_sensitivity": "QuerySensitivity compute_query_sensitivity",
         "questions": "QUESTIONS Question",
         "registered_plan": "RegisteredPlan build_registered_plan",
-        "risk_metrics": "RISK_RELATIVE_WIDTH compute_risk_metrics fit_gaussian_dp_quickly",
+        "risk_metrics": "RISK_RELATIVE_WIDTH compute_risk_metrics",
         "sentences": "grade_delta list_limits list_query_limits write_formula",
         "training_setup": "TrainingLoop",
         "tuning": "TuningCost plan_tuning",
@@ -105,7 +105,6 @@ __all__ = [
     "compute_profile_view",
     "compute_query_sensitivity",
     "compute_risk_metrics",
-    "fit_gaussian_dp_quickly",
     "grade_delta",
     "interpret_guarantee",
     "list_limits",

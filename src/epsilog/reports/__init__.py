@@ -12,24 +12,11 @@ from epsilog.reports.figures import format_audit_bound, list_noisy_counts, list_
 from epsilog.reports.pdf import render_pdf
 from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
 from epsilog.reports.registry import build_registry_record, render_record
-from epsilog.reports.rendering import extract_document, render_html, render_markdown, render_verdict
-from epsilog.reports.report import build_report, extract_files, log_digests
-from epsilog.reports.schema import check_record, check_schema, load_registry_schema, load_report_schema
-from epsilog.reports.statements import (
-    format_statement,
-    format_verified_claim,
-    list_party_guarantees,
-    state_claim,
-)
-from epsilog.reports.verification import (
-    REQUIRED_EVIDENCE,
-    PartComparison,
-    compare_rebuilt,
-    list_differences,
-    verify_log_report,
-    verify_report,
-    verify_run,
-)
+from epsilog.reports.rendering import render_html, render_markdown, render_verdict
+from epsilog.reports.report import build_report
+from epsilog.reports.schema import check_schema, load_registry_schema, load_report_schema
+from epsilog.reports.statements import format_verified_claim
+from epsilog.reports.verification import REQUIRED_EVIDENCE, compare_rebuilt, verify_report, verify_run
 from epsilog.reports.verifier import verify
 from epsilog.terms.charts import PlotSeries, draw_line_plot, make_standalone
 
@@ -37,30 +24,22 @@ __all__ = [
     "PUBLICATION_FIELDS",
     "REQUIRED_EVIDENCE",
     "FileReference",
-    "PartComparison",
     "PlotSeries",
     "build_registry_record",
     "build_report",
     "check_calculation",
-    "check_record",
     "check_schema",
     "compare_rebuilt",
     "draw_line_plot",
-    "extract_document",
-    "extract_files",
     "format_audit_bound",
-    "format_statement",
     "format_verified_claim",
     "is_calculation",
     "list_cycle_rows",
     "list_cycle_totals",
-    "list_differences",
     "list_noisy_counts",
-    "list_party_guarantees",
     "list_tuning_figures",
     "load_registry_schema",
     "load_report_schema",
-    "log_digests",
     "make_standalone",
     "read_plan_summaries",
     "read_publication_file",
@@ -72,9 +51,7 @@ __all__ = [
     "render_verdict",
     "require_field",
     "stamp_calculation",
-    "state_claim",
     "verify",
-    "verify_log_report",
     "verify_report",
     "verify_run",
 ]

@@ -6,13 +6,12 @@ library that signs, the extra ``sign``. Without it, everything can be read, but 
 
 from epsilog.signing.envelopes import SUFFIX, Envelope, read_envelopes
 from epsilog.signing.keys import SigningKey, VerifierKey, decode_base64
-from epsilog.signing.notes import Note, Signature, find_note, verify_signatures
+from epsilog.signing.notes import Note, find_note, verify_signatures
 
 __all__ = [
     "SUFFIX",
     "Envelope",
     "Note",
-    "Signature",
     "SigningKey",
     "VerifierKey",
     "decode_base64",

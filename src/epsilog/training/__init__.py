@@ -6,13 +6,7 @@ the charge starts, ``run_rounds`` trains and survives a kill at any point, ``tra
 sweeps. JAX is imported when training begins, not before.
 """
 
-from epsilog.training.canaries import (
-    add_canary_slots,
-    compute_canary_scores,
-    draw_canaries,
-    insert_canaries,
-    name_canary_score,
-)
+from epsilog.training.canaries import add_canary_slots, compute_canary_scores, draw_canaries, insert_canaries
 from epsilog.training.checkpoints import delete_run_state, lock_exclusively
 from epsilog.training.data import load_dataset, load_task
 from epsilog.training.data.dataset import Dataset
@@ -46,7 +40,6 @@ __all__ = [
     "load_dataset",
     "load_task",
     "lock_exclusively",
-    "name_canary_score",
     "require_matching_scheme",
     "run_rounds",
     "run_smoke_test",

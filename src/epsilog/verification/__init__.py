@@ -5,14 +5,13 @@ to either. Without a passing sampler test, only the unamplified claim remains; n
 """
 
 from epsilog.verification.artifacts import (
-    check_costs,
     check_head,
     check_ledger_chain,
     check_ledger_contents,
     check_note,
     identify_artifact,
 )
-from epsilog.verification.attack import check_audit, evaluate_planned_audit
+from epsilog.verification.attack import evaluate_planned_audit
 from epsilog.verification.canaries import CanaryScores
 from epsilog.verification.certificates import check_certificate_file, get_certified_delta
 from epsilog.verification.charge_checks import LEDGER_CHECKS
@@ -20,7 +19,6 @@ from epsilog.verification.claim import (
     bound_any_sampler,
     bound_every_round,
     bound_unamplified,
-    certified_run,
     compute_certified_interval,
     compute_claim_interval,
 )
@@ -31,28 +29,24 @@ from epsilog.verification.files import read_file
 from epsilog.verification.hidden import get_published_verdict
 from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
 from epsilog.verification.noise import check_noise, compute_power, compute_stddev_interval
-from epsilog.verification.notes import read_checkpoint, read_receipt
-from epsilog.verification.outcome import REQUIRED_LOGS, Verification, combine_statuses
+from epsilog.verification.notes import read_checkpoint
+from epsilog.verification.outcome import REQUIRED_LOGS, Verification
 from epsilog.verification.owner_attestation import (
     CONTROL_NOISE_RATIO,
     OwnerAttestation,
     SimulatedUtility,
 )
-from epsilog.verification.owner_checks import check_control
 from epsilog.verification.plans import RECOMPUTE_TOLERANCE, closed_form
 from epsilog.verification.playbook import Playbook
 from epsilog.verification.rules import RULES, Need, Rule, check_private, publish, verify_evidence
-from epsilog.verification.run_folder import parse_evidence, parse_records, read_evidence, read_run_folder
+from epsilog.verification.run_folder import parse_evidence, read_evidence, read_run_folder
 from epsilog.verification.signatures import (
     NO_TRUST_ANCHORS,
     SignatureCheck,
     TrustAnchors,
     check_checkpoint,
     check_checkpoint_signatures,
-    check_consistency,
     check_file_signatures,
-    check_note_signatures,
-    check_receipt,
     check_signatures,
     read_signed,
 )
@@ -83,26 +77,18 @@ __all__ = [
     "bound_any_sampler",
     "bound_every_round",
     "bound_unamplified",
-    "certified_run",
-    "check_audit",
     "check_certificate_file",
     "check_checkpoint",
     "check_checkpoint_signatures",
-    "check_consistency",
-    "check_control",
-    "check_costs",
     "check_file_signatures",
     "check_head",
     "check_ledger_chain",
     "check_ledger_contents",
     "check_noise",
     "check_note",
-    "check_note_signatures",
     "check_private",
-    "check_receipt",
     "check_signatures",
     "closed_form",
-    "combine_statuses",
     "compute_certified_interval",
     "compute_claim_interval",
     "compute_control_limits",
@@ -113,12 +99,10 @@ __all__ = [
     "get_published_verdict",
     "identify_artifact",
     "parse_evidence",
-    "parse_records",
     "publish",
     "read_checkpoint",
     "read_evidence",
     "read_file",
-    "read_receipt",
     "read_run_folder",
     "read_signed",
     "verify_evidence",

@@ -16,10 +16,8 @@ from epsilog.training.engines.base import (
     Engine,
     RoundInputs,
     RowEngine,
-    add_client_noise,
     combine_sums,
     compute_gradients_or_nan,
-    sum_clipped,
     sum_clipped_examples,
 )
 from epsilog.training.engines.compilations import enable_compilation_cache
@@ -35,13 +33,11 @@ __all__ = [
     "RoundInputs",
     "RowEngine",
     "SplitEngine",
-    "add_client_noise",
     "add_dropout",
     "combine_sums",
     "compute_gradients_or_nan",
     "enable_compilation_cache",
     "make_engine",
-    "sum_clipped",
     "sum_clipped_examples",
 ]
 
