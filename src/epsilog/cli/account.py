@@ -11,6 +11,7 @@ import typer
 
 from epsilog import mechanisms
 from epsilog.cli.app import Application, Json, Relation, ReleaseFile, account_app, print_json, read_release
+from epsilog.cli.certificates import CertificateFile, print_with_certificate
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style
 from epsilog.mechanisms import Release
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields
@@ -111,6 +112,7 @@ def account_command(
     relative_width: Annotated[
         float, typer.Option("--relative-width", help="Target (upper - lower) / upper of the interval.")
     ] = 0.002,
+    certificate: CertificateFile = None,
     as_json: Json = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print one line for each number asked for, with both bounds in columns.")
@@ -150,22 +152,26 @@ def account_command(
     question = _Question(deltas, epsilons, relation, relative_width, group_size)
     if as_csv or len(counts) * len(deltas or epsilons) > 1:
         named = {"release" if len(counts) == 1 else "step": codec.to_json(release)}
+        if certificate is not None:
+            raise CheckError("certificate", "given for one number", "several, or --csv", verb="be")
         return _show_several(question.answer_many(release, counts), named, as_csv=as_csv, as_json=as_json)
-    return _show_one(question, release, as_json=as_json)
+    interval, formula = question.answer_one(release), question.estimate(release)
+    document = {
+        "release": codec.to_json(release),
+        "interval": codec.encode(interval),
+        "closed_form": None if formula is None else {"total": codec.encode(formula), "side": "estimate"},
+    }
+    return print_with_certificate(
+        document,
+        lambda: _show_one(question, release, interval, formula),
+        file=certificate,
+        claim=lambda: question.claim(release, interval),
+        as_json=as_json,
+    )
 
 
-def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
-    interval, group = question.answer_one(release), question.group_size
-    delta = question.deltas[0] if question.deltas else None
-    formula = _formula(release, delta) if group == 1 else None
-    if as_json:
-        return print_json(
-            {
-                "release": codec.to_json(release),
-                "interval": codec.encode(interval),
-                "closed_form": None if formula is None else {"total": codec.encode(formula), "side": "estimate"},
-            }
-        )
+def _show_one(question: _Question, release: Release, interval: Interval, formula: float | None) -> None:
+    group, delta = question.group_size, question.deltas[0] if question.deltas else None
     (name, at), *_ = interval.given
     rows: list[tuple[Any, Any]] = [
         (style(interval.quantity, after=f" at {name} {at:g}"), style(format_interval(interval))),
@@ -183,7 +189,6 @@ def _show_one(question: _Question, release: Release, *, as_json: bool) -> None:
         from epsilog.plan import write_formula
 
         print_notice(str(write_formula(formula, interval)))
-    return None
 
 
 class _Question(NamedTuple):
@@ -202,6 +207,17 @@ class _Question(NamedTuple):
         if self.deltas:
             return accounting.epsilon(release, delta=self.deltas[0], **self._options)
         return accounting.delta(release, epsilon=self.epsilons[0], **self._options)
+
+    def estimate(self, release: Release) -> float | None:
+        """Return the closed form at the one number given, where it is quoted."""
+        return _formula(release, self.deltas[0] if self.deltas else None) if self.group_size == 1 else None
+
+    def claim(self, release: Release, found: Interval) -> dict[str, Any]:
+        """Return what a certificate of the answer claims; of a delta, a thousandth more than its bound."""
+        asked = {"release": release, "relation": self.relation, "group_size": self.group_size}
+        if self.deltas:
+            return asked | {"delta": self.deltas[0]}
+        return asked | {"epsilon": self.epsilons[0], "delta": found.upper * 1.001}
 
     def answer_many(self, release: Release, counts: list[int]) -> Intervals:
         """Return the answers at all numbers, for a release or after each of several numbers of rounds of it."""

@@ -338,7 +338,7 @@ def main() -> None:
         _refuse_grouped_digits(sys.argv[1:])
         _run()
     except (EpsilogError, ValueError, OSError) as error:
-        exit_with_error(error, next(code for kinds, code in EXIT_CODES if isinstance(error, kinds)))
+        exit_with_error(error, find_exit_code(error))
     except (KeyboardInterrupt, typer.Abort):
         exit_on_interrupt()
     except SystemExit as end:
@@ -361,6 +361,11 @@ def _run() -> None:
         raise
     if isinstance(code, int) and code:
         raise SystemExit(code)
+
+
+def find_exit_code(error: Exception) -> int:
+    """Return the exit code of an error."""
+    return next(code for kinds, code in EXIT_CODES if isinstance(error, kinds))
 
 
 def exit_on_interrupt() -> NoReturn:

@@ -20,6 +20,7 @@ from epsilog.cli.app import (
     read_release,
     write_output,
 )
+from epsilog.cli.certificates import describe_certificate
 from epsilog.cli.show import print_notice
 from epsilog.terms import NeighboringRelation
 
@@ -49,12 +50,11 @@ def certify_command(
     found = certificates.certificate(
         read_release(file), delta=delta, epsilon=epsilon, slack=slack, relation=relation, group_size=group_size
     )
-    note = f": epsilon {found.claim['epsilon']} at delta {found.claim['delta']} is proven; SHA-256 {found.sha256}"
     if as_json:
         if not is_standard(output):
             write_output(found.text, output, quiet=True)
         return print_json(found.to_json())
-    return write_output(found.text, output, note)
+    return write_output(found.text, output, f": {describe_certificate(found)}")
 
 
 @app.command("check")

@@ -12,7 +12,8 @@ from dataclasses import fields as list_dataclass_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from epsilog.cli.app import JSON_OPTION, option_from_parameter, print_json, read_document
+from epsilog.cli.app import JSON_OPTION, option_from_parameter, read_document
+from epsilog.cli.certificates import CERTIFICATE_OPTION, print_with_certificate
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table
 from epsilog.terms import CheckError, codec, fields
 from epsilog.terms.fields import REQUIRED, Field
@@ -49,6 +50,7 @@ def make_command(run: Callable[..., Any], parameters: Iterable[inspect.Parameter
 
 
 JSON_PARAMETER = make_parameter("as_json", bool, JSON_OPTION, default=False)
+CERTIFICATE_PARAMETER = make_parameter("certificate", Path, CERTIFICATE_OPTION, default=None)
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------
@@ -124,11 +126,14 @@ def read_numbers(name: str, text: str) -> list[float]:
 def make_question_command(question: type[Question], name: str) -> Callable[..., Any]:
     """Return the command that asks a question and prints its answer."""
 
-    def run(*, as_json: bool, **given: Any) -> None:
-        answer = read_question(question, given).answer()
-        print_json(answer) if as_json else print_answer((question.__doc__ or "").partition(".")[0], answer)
+    def run(*, as_json: bool, certificate: Path | None = None, **given: Any) -> None:
+        asked, title = read_question(question, given), (question.__doc__ or "").partition(".")[0]
+        answer = asked.answer()
+        print_with_certificate(
+            answer, lambda: print_answer(title, answer), file=certificate, claim=asked.claim, as_json=as_json
+        )
 
-    parameters = list_parameters(question)
+    parameters = [*list_parameters(question), *([CERTIFICATE_PARAMETER] if question.has_claim() else [])]
     required = [one.name for one in parameters if one.default is inspect.Parameter.empty]
     typed = [f"--{one.replace('_', '-')} {_example(question, one)}" for one in required]
     text = f"{question.__doc__}\n\nExample: {' '.join([name, *typed])}"

@@ -19,6 +19,7 @@ from epsilog.cli.app import (
     print_json,
     read_document,
 )
+from epsilog.cli.certificates import print_with_certificate
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style
 from epsilog.terms import CheckError, parameters
 from epsilog.terms.formatting import format_lower, format_upper
@@ -35,7 +36,7 @@ def build() -> Application:
 
     app = Application()
     app.command("federated")(derive.make_command(_plan_federated, _list_federated(), _FEDERATED))
-    queries = [*derive.list_parameters(QueriesQuestion), derive.JSON_PARAMETER]
+    queries = [*derive.list_parameters(QueriesQuestion), derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
     app.command("queries")(derive.make_command(_plan_queries, queries, _QUERIES))
     for path, question in QUESTIONS.items():
         name = path.removeprefix("/").replace("/", "-")
@@ -60,10 +61,11 @@ def _list_federated() -> list[Any]:
 
     goal = option_from_parameter("epsilon", parameters.EPSILON, "calibrates the noise multiplier, instead of it")
     asked = derive.list_parameters(FederatedQuestion, optional=["noise_multiplier"])
-    return [*asked, derive.make_parameter("epsilon", float, goal, None), derive.JSON_PARAMETER]
+    sought = derive.make_parameter("epsilon", float, goal, None)
+    return [*asked, sought, derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
 
 
-def _plan_federated(*, epsilon: float | None, as_json: bool, **given: Any) -> None:
+def _plan_federated(*, epsilon: float | None, certificate: Path | None, as_json: bool, **given: Any) -> None:
     from epsilog.plan.questions import FederatedNoise, FederatedQuestion
     from epsilog.terms import fields
 
@@ -76,7 +78,13 @@ def _plan_federated(*, epsilon: float | None, as_json: bool, **given: Any) -> No
         given["noise_multiplier"] = asked.answer()["noise_multiplier"]
     question = derive.read_question(FederatedQuestion, given)
     plan = question.plan(fit=True)
-    return print_json(question.describe(plan)) if as_json else _show_federated(plan)
+    print_with_certificate(
+        question.describe(plan),
+        lambda: _show_federated(plan),
+        file=certificate,
+        claim=question.claim,
+        as_json=as_json,
+    )
 
 
 def _show_federated(plan: FederatedPlan) -> None:
@@ -139,15 +147,18 @@ Example: epsilog plan queries -e 1 -Q 100 --queries-used 40
 """
 
 
-def _plan_queries(*, as_json: bool, **given: Any) -> None:
+def _plan_queries(*, certificate: Path | None, as_json: bool, **given: Any) -> None:
     from epsilog.plan.questions import QueriesQuestion
 
     question = derive.read_question(QueriesQuestion, given)
     plan = question.plan()
-    if as_json:
-        print_json(question.describe(plan))
-    else:
-        _show_queries(plan)
+    print_with_certificate(
+        question.describe(plan),
+        lambda: _show_queries(plan),
+        file=certificate,
+        claim=question.claim,
+        as_json=as_json,
+    )
     if not plan.covers_used_queries:
         raise typer.Exit(REFUSED)
 

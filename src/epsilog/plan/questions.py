@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, dataclass_transform
 
 from epsilog import plan
-from epsilog.mechanisms import Composed, Release, parse_trials
+from epsilog.mechanisms import BestOfTrials, Composed, Release, parse_trials
 from epsilog.plan import responses, sentences
 from epsilog.plan.parts import Part
 from epsilog.plan.query_sensitivity import QUERIES
@@ -92,6 +92,15 @@ class Question(ABC):
     def work(self) -> float:
         """CPU seconds that the answer takes at most, about: a server picks a process by it, or refuses."""
         return type(self)._work(self)
+
+    def claim(self) -> dict[str, Any]:
+        """What a certificate of the answer claims, as arguments of ``certificates.certificate``."""
+        raise NotImplementedError
+
+    @classmethod
+    def has_claim(cls) -> bool:
+        """Return whether the answer is about one release at one delta, which a certificate can claim."""
+        return cls.claim is not Question.claim
 
     @abstractmethod
     def answer(self) -> dict[str, Any]:
@@ -192,6 +201,13 @@ class FederatedQuestion(
         """Return the plan of one run of those who hold one unit, and of one release."""
         return plan.plan_federated(**self.without("releases_per_period"))
 
+    def claim(self) -> dict[str, Any]:
+        """One run, or the best of several, for those who hold so many units."""
+        found = self.plan_of_one()
+        release = found.release if self.trials is None else BestOfTrials(found.release, parse_trials(self.trials))
+        asked = {"relation": self.relation, "group_size": self.group_size}
+        return {"release": release, "delta": found.delta.delta, **asked}
+
     def answer(self) -> Annotated[dict[str, Any], plan.FederatedPlan, plan.Schedule, responses.FederatedResponse]:
         """The certified interval, the popular closed form term by term, the grade of delta and the limits."""
         return self.describe(self.plan())
@@ -264,6 +280,11 @@ class QueriesQuestion(Question, path="/queries", schema="QueriesRequest", work=l
         given = {name: getattr(self, name) for name in fields.list_fields(QueriesQuestion)}
         policy = DeltaPolicy(given.pop("delta_cap"))
         return plan.queries(**given, policy=policy)
+
+    def claim(self) -> dict[str, Any]:
+        """All answers together, at a delta that the budget must have."""
+        found = self.plan()
+        return {"release": found.release, "delta": found.delta.delta if found.delta else 0.0}
 
     def answer(self) -> Annotated[dict[str, Any], plan.QueryPlan, responses.QueriesResponse]:
         """Classic, exact and optimal noise; consumed and remaining budget."""
@@ -352,6 +373,10 @@ class CompositionQuestion(
         """Return the parts; not ``sampled``: with known draws."""
         parts = self.parts if sampled else [replace(part, sampling_probability=1.0) for part in self.parts]
         return [part.release(f"parts[{i}]") for i, part in enumerate(parts)]
+
+    def claim(self) -> dict[str, Any]:
+        """All parts together."""
+        return {"release": Composed(self.releases()), "delta": self.delta, "relation": self.relation}
 
     def answer(self) -> Annotated[dict[str, Any], responses.CompositionResponse, plan.CompositionPlan]:
         """The certified interval, and what each part costs alone and adds to the rest."""
