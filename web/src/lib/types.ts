@@ -1,12 +1,6 @@
 // Responses of both engines, and errors of the API.
 
-import type * as api from "./openapi";
-
-export type { EpsilonCurvePointModel as CurvePoint, FederatedRequest, FindingModel as Finding, IntervalModel as Interval, QueryNoise as Noise, QueriesRequest, QueryShare } from "./openapi";
-
-type OptionalRelease<T extends { release: unknown }> = Omit<T, "release"> & Partial<Pick<T, "release">>; // the browser's engine gives none
-export type FederatedResponse = OptionalRelease<api.FederatedResponse>;
-export type QueriesResponse = OptionalRelease<api.QueriesResponse>;
+export type { EpsilonCurvePointModel as CurvePoint, FederatedResponse, FederatedRequest, FindingModel as Finding, IntervalModel as Interval, QueryNoise as Noise, QueriesResponse, QueriesRequest, QueryShare } from "./openapi";
 
 export interface FieldError {
   field: string | null;

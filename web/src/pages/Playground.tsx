@@ -19,7 +19,7 @@ import { post } from "../lib/api";
 import type { FieldSpec } from "../lib/form";
 import { parseField, useForm } from "../lib/form";
 import { show, showPercent } from "../lib/numbers";
-import { type CompositionRequest, type CompositionResponse, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
+import { type CompositionRequest, type CompositionPlan, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
 import { makeFields } from "../lib/parameter-spec";
 import { fieldOf, PART_FIELDS } from "../lib/part";
 import { numberOrNull } from "../lib/parse-values";
@@ -71,7 +71,7 @@ export function Playground() {
     const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
     return { parts, delta: read("delta") as number, relation: form.raw.relation as CompositionRequest["relation"], fpr: read("fpr") };
   }, [form.raw, others]);
-  const account = useQuery(ask, (body, signal) => post<CompositionResponse>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
+  const account = useQuery(ask, (body, signal) => post<CompositionPlan>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
