@@ -3,10 +3,11 @@
 import gc
 import json
 import re
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from docutils import nodes
 from sphinx.addnodes import toctree
@@ -59,6 +60,12 @@ class Quick(PythonDomain):
         if name.removesuffix("()").rpartition(".")[2] not in self.ends[1]:
             return []
         return super().find_obj(env, modname, classname, name, *kind)
+
+
+def show_plain_types(app: Any, described: Any, bound_method: bool) -> None:  # noqa: ARG001
+    """Leave the rules of a field out of its type: the attributes below say them in words."""
+    with suppress(AttributeError, NameError, TypeError):  # some names are imported for type checkers only
+        described.__annotations__ = get_type_hints(described)
 
 
 def sections(app: Any) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -180,6 +187,7 @@ def setup(app: Any) -> None:
     """Connects the above."""
     app.add_domain(Quick, override=True)
     app.connect("builder-inited", before_building)
+    app.connect("autodoc-before-process-signature", show_plain_types)
     app.connect("doctree-read", name_terms)
     app.connect("doctree-resolved", link_terms)
     app.connect("doctree-resolved", let_tables_scroll)
