@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 
+import flint
 import mpmath
 import numpy as np
 import pytest
@@ -75,14 +76,15 @@ def one_round(mu, share, at, direction):
 
 def transform(mu, share, s, nodes=40):
     """E (1 + w)^s by many nodes on the real axis, with 130 digits: beyond round-off and aliases."""
-    with mpmath.workdps(130):  # moduli reach 1e90 times what is left
-        mu, share, s = mpmath.mpf(mu), mpmath.mpf(share), mpmath.mpc(s)
-        odds, total = share / (1 - share), mpmath.mpc(0)
-        for k in range(-16 * nodes, math.ceil(float(mu * max(s.real, 0)) + 30) * nodes):
-            y = mpmath.mpf(k) / nodes
-            w = odds * mpmath.exp(mu * y - mu * mu / 2)
-            total += mpmath.exp(s * mpmath.log1p(w) - y * y / 2)
-        return total / nodes / mpmath.sqrt(2 * mpmath.pi)
+    with flint.ctx.workdps(130):  # moduli reach 1e90 times what is left
+        mu, share, power = flint.arb(mu), flint.arb(share), flint.acb(complex(s))
+        odds, total = share / (1 - share), flint.acb(0)
+        for k in range(-16 * nodes, math.ceil(float(mu) * max(s.real, 0) + 30) * nodes):
+            y = flint.arb(k) / nodes
+            w = odds * (mu * y - mu * mu / 2).exp()
+            total += (power * (1 + w).log() - y * y / 2).exp()
+        found = total / nodes / (2 * flint.arb.pi()).sqrt()
+        return mpmath.mpc(*(mpmath.mpf(part.str(40, radius=False)) for part in (found.real, found.imag)))
 
 
 @pytest.mark.slow
