@@ -7,7 +7,7 @@ WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 # compiled modules are kept, whatever the shell says: uv compiles nothing, and each command would compile all it imports
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-all check lint prepared prepared-all bench docs wheel lock clean
+.PHONY: run test test-all check fast lint prepared prepared-all bench docs wheel lock clean
 
 run: .venv/.run-ready ## install what the main job needs and run it: two run configs on real data, from plan to report
 	$(BIN)/epsilog run $$(scripts/demo-data fashion-mnist && echo examples/fashion.toml || echo examples/central.toml) examples/local.toml
@@ -20,7 +20,10 @@ test-all: .venv/.dev-ready ## every test: also those with peers, in all browser 
 	$(MAKE) --jobs=2 lint prepared-all
 	EPSILOG_TEST_ALL=1 $(BIN)/python -m pytest -m "" --numprocesses $(WORKERS) --dist worksteal
 
-check: lint docs ## everything that takes about a minute
+check: .venv/.dev-ready ## everything that takes about a minute
+	$(MAKE) --jobs=3 --output-sync=target lint docs fast
+
+fast: .venv/.dev-ready ## the fast tests
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/.dev-ready ## format, lint, strict types, import contract

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from epsilog.mechanisms import (
     FixedSizeSampled,
     Gaussian,
+    Laplace,
 )
 from epsilog.server import (
     ledger_service,
@@ -26,6 +27,7 @@ from epsilog.terms import (
     EpsilogError,
     RecordError,
     UnsupportedMechanismError,
+    codec,
 )
 
 
@@ -98,6 +100,7 @@ SOUND = {
     "CrossoverRequest": {"epsilon": 1.0, "delta": 1e-6},
     "SensitivityRequest": {"query": "mean", "size": 10},
     "VerifyRequest": {"report": "{}"},
+    "CertifyRequest": {"release": codec.to_json(Laplace(2.0)), "delta": 1e-6},
     "CompositionRequest": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
     "CompositionInterpretationRequest": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}], "cap": 2.0},
     "CompareRequest": {
