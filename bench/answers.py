@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # as a script or as a module
 from pages import PORT, server
 
 PAGES = {  # its fields, where the number stands, and what begins the line under it once it is the server's
-    "/": (".live .slider:nth-of-type({place}) input[type=text]", ".live .claim b", ".live .beside", "certified"),
-    "/federated": ("[name={name}]", ".results .claim b", ".results .beside", "certified"),
+    "/": (".live .slider:nth-of-type({place}) input[type=text]", ".live .claim b", ".live .beside", "proven"),
+    "/federated": ("[name={name}]", ".results .claim b", ".results .beside", "proven"),
 }
 WATCH = """
 const [number, beside, sure] = arguments;

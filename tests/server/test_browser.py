@@ -193,8 +193,8 @@ def test_the_picture_of_the_front_page_follows_the_hand_and_is_settled_by_the_se
         return float(browser.find_element("css selector", ".live p.claim b").text)
 
     browser.get(site.url + "/")
-    certified = "certified: the true"
-    until(lambda: certified in browser.find_element("css selector", ".live .beside").text)
+    proven = "proven: the true"
+    until(lambda: proven in browser.find_element("css selector", ".live .beside").text)
     assert reads() == 2.125  # noise 1, 1,000 rounds, 500 of 50,000, delta 1e-6: the library's upper end, rounded up
     noise, handle = browser.find_elements("css selector", ".live .slider input")[:2]
     before = browser.find_element("css selector", ".live .seen path.claim").get_attribute("d")
@@ -202,7 +202,7 @@ def test_the_picture_of_the_front_page_follows_the_hand_and_is_settled_by_the_se
     assert float(noise.get_attribute("value")) < 1
     assert reads() > 2.125
     assert browser.find_element("css selector", ".live .seen path.claim").get_attribute("d") != before
-    until(lambda: certified in browser.find_element("css selector", ".live .beside").text)
+    until(lambda: proven in browser.find_element("css selector", ".live .beside").text)
     until(lambda: "noise_multiplier=0.9" in browser.current_url)
     assert "noise_multiplier=0.9" in browser.find_element("css selector", ".live .more a").get_attribute("href")
     noise.send_keys(Keys.CONTROL, "a")
@@ -421,7 +421,7 @@ def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
 @pytest.mark.smoke
 def test_federated_numbers_links_and_back(browser, site):
     browser.get(site.url + "/federated")
-    until(lambda: "certified: the true value is between" in text(browser, ".beside"))
+    until(lambda: "proven: the true value is between" in text(browser, ".beside"))
     first = claim(browser)
     assert float(first) == pytest.approx(0.7233, abs=0.003)
     assert "under-reports" in text(browser, ".notice")
@@ -434,8 +434,8 @@ def test_federated_numbers_links_and_back(browser, site):
     until(lambda: claim(browser) == first)
     assert one(browser, "[name=noise_multiplier]").get_attribute("value") == "1.2"
     browser.get(link)
-    until(lambda: "certified" in text(browser, ".beside"))
-    assert claim(browser) == until(lambda: "certified" in text(browser, ".beside") and claim(browser))
+    until(lambda: "proven" in text(browser, ".beside"))
+    assert claim(browser) == until(lambda: "proven" in text(browser, ".beside") and claim(browser))
     assert float(claim(browser)) <= float(second) + 1e-9  # the browser's own bound is the looser
 
 
@@ -494,7 +494,7 @@ def test_a_link_of_another_version_is_not_read(browser, site):
 
 def test_balls_in_bins_counts_in_epochs(browser, site):
     browser.get(site.url + "/federated?v=1&sampling=balls-in-bins")
-    until(lambda: "certified: the true value" in text(browser, ".beside"))
+    until(lambda: "proven: the true value" in text(browser, ".beside"))
     assert 1.4 < float(claim(browser)) < 1.7  # two epochs of a hundred rounds; Poisson's price is 0.72
     assert "2 epochs started" in text(browser, ".results")
     until(lambda: "\n200\n" in text(browser, ".goal"))  # two whole epochs fit epsilon 2, three do not
@@ -583,7 +583,7 @@ def test_a_cohort_of_fixed_size_is_priced_under_replace_one_only(browser, site):
     until(lambda: "cannot lose or gain one unit" in text(browser, "form"))
     assert not browser.find_elements("css selector", ".claim")
     browser.get(site.url + "/federated?v=1&sampling=fixed-size&relation=replace-one")
-    until(lambda: "certified: the true value" in text(browser, ".beside"))
+    until(lambda: "proven: the true value" in text(browser, ".beside"))
 
 
 @pytest.mark.smoke
@@ -1034,7 +1034,7 @@ def test_sliders_in_a_notebook_show_the_kernels_answer_once_it_is_there(browser,
         browser.execute_script(answer, {})
         until(lambda: "Said so." in text(browser, "#cell"))
         assert "ε ≤ 0.7778" in text(browser, "#cell")
-        assert "certified; at least 0.5" in text(browser, "#cell")
+        assert "proven; at least 0.5" in text(browser, "#cell")
         browser.execute_script(AXE.read_text(encoding="utf-8"))
         found = "const done = arguments[0]; axe.run('#cell').then(r => done(r.violations.map(v => v.id)))"
         assert browser.execute_async_script(found) == []
@@ -1149,7 +1149,7 @@ def test_a_number_never_stands_beside_another_question(browser, serve_app):
     """The browser cannot price balls-in-bins: until the server does, the old number keeps the words it came with."""
     with serve_app(slow_app()) as site:
         browser.get(site.url + "/federated")
-        until(lambda: "certified" in text(browser, ".beside"))
+        until(lambda: "proven" in text(browser, ".beside"))
         first = claim(browser)
         one(browser, "[name=sampling]").send_keys("balls")
         one(browser, "[name=relation]").send_keys("zero")
@@ -1169,7 +1169,7 @@ def test_a_slow_and_a_dead_server(browser, serve_app):
         assert "in the browser" in text(browser, ".method")
         for value in ("3", "4", "5"):  # stale answers are dropped
             put(browser, "noise_multiplier", value)
-        until(lambda: "certified" in text(browser, ".beside"))
+        until(lambda: "proven" in text(browser, ".beside"))
         assert float(claim(browser)) < float(quick)
         assert one(browser, "[name=noise_multiplier]").get_attribute("value") == "5"
         browser.get(site.url + "/queries?v=1&mechanism=laplace&delta=1e-6")

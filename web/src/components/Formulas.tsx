@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** The closed form next to the certified bound, each in the color of its number. */
+/** The closed form next to the proven bound, each in the color of its number. */
 export function Formulas({ quoted, proven }: { quoted: ComponentChildren; proven: ComponentChildren }) {
   return (
     <div class="formulas">
@@ -9,7 +9,7 @@ export function Formulas({ quoted, proven }: { quoted: ComponentChildren; proven
         {quoted}
       </div>
       <div class="proven">
-        <h3>Certified bound</h3>
+        <h3>Proven bound</h3>
         {proven}
       </div>
     </div>

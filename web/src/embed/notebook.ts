@@ -101,7 +101,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
     if (certified.asked && sameInputs(certified.asked, now)) {
       const upper = certified.upper ?? Infinity;
       claim.textContent = certified.trouble ? "" : `ε ≤ ${show(upper, 4, "up")}`;
-      note.textContent = certified.trouble ? "" : `certified${certified.lower ? `; at least ${show(certified.lower, 4, "down")}` : ""}`;
+      note.textContent = certified.trouble ? "" : `proven${certified.lower ? `; at least ${show(certified.lower, 4, "down")}` : ""}`;
       statement.textContent = certified.trouble ?? certified.closed_form_note ?? "";
       drawBar(bar, certified.trouble ? null : [certified.lower ?? 0, upper], certified.closed_form ?? null);
       return;
@@ -110,7 +110,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
       const found = await browserEngine.federated(readFederatedRequest(now as RawValues), new AbortController().signal);
       if (request !== latest) return;
       claim.textContent = `ε ≤ ${show(found.epsilon.upper, 4, "up")}`;
-      note.textContent = "browser bound; certifying…";
+      note.textContent = "browser bound; the proven one follows…";
       statement.textContent = "";
       drawBar(bar, [0, found.epsilon.upper], found.closed_form.total);
     } catch (error) {

@@ -259,7 +259,7 @@ function ComparisonResult({ answer, of, text, height }: { answer: ComparisonResp
         </div>
         <LiveRegion text={answer.messages.map(sentence).join(" ")} />
       </Card>
-      <Charts curves={{ epsilons: both(answer.deltas.toReversed()), rates: both(answer.fprs) }} by="certified at the dots" />
+      <Charts curves={{ epsilons: both(answer.deltas.toReversed()), rates: both(answer.fprs) }} by="proven at the dots" />
       <Card title="Weaker release by point">
         <p>
           Over all points of the trade-off curves, the first is easier to attack by at most {points(answer.first_excess)} and the second by at most{" "}

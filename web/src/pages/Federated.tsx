@@ -137,7 +137,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
 const nameOf = (ask: FederatedRequest): string => `${ask.sampling.replaceAll("-", " ")}, σ ${show(ask.noise_multiplier)}, T ${showInteger(ask.rounds)}`;
 
 const COMPARED: readonly (readonly [string, (answer: FederatedResponse) => string])[] = [
-  ["ε, certified", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
+  ["ε, proven", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
   ["closed form (estimate)", (answer) => show(answer.closed_form.total)],
   ["unamplified", (answer) => `≤ ${show(answer.unamplified.upper, 4, "up")}`],
   ["noise on the sum", (answer) => show(answer.noise_stddev)],
@@ -167,7 +167,7 @@ function Answer({ ask, answer, target, refining, certify }: { ask: FederatedRequ
           <p class="beside">
             {epsilon.lower !== null && epsilon.lower > 0 ? (
               <>
-                certified: the true value is between {show(epsilon.lower, 4, "down")} and {show(epsilon.upper, 4, "up")}
+                proven: the true value is between {show(epsilon.lower, 4, "down")} and {show(epsilon.upper, 4, "up")}
               </>
             ) : (
               <>a proven upper bound</>
@@ -178,7 +178,7 @@ function Answer({ ask, answer, target, refining, certify }: { ask: FederatedRequ
         </div>
         <IntervalBar lower={epsilon.lower} upper={epsilon.upper} estimate={formula.total} target={target} />
         <p class="key">
-          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form
+          <span class="swatch claim" /> proven bound <span class="swatch estimate" /> closed form
           {target !== null && (
             <>
               <span class="swatch target" /> target {show(target)}
@@ -191,7 +191,7 @@ function Answer({ ask, answer, target, refining, certify }: { ask: FederatedRequ
         {certify && <GetCertificate release={answer.release} delta={answer.delta.value} relation={ask.relation} />}
       </Card>
       <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
-      <Card title="Closed form and certified bound">
+      <Card title="Closed form and proven bound">
         <Formulas
           quoted={
             <>
@@ -304,8 +304,8 @@ function Rounds({ ask, engine }: { ask: FederatedRequest | null; engine: Engine 
     const known = lower.some(([, y]) => y > 0);
     const stairs = ask?.sampling === "balls-in-bins"; // cost rises only when an epoch starts
     return [
-      { name: "certified upper bound", look: "claim" as const, points: of((p) => p.upper), stairs },
-      ...(known ? [{ name: "certified lower bound", look: "lower" as const, points: lower }] : []),
+      { name: "proven upper bound", look: "claim" as const, points: of((p) => p.upper), stairs },
+      ...(known ? [{ name: "proven lower bound", look: "lower" as const, points: lower }] : []),
       { name: "closed form (estimate)", look: "estimate" as const, points: of((p) => p.closed_form) },
     ];
   }, [curve.answer]);

@@ -16,7 +16,7 @@ const COUNTS = readQueriesRequest({ epsilon: 1, queries: 100, mechanism: "gaussi
 function FederatedExample() {
   const { answer } = useQuery(RUN, server.federated, { delay: 0 });
   return (
-    <Card title="Federated learning: closed form and certified bound">
+    <Card title="Federated learning: closed form and proven bound">
       <p class="method">50 000 clients, expected cohort 500, 200 rounds, noise multiplier 0.7, δ{"\u00a0"}={"\u00a0"}1/N</p>
       {answer ? (
         <>
@@ -25,11 +25,11 @@ function FederatedExample() {
               <span>ε ≤ </span>
               <b>{show(answer.epsilon.upper, 4, "up")}</b>
             </p>
-            <p class="beside">certified; the closed form gives {show(answer.closed_form.total)}</p>
+            <p class="beside">proven; the closed form gives {show(answer.closed_form.total)}</p>
           </div>
           <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} estimate={answer.closed_form.total} />
           <p class="key">
-            <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form
+            <span class="swatch claim" /> proven bound <span class="swatch estimate" /> closed form
           </p>
           <Notice grade={answer.closed_form.total < answer.epsilon.upper ? "weak" : "info"}>{typeset(answer.closed_form_note)}</Notice>
         </>
@@ -124,7 +124,7 @@ function FirstMinutes() {
       <li>
         <h2>On your computer</h2>
         <p>
-          <code>pip install .</code> in a clone gives the same certified bounds in Python and on the command line.
+          <code>pip install .</code> in a clone gives the same proven bounds in Python and on the command line.
         </p>
         <p class="ways">
           <a href="/docs/install.html">Install</a>
@@ -165,7 +165,7 @@ export function Home() {
           <a href="/certificate">Check a certificate</a>
         </Card>
         <Card title="Playground">
-          <p>Compose releases: see the certified interval, the privacy profile and the TPR of attacks at an FPR of 1%.</p>
+          <p>Compose releases: see the proven interval, the privacy profile and the TPR of attacks at an FPR of 1%.</p>
           <a href="/playground">Compose releases</a>
         </Card>
         <Card title="Monte Carlo">

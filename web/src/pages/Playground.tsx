@@ -168,7 +168,7 @@ export function Playground() {
                   <b>{show(answer.epsilon.upper, 4, "up")}</b>
                 </p>
                 <p class="beside">
-                  {(answer.epsilon.lower ?? 0) > 0 && <>certified: between {show(answer.epsilon.lower, 4, "down")} and {show(answer.epsilon.upper, 4, "up")}; </>}
+                  {(answer.epsilon.lower ?? 0) > 0 && <>proven: between {show(answer.epsilon.lower, 4, "down")} and {show(answer.epsilon.upper, 4, "up")}; </>}
                   {sentence(answer.epsilon.method)}
                 </p>
               </div>
@@ -203,7 +203,7 @@ function Curves({ found }: { found: ProfileResponse }) {
     <div class="two">
       <Card title="Privacy profile">
         <Plot
-          title="δ by ε, certified at the dots"
+          title="δ by ε, proven at the dots"
           x={{ title: "ε" }}
           y={{ title: "δ", log: true }}
           series={[

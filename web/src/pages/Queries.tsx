@@ -182,7 +182,7 @@ function Answer({ answer, refining, certify, try_ }: { answer: QueriesResponse; 
         ))}
         {certify && <GetCertificate release={answer.release} delta={answer.delta?.value ?? null} />}
       </Card>
-      <Card title="Closed form and certified noise">
+      <Card title="Closed form and proven noise">
         <Formulas quoted={<ClassicFormula answer={answer} />} proven={<ExactFormula answer={answer} />} />
       </Card>
       <Card title="Noise by calibration method">

@@ -155,7 +155,7 @@ function Run({ name }: { name: string }) {
       </Card>
       <Card title="Rounds">
         <Plot
-          title="Certified epsilon after each round"
+          title="Proven epsilon after each round"
           x={{ title: "round", whole: true }}
           y={{ title: "ε" }}
           series={[

@@ -83,10 +83,10 @@ export function Hero() {
   const share = `${show(100 * tpr, 3, "up")}%`;
   const under = quick.closed_form < (lower ?? 0);
   const source = settled
-    ? `certified: the true ε at δ = 10⁻⁶ is between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
+    ? `proven: the true ε at δ = 10⁻⁶ is between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`
     : answer.problem
       ? `an upper bound at δ = ${power10(-6)}, from this browser (${answer.problem.title.toLowerCase()})`
-      : `an upper bound at δ = ${power10(-6)}, from this browser; loading the certified interval`;
+      : `an upper bound at δ = ${power10(-6)}, from this browser; loading the proven interval`;
   const interpretation = settled ? statement.answer : null;
   const moved = Math.min(quick.log_odds_factor, interpretation?.log_odds_factor ?? Infinity);
   return (
@@ -99,7 +99,7 @@ export function Hero() {
         <p class="beside">{source}</p>
         <IntervalBar lower={lower} upper={upper} estimate={quick.closed_form} />
         <p class="key">
-          <span class="swatch claim" /> certified bound <span class="swatch estimate" /> closed form: {show(quick.closed_form)}
+          <span class="swatch claim" /> proven bound <span class="swatch estimate" /> closed form: {show(quick.closed_form)}
           {under && ", below the true value"}
         </p>
       </div>
