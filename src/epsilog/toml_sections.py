@@ -10,7 +10,17 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from epsilog.terms import CheckError, check
 
-__all__ = ["BLANK", "LARGEST", "Amount", "ConfigSection", "Count", "Flag", "Positive", "Text", "decimal_between"]
+__all__ = [
+    "BLANK",
+    "LARGEST",
+    "Amount",
+    "ConfigSection",
+    "Flag",
+    "Positive",
+    "PositiveInteger",
+    "Text",
+    "decimal_between",
+]
 
 
 class ConfigSection(BaseModel):
@@ -52,6 +62,6 @@ def decimal_between(least: str, below: str) -> BeforeValidator:
 LARGEST = 2**53  # larger whole numbers are not exact in every JSON reader
 Text = Annotated[str, AfterValidator(_require_text)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
-Count = Annotated[int, Field(ge=1, lt=LARGEST, strict=True)]
+PositiveInteger = Annotated[int, Field(ge=1, lt=LARGEST, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Amount = Annotated[Decimal, decimal_between("1e-9", "1e9")]

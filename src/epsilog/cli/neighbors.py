@@ -256,7 +256,7 @@ def compare(pair: Pair, work: Path, *, leak: Leak = contextlib.nullcontext) -> t
 
     Args:
         pair: of neighbors.
-        work: a folder that is not there yet.
+        work: a folder that does not exist.
         leak: a planted one.
 
     Returns:

@@ -111,7 +111,7 @@ def apply_restore(restore_state: RestoreState, entry: Entry) -> RestoreState:
 
 
 def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: ChargeRecord | None = None) -> None:
-    """What a restored ledger refuses: everything until its owner has spoken, and what a lost entry may have done.
+    """Refuse commands of a restored ledger: all until its owner accepts it, then those on charges open in the backup.
 
     A charge that was open in the backup has an unknown outcome: it may have started, run and released. So it can
     neither continue nor be cancelled; it can only be abandoned, and then it counts as spent.

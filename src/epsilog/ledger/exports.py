@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def export_entries(entries: Iterable[Entry], path: Path) -> int:
-    """Write entries into a file that is not there yet; its name says how.
+    """Write entries into a new file; its suffix selects the format.
 
     Amounts are decimal strings, and a cell is empty if nothing moves; those at Renyi orders are JSON in one cell.
     ``.jsonl`` holds the canonical documents, from which a reader can recompute the hashes. In ``.csv`` an apostrophe

@@ -193,7 +193,7 @@ def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
 
     Args:
         url: the ledger.
-        to: the backup's file, which is not there yet. It can be read and verified, and never charged.
+        to: the backup's file, which must not exist. It can be read and verified, and never charged.
 
     Returns:
         What the backup amounts to; its ``head``, kept elsewhere, shows later whether the backup is the same.
@@ -219,7 +219,7 @@ def restore_backup(
 
     Args:
         backup: what ``copy_ledger`` made.
-        to: the ledger's file, which is not there yet.
+        to: the ledger's file, which must not exist.
         actor: who puts it back.
         reason: why, in words; kept for ever.
         clock: as for ``open_ledger``.

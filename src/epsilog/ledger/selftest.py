@@ -91,7 +91,7 @@ def run_kill_campaign(
         seed: picks the moments; they are not exactly repeatable, since the machine has a say.
         kills: how many processes to kill, at least.
         writers: how many run at the same time.
-        url: a ledger that is not there yet, as ``open_ledger`` takes it; a file in the folder for None.
+        url: a new ledger, as ``open_ledger`` takes it; a file in the folder for None.
     """
     path = folder / "killed.db" if url is None else url
     moments, starts = random.Random(seed), -(-kills // writers)  # noqa: S311 no secrets here

@@ -21,10 +21,9 @@ from pydantic import model_validator
 
 from epsilog.ledger import Charge, Ledger, LedgerView
 from epsilog.plan import RegisteredPlan
-from epsilog.queries import Count as CountRows
-from epsilog.queries import Mean, Query, QueryResult, reserve_answer, run_query
+from epsilog.queries import Count, Mean, Query, QueryResult, reserve_answer, run_query
 from epsilog.terms import CheckError, ConfigError, ConflictError, EpsilogError, RunArtifact
-from epsilog.toml_sections import Amount, ConfigSection, Count
+from epsilog.toml_sections import Amount, ConfigSection, PositiveInteger
 
 if TYPE_CHECKING:
     from epsilog.training import Task
@@ -49,9 +48,9 @@ class CountsSection(ConfigSection):
     """
 
     usable: Amount | None = None
-    usable_at_least: Count | None = None
+    usable_at_least: PositiveInteger | None = None
     evaluation: Amount | None = None
-    rows_per_unit: Count = 1
+    rows_per_unit: PositiveInteger = 1
 
     @model_validator(mode="after")
     def _check_counts(self) -> CountsSection:
@@ -171,7 +170,7 @@ class RunCounts:
 
     def _get_query(self, name: str) -> tuple[str, Query]:
         column = _COLUMN[name]
-        query: Query = CountRows(column) if name == USABLE else Mean(column, (0.0, 1.0))
+        query: Query = Count(column) if name == USABLE else Mean(column, (0.0, 1.0))
         return self._scope, query
 
     def _key(self, ledger: LedgerView, name: str) -> str:

@@ -12,7 +12,7 @@ from epsilog import training
 from epsilog.reports import require_field
 from epsilog.schemes import Scheme
 from epsilog.terms import CheckError, NeighboringRelation, fields
-from epsilog.toml_sections import LARGEST, Amount, ConfigSection, Count, Flag, Positive, Text, decimal_between
+from epsilog.toml_sections import LARGEST, Amount, ConfigSection, Flag, Positive, PositiveInteger, Text, decimal_between
 from epsilog.training import OPTIMIZERS, SCHEDULES, ServerOptimizer
 from epsilog.training.models import ModelKind, is_custom, parse_model_kind, require_factory_name
 from epsilog.verification.audits import METHODS, ONE_RUN, AuditProtocol, Guesses
@@ -35,7 +35,7 @@ class GuaranteeSection(ConfigSection):
 
     privacy_unit: Text
     relation: NeighboringRelation
-    population: Count | Literal["from data"]
+    population: PositiveInteger | Literal["from data"]
     population_is_public: Flag = False
     sizes_are_public: Flag = False
 
@@ -66,7 +66,7 @@ class SchemeSection(ConfigSection):
     describes: ClassVar[type[Scheme]]
 
     kind: str
-    rounds: Count
+    rounds: PositiveInteger
     noise_multiplier: Positive | Literal["calibrate"]
 
     @model_validator(mode="after")
@@ -136,10 +136,10 @@ class TrainingSection(ConfigSection):
     """[training]: how a client computes its update, and how the server applies the sum; everything here is public."""
 
     learning_rate: Positive
-    local_steps: Count | None = None
-    expected_examples: Count | None = None
+    local_steps: PositiveInteger | None = None
+    expected_examples: PositiveInteger | None = None
     schedule: Literal[SCHEDULES] | None = None  # type: ignore[valid-type]
-    example_cap: Count | None = None
+    example_cap: PositiveInteger | None = None
     server_optimizer: Literal[OPTIMIZERS] | None = None  # type: ignore[valid-type]
     server_learning_rate: Positive | None = None
     server_momentum: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = None
@@ -165,10 +165,10 @@ class CoverageSection(ConfigSection):
     """[coverage]: what the claim covers."""
 
     participation: Text
-    rounds_per_release: Count
+    rounds_per_release: PositiveInteger
     adaptive_clip: Flag
     post_processing: Text
-    group_size: Count | None = None
+    group_size: PositiveInteger | None = None
 
 
 class AuditSection(ConfigSection):

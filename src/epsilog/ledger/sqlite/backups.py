@@ -25,7 +25,7 @@ def copy_ledger(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> Non
 
     Args:
         ledger: its file.
-        to: the backup's file, which is not there yet.
+        to: the backup's file, which must not exist.
         check: refuses what does not hold; called on the copy before it gets its name.
     """
     with _appearing(to) as part:
@@ -39,7 +39,7 @@ def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark:
 
     Args:
         backup: its file.
-        to: the ledger's file, which is not there yet, and nothing of one either.
+        to: the ledger's file; neither it nor its log may exist.
         check: refuses what does not hold; called on the backup and on the ledger.
         mark: notes in the ledger that it was restored; called before it gets its name.
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from epsilog.terms import CheckError, ConfigError, NeighboringRelation
-from epsilog.toml_sections import ConfigSection, Count, Positive, Text
+from epsilog.toml_sections import ConfigSection, Positive, PositiveInteger, Text
 from epsilog.validation_errors import convert_validation_errors
 
 FORMATS = Literal["csv", "jsonl", "json", "parquet"]
@@ -145,12 +145,12 @@ class StatedClaim(ConfigSection):
     delta: Chance
     relation: NeighboringRelation
     privacy_unit: Text
-    population: Count
-    rounds: Count
+    population: PositiveInteger
+    rounds: PositiveInteger
     sampling: Literal["poisson", "fixed-size", "balls-in-bins", "cyclic"]
     sampling_probability: Share | None = None
-    cohort_size: Count | None = None
-    cycle_length: Count | None = None
+    cohort_size: PositiveInteger | None = None
+    cycle_length: PositiveInteger | None = None
     clip_norm: Positive
     noise_multiplier: Positive
     divisor: Positive | None = None
