@@ -4,11 +4,12 @@ import html
 from dataclasses import replace
 
 import pytest
+from scipy.stats import norm
 from tests.reports.drawn import central, make_plan
 
 from epsilog.accounting import epsilon, group_privacy, profile
 from epsilog.mechanisms import GaussianDP
-from epsilog.plan import compute_risk_metrics, interpret_guarantee
+from epsilog.plan import bound_attack, compute_risk_metrics, interpret_guarantee
 from epsilog.plan.risk_metrics import SLACK
 from epsilog.reports import (
     render_html,
@@ -46,9 +47,14 @@ def test_readings_are_the_accountants(report):
         relation=plan.guarantee.relation,
         privacy_unit=plan.guarantee.privacy_unit,
     )
-    assert report["risk_metrics"] == codec.parse_json(
-        codec.encode_canonical(reading | {"log_odds_factor": told.log_odds_factor})
+    known = bound_attack(
+        plan.scheme.unamplified_release(), delta=plan.guarantee.delta, relation=plan.guarantee.relation
     )
+    further = {"log_odds_factor": told.log_odds_factor, "unamplified_attack": known}
+    assert report["risk_metrics"] == codec.parse_json(codec.encode_canonical(reading | further))
+    for hidden, point in zip(reading["attack"], known, strict=True):  # Gaussian: Phi(Phi^-1(fpr) + mu)
+        exact = norm.cdf(norm.ppf(point["fpr"]) + 2 / 3)
+        assert hidden["tpr"] < exact <= point["tpr"] < 1.01 * exact
     assert f"<p>{told.odds}</p>" in html.unescape(render_html(report | {"simulation": False}))
     supposed = f"<p>With fresh randomness, this would hold: {told.odds}</p>"
     assert supposed in html.unescape(render_html(report)), "seeded noise protects no one"

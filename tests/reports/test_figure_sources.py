@@ -160,8 +160,7 @@ def test_only_what_is_recomputed_looks_passed(finished):
         if source.attested_by is not None:
             assert f"attested by the {source.attested_by}" in told
     assert {check for check, look, _ in looks if look == "attested"} >= {"custody", "norms", "participation", "charge"}
-    assert '<div class="claim is-attested">' in page
-    assert re.search(r'<span class="attested">passed, [^<]*custody, norms, participation \(attested by the owner', page)
+    assert '<div class="answer attested"><b>Would hold</b><span>on the curator’s word</span></div>' in page
 
 
 def test_the_supported_claim_lists_unchecked_evidence(finished):
@@ -194,7 +193,9 @@ def test_a_slightly_low_claim_is_replaced_by_the_bound(tmp_path):
     assert report["claim"]["supported"] == report["claim"]["epsilon"]["upper"] == plan.guarantee.epsilon
     assert format_upper(plan.guarantee.epsilon) in report["claim"]["statement"]
     page = render_html(report).partition('<pre id="document">')[0]
-    assert f"<dt>epsilon</dt><dd>{format_upper(plan.guarantee.epsilon)}</dd>" in page
+    assert f'<th scope="row">epsilon</th><td>{format_upper(plan.guarantee.epsilon)}</td>' in page
+    assert f"<li>Epsilon ≤ {format_upper(plan.guarantee.epsilon)} at delta" in page
+    assert '<div class="answer warned"><b>Would hold</b><span>on the curator’s word, with a warning</span></div>' in page
 
 
 def test_each_compared_part_counts_its_copied_values(finished):

@@ -129,7 +129,7 @@ def test_a_verification_is_rendered_with_its_steps_and_files(finished, tmp_path)
     weak = replace(outcome, findings=(Finding("noise/too-weak", Status.FAILED, EVIL), *outcome.findings))
     weak = replace(weak, claim=EVIL, files={"b.csv": "2" * 64, "a.csv": "1" * 64})
     text = render_verdict(weak, title=EVIL, playbook=Playbook.read(rules))
-    assert "Status: **failed**" in text
+    assert "**Does not hold, failed: noise** (status: failed)" in text
     assert "| noise | failed | unsupported | critical |" in text
     assert "noise/too-weak: stop \\<b\\>at once" in text
     assert text.index("a.csv") < text.index("b.csv")

@@ -113,17 +113,27 @@ def report_failed(content, reader):
 @pytest.mark.slow
 def test_an_untouched_run_passes_in_every_form(files, reader):
     whole = verify_run(files, reader, required=("report", "ledger", "custody", "page"))
-    assert whole.status == "passed"
+    assert (whole.status, whole.answer) == ("passed", "Would hold")
     assert "Adding or removing one school makes any set of results" in whole.claim
     for form in ("report.json", "report.html"):
         alone = verify_report(files[form], reader)
-        assert alone.status == "not checked"
-        assert "Without custody.jsonl" in alone.claim
-        assert verify_report(files[form], reader, required=PUBLIC).status == "passed"
+        assert (alone.status, alone.answer) == ("passed", "Would hold, on the curator’s word")
+        assert "Without that word, epsilon is at most" in alone.claim
+        with_records = verify_report(files[form], reader, required=REQUIRED_EVIDENCE)
+        assert (with_records.status, with_records.answer) == ("not checked", "Cannot tell, missing: custody")
         unbound = verify_report(files[form], None)
-        assert unbound.status == "not checked"
+        assert (unbound.status, unbound.answer) == ("not checked", "Cannot tell, missing: ledger")
         assert unbound.claim.startswith("No ledger was given, so nothing binds")
         assert verify_report(files[form], None, required=("report",)).status == "passed"
+
+
+def test_nobody_can_tell_without_records_that_the_curator_did_not_check(files, reader):
+    owner = codec.parse_json(files["owner.json"])
+    owner["custody_checks"]["participation"] = "not checked"
+    there = {name: content for name, content in files.items() if name not in ("custody.jsonl", "owner.json")}
+    found = verify_run(there | {"owner.json": spelt(owner)}, reader, required=("report", "ledger"), complete=False)
+    (finding,) = [one for one in found.findings if one.check == "participation"]
+    assert (finding.status, finding.missing_evidence) == ("not checked", ""), "nobody's word stands for the records"
 
 
 def test_a_report_of_another_version_fails_by_name(files, reader):
@@ -234,7 +244,8 @@ def test_missing_committed_evidence_fails(files, reader, kept):
         assert told["custody"] == "failed"
         waived = verify_run(there, reader, required=PUBLIC)
         assert waived.status == "passed"
-        assert "only the unamplified claim" in waived.claim
+        assert waived.answer == "Would hold, on the curator’s word"
+        assert "Without that word, epsilon is at most" in waived.claim
     if kept == "ledger":
         assert told["ledger"] == "failed"
         assert found.claim.endswith("so no guarantee is supported.")
@@ -279,7 +290,7 @@ def test_a_page_is_checked_byte_for_byte(files, reader):
     page = files["report.html"]
     assert extract_document(page) == files["report.json"].rstrip(b"\n")
     for edited in (
-        page.replace(b"Simulation.", b"Certified.", 1),
+        page.replace(b"Rehearsal.", b"Certified.", 1),
         page.replace(b"</body>", b"<p>anonymous</p></body>"),
         page + b"<!-- -->",
         page.replace(b"<main>", b'<main><pre id="document">{}</pre>', 1),

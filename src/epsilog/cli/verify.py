@@ -21,7 +21,7 @@ from epsilog.cli.app import (
     write_output,
 )
 from epsilog.cli.ledger import redact_address
-from epsilog.cli.show import format_status, print_figures, print_notice, print_table, style, write
+from epsilog.cli.show import VERDICT_STYLE, format_status, print_figures, print_notice, print_table, style, write
 from epsilog.terms import (
     LOG_EVIDENCE_KINDS,
     CheckError,
@@ -63,7 +63,8 @@ def verify_command(
     require: Annotated[
         list[str] | None,
         typer.Option(
-            help="Required evidence: report, ledger, custody, page, signature; if omitted: the first three, and the "
+            help="Required evidence: report, ledger, custody, page, signature; if omitted: the first three (of a report "
+            "alone, the first two), and the "
             "signature with --key or for files that are made to be signed. "
             f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; if omitted: all but the last two. Repeatable."
         ),
@@ -99,8 +100,8 @@ def verify_command(
 ) -> None:
     """Verify a run, report, ledger, signed file, calculation or logs.
 
-    Exit codes: 0 all that is required was checked and passed, 4 a check failed, 5 a required check was not made, or
-    there is a warning to read. With --watch it ends when a check fails.
+    Exit codes: 0 it holds, 4 it does not hold, 5 nobody can tell (a required check was not made), or there is a
+    warning to read. With --watch it ends when a check fails.
 
     Example: epsilog verify runs/exam-scores-central-1a2b3c4d
     """
@@ -194,22 +195,25 @@ def _print_outcome(
             return None
     claim = outcome.claim
     if as_json:
-        return print_json(outcome.to_json(rules) | {"supported_claim": claim, "required": sorted(outcome.required)})
+        return print_json(
+            outcome.to_json(rules)
+            | {"answer": outcome.answer, "supported_claim": claim, "required": sorted(outcome.required)}
+        )
+    write(_format_answer(outcome), f"\n{legible(claim)}" if claim else "", sep="")
     rows: list[list[str | Text]] = [[f.check, format_status(f.status), f.message] for f in outcome.findings]
     print_table(str(title), ["check", "status", "what was found"], rows)
     for what_if in outcome.what_ifs:
         print_notice(what_if.message)
     if rules is not None:
         _run_playbook(outcome.findings, rules)
-    write(f"\n{legible(claim)}" if claim else "", "\n", _format_outcome(outcome), sep="")
     return None
 
 
-def _format_outcome(outcome: Verification) -> Text:
-    """Return the status of all that is required; green only where everything was checked."""
+def _format_answer(outcome: Verification) -> Text:
+    """Return the verdict; green only where everything was checked."""
     if outcome.status is Status.PASSED and outcome.unchecked:
-        return style(f"passed, as far as was required; not checked: {', '.join(outcome.unchecked)}", "")
-    return format_status(outcome.status)
+        return style(f"{outcome.answer}; not checked: {', '.join(outcome.unchecked)}", "bold")
+    return style(outcome.answer, VERDICT_STYLE[outcome.status])
 
 
 def _build_trust_anchors(head: str | None, checkpoint: Path | None, keys: list[str] | None) -> TrustAnchors:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
     from epsilog.plan.questions import QUESTIONS, Question
     from epsilog.plan.registered_plan import RegisteredPlan, build_registered_plan
-    from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, compute_risk_metrics
+    from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, bound_attack, compute_risk_metrics
     from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
     from epsilog.plan.training_setup import TrainingLoop
     from epsilog.plan.tuning import TuningCost, plan_tuning
@@ -60,7 +60,7 @@ _HOME = {
         "query_sensitivity": "QuerySensitivity compute_query_sensitivity",
         "questions": "QUESTIONS Question",
         "registered_plan": "RegisteredPlan build_registered_plan",
-        "risk_metrics": "RISK_RELATIVE_WIDTH compute_risk_metrics",
+        "risk_metrics": "RISK_RELATIVE_WIDTH bound_attack compute_risk_metrics",
         "sentences": "grade_delta list_limits list_query_limits write_formula",
         "training_setup": "TrainingLoop",
         "tuning": "TuningCost plan_tuning",
@@ -94,6 +94,7 @@ __all__ = [
     "TrainingLoop",
     "TuningCost",
     "account_algorithm_2",
+    "bound_attack",
     "bound_log_odds_factor",
     "bound_schedule_epsilon",
     "build_registered_plan",

@@ -82,6 +82,29 @@ def _readings(release: Release, relation: NeighboringRelation, delta: float) -> 
     }
 
 
+@lru_cache(maxsize=64)
+def bound_attack(release: Release, *, delta: float, relation: NeighboringRelation) -> list[dict[str, float]]:
+    """Bound the true positive rate of every test between two neighbors, at the reported false positive rates.
+
+    Args:
+        release: what is tested.
+        delta: the claim's, in [0, 1).
+        relation: which data sets are neighbors.
+
+    Returns:
+        Rates by name, ``fpr`` and ``tpr``; empty if no bound is proven.
+
+    Source:
+        Dong, Roth & Su 2019 (arXiv:1905.02383), Proposition 2.5.
+    """
+    delta = check.in_half_open_interval(0, 1, check.DOWN)(delta=delta)
+    try:
+        curve = profile(release, relation=relation, relative_width=RISK_RELATIVE_WIDTH)
+        return _attack(curve, epsilon(release, delta=delta, relation=relation).upper, delta)
+    except (UnsupportedMechanismError, CalibrationError):
+        return []
+
+
 def _attack(curve: PrivacyProfile, claimed: float, delta: float) -> list[dict[str, float]]:
     """No rate above what the claim itself leaves, where other bounds on the curve are wider."""
     most = [min(1.0, math.exp(min(claimed, 700.0)) * fpr * (1 + 1e-12) + delta) for fpr in REPORTED_FPRS]

@@ -16,13 +16,20 @@ from epsilog.reports.rendering import render_html, render_markdown, render_verdi
 from epsilog.reports.report import build_report
 from epsilog.reports.schema import check_schema, load_registry_schema, load_report_schema
 from epsilog.reports.statements import format_verified_claim
-from epsilog.reports.verification import REQUIRED_EVIDENCE, compare_rebuilt, verify_report, verify_run
+from epsilog.reports.verification import (
+    REQUIRED_EVIDENCE,
+    REQUIRED_OF_REPORT,
+    compare_rebuilt,
+    verify_report,
+    verify_run,
+)
 from epsilog.reports.verifier import verify
 from epsilog.terms.charts import PlotSeries, draw_line_plot, make_standalone
 
 __all__ = [
     "PUBLICATION_FIELDS",
     "REQUIRED_EVIDENCE",
+    "REQUIRED_OF_REPORT",
     "FileReference",
     "PlotSeries",
     "build_registry_record",

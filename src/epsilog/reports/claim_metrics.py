@@ -7,7 +7,7 @@ from typing import Any
 
 from epsilog.accounting import profile
 from epsilog.mechanisms import Release
-from epsilog.plan import bound_log_odds_factor, compute_risk_metrics
+from epsilog.plan import bound_attack, bound_log_odds_factor, compute_risk_metrics
 from epsilog.terms import CalibrationError, NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.verification import Claim
 
@@ -15,7 +15,7 @@ _RELATIVE_WIDTH = 0.005  # to aim for, as ``plan.status`` does
 
 
 def compute_claim_metrics(claim: Claim, release: Release, unamplified: Release) -> dict[str, Any]:
-    """Return risk metrics at the claim's delta, and the logarithm of the largest factor by which odds change.
+    """Return risk metrics at the claim's delta, attacks by those who know who took part, and the log of the odds factor.
 
     Args:
         claim: the claim with its delta, relation and group size.
@@ -25,7 +25,10 @@ def compute_claim_metrics(claim: Claim, release: Release, unamplified: Release) 
     delta, relation = claim.guarantee.delta, claim.guarantee.relation
     group_size = None if claim.plan is None else claim.plan.details.get("coverage", {}).get("group_size")
     metrics = compute_risk_metrics(release, delta=delta, relation=relation, known=unamplified, held=group_size)
-    return metrics | {"log_odds_factor": _compute_log_odds_factor(release, delta, relation)}
+    return metrics | {
+        "unamplified_attack": bound_attack(unamplified, delta=delta, relation=relation),
+        "log_odds_factor": _compute_log_odds_factor(release, delta, relation),
+    }
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epsilog.plan.sentences import list_risk_rows, write_odds
-from epsilog.reports.figure_sources import LEDGER, OWNER, FigureSource, get_finding_source
+from epsilog.reports.figure_sources import LEDGER, OWNER, get_finding_source
 from epsilog.terms import COMMITMENT, Status, codec
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.verification.audits import GAUSSIAN
@@ -153,19 +153,6 @@ def list_finding_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
         style = "attested" if attested and one["status"] == Status.PASSED else one["status"].split(" ")[0]
         found.append({**one, "status": status, "style": style})
     return found
-
-
-def format_verdict(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return the status of the whole verification, with the attested checks, and its style."""
-    verdict, checks = report["verification"]["status"], dict[FigureSource, list[str]]()
-    for one in report["verification"]["findings"]:
-        source = get_finding_source(report, one)
-        if one["status"] == Status.PASSED and source.attested_by is not None:
-            checks.setdefault(source, []).append(one["check"])
-    if verdict != Status.PASSED or not checks:
-        return {"message": verdict, "style": verdict.split(" ")[0]}
-    attested = [f"{', '.join(names)} ({source.label})" for source, names in checks.items()]
-    return {"message": f"{verdict}, including {' and '.join(attested)}", "style": "attested"}
 
 
 def list_settings(report: Mapping[str, Any]) -> Rows:

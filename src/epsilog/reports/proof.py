@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from epsilog.certificates import describe_claim, find_checker, write_claim
 from epsilog.mechanisms import Release
 from epsilog.terms import OUTCOME_SHARE, NeighboringRelation, codec
+from epsilog.terms.messages import Message
 
 CHECKERS = ("dp_certificate.py", "dp_certificate.mjs")
 
@@ -21,6 +23,7 @@ class Proof(NamedTuple):
     """What a page shows of a certificate.
 
     Attributes:
+        headline: the epsilon that it proves, rounded up.
         certificate: its text.
         rows: what it must claim, as names and values: from the report's own release, not from the certificate.
         script: the checker and what compares the rows.
@@ -28,6 +31,7 @@ class Proof(NamedTuple):
         checkers: SHA-256 of the standalone checkers, by name.
     """
 
+    headline: str
     certificate: str
     rows: list[tuple[str, str]]
     script: str
@@ -42,15 +46,17 @@ def build_proof(report: Mapping[str, Any]) -> Proof | None:
         return None
     release, guarantee = codec.decode(report["mechanism"]["release"]), report["claim"]["guarantee"]
     assert isinstance(release, Release)
+    epsilon = json.loads(text)["claim"]["epsilon"]
     claim = write_claim(
         release,
-        epsilon=json.loads(text)["claim"]["epsilon"],
+        epsilon=epsilon,
         delta=guarantee["delta"] * (1 - OUTCOME_SHARE),
         relation=NeighboringRelation(guarantee["relation"]),
     )
     script = _read_script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return Proof(text.strip(), describe_claim(claim), script, f"sha256-{digest}", list(_hash_checkers()))
+    headline = str(Message.of("page/proof", epsilon=math.nextafter(float(epsilon), math.inf)))
+    return Proof(headline, text.strip(), describe_claim(claim), script, f"sha256-{digest}", list(_hash_checkers()))
 
 
 @cache

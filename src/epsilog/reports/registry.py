@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from epsilog.plan.sentences import format_tpr_label
-from epsilog.reports.figures import format_verdict, show_lower, show_upper
+from epsilog.reports.figures import show_lower, show_upper
+from epsilog.reports.first_page import format_verdict
 from epsilog.reports.publication_fields import compute_registry_tier, merge_publication_fields
 from epsilog.reports.schema import check_record
 from epsilog.terms import RecordError
@@ -91,7 +92,7 @@ def list_unmapped_fields(report: Mapping[str, Any]) -> list[str]:
         f"Side: the epsilon above is a certified upper bound; epsilon is at least {show_lower(bounds['lower'])}.",
         f"Neighboring relation: {claim['guarantee']['relation']}, among N = {claim['guarantee']['population']}.",
         f"Epsilon if participation is known: {show_upper(claim['unamplified']['upper'])}.",
-        f"Records against plan and ledger: {format_verdict(report)['message']}.",
+        f"Records against plan and ledger: {format_verdict(report)}.",
         f"Plan {evidence['plan_hash']}.",
     ]
     if evidence["ledger"]:

@@ -24,6 +24,7 @@ from epsilog.reports.figure_sources import (
     list_descriptions,
     list_report_parts,
 )
+from epsilog.reports.first_page import answer, build_first_page, format_verdict
 from epsilog.reports.plots import draw_report_plots
 from epsilog.reports.proof import build_proof
 from epsilog.reports.publication_fields import merge_publication_fields
@@ -93,7 +94,8 @@ def build_context(report: dict[str, Any], about: Mapping[str, str]) -> dict[str,
         "playbook": playbooks[0][1]["sha256"] if playbooks else "",
         "fingerprint": codec.hash_canonical(report),
         "sources": describe_sources(report),
-        "verdict": figures.format_verdict(report),
+        "verdict": answer(report) | {"message": format_verdict(report)},
+        "page": build_first_page(report, stated),
         "false_alarm_rate": figures.show_upper(report["verification"]["false_alarm_rate"]),
         "findings": figures.list_finding_rows(report),
         "stated": [(figures.format_name(name), value) for name, value in stated.items()],

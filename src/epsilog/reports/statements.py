@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from epsilog.plan.sentences import write_claim
 from epsilog.schemes import ProtectionLevel, Scheme
@@ -95,6 +96,12 @@ def format_verified_claim(outcome: Verification) -> str:
     sampler = evidence.owner.custody_checks["participation"] if evidence.owner else Status.NOT_CHECKED
     epsilon = bound_any_sampler(claim)
     weak = _format_at(claim, epsilon) + _add_counts(claim, epsilon)
+    if sampler is Status.PASSED and not failed:
+        return (
+            f"{unbound}{format_supported_statement(claim, failed)} This rests on the curator's word: "
+            f"{RunArtifact.CUSTODY}, which shows who took part, was not given. Without that word, epsilon is at most {format_upper(epsilon)}, and "
+            f"clipping is attested by the owner alone.{_format_unchecked(outcome)}"
+        )
     return (
         f"{unbound}Without {RunArtifact.CUSTODY}, only the unamplified claim can be checked: {weak} Clipping and the "
         f"smaller epsilon of the plan are attested by the owner alone (participation: {sampler})."
@@ -158,8 +165,8 @@ SEES_TRIALS_NOTE = "no bound stated here: it sees every trial, and their number"
 
 def list_party_guarantees(
     scheme: Scheme, *, unit: str, epsilon: float, unamplified: float, tuned: bool = False
-) -> list[dict[str, str]]:
-    """Return each party, what it sees, and the bound against it.
+) -> list[dict[str, Any]]:
+    """Return each party, what it sees, the bound against it, and whether there is any.
 
     Args:
         scheme: the scheme that names the parties.
@@ -193,6 +200,11 @@ def list_party_guarantees(
         return SEES_TRIALS_NOTE if sees_trials else bound[level]
 
     return [
-        {"party": each.name, "view": each.sees, "protection": describe_protection(each.name, each.holds)}
+        {
+            "party": each.name,
+            "view": each.sees,
+            "protection": describe_protection(each.name, each.holds),
+            "protected": each.holds is not ProtectionLevel.NOTHING,
+        }
         for each in scheme.parties
     ]

@@ -56,13 +56,15 @@ COMPUTED_FROM_LOGS: Paths = (  # which may leave the claim to be computed
     *COMPUTED,
 )
 REQUIRED_EVIDENCE = tuple(name for name in EVIDENCE_KINDS if name not in ("page", "model", "signature"))
+REQUIRED_OF_REPORT = ("report", "ledger")
+"""What a report alone must be checked against: the curator's records are not public, and the owner attests them."""
 
 
 def verify_report(
     content: bytes,
     ledger: LedgerReader | None,
     *,
-    required: Collection[str] = REQUIRED_EVIDENCE,
+    required: Collection[str] = REQUIRED_OF_REPORT,
     trust: TrustAnchors = NO_TRUST_ANCHORS,
     signed: Sequence[SignatureCheck] = (),
 ) -> Verification:

@@ -10,7 +10,14 @@ from typing import Any
 from epsilog.ledger import parse_address
 from epsilog.reports.calculations import check_calculation
 from epsilog.reports.report import log_digests
-from epsilog.reports.verification import REQUIRED_EVIDENCE, add_claim, verify_log_report, verify_report, verify_run
+from epsilog.reports.verification import (
+    REQUIRED_EVIDENCE,
+    REQUIRED_OF_REPORT,
+    add_claim,
+    verify_log_report,
+    verify_report,
+    verify_run,
+)
 from epsilog.terms import EVIDENCE_KINDS, LOG_EVIDENCE_KINDS, OPTIONAL_EVIDENCE_KINDS, CheckError, check, codec
 from epsilog.verification import (
     NO_TRUST_ANCHORS,
@@ -102,7 +109,7 @@ def _refuse(name: str, kind: str, value: Any) -> None:
 
 def _list_required(kind: str, required: Sequence[str] | None, trust: TrustAnchors) -> tuple[str, ...]:
     """Return the required evidence; a key requires a signature."""
-    usual = REQUIRED_EVIDENCE if kind in ("run", "report", "page") else ("ledger",)
+    usual = {"run": REQUIRED_EVIDENCE, "report": REQUIRED_OF_REPORT, "page": REQUIRED_OF_REPORT}.get(kind, ("ledger",))
     signed = ("signature",) if trust.keys or (required is None and kind in SIGNED_KINDS) else ()
     return tuple(dict.fromkeys((*(usual if required is None else required), *signed)))
 

@@ -83,7 +83,7 @@ def _verify_report(
         with _name_unreadable("signature", "that of a report: DSSE envelopes, one a line", quote=False):
             envelopes = read_envelopes(signature.encode())
             signatures = (check_file_signatures("report", content, envelopes, anchors.keys),)
-    required = (*reports.REQUIRED_EVIDENCE, *(("signature",) if anchors.keys else ()))  # a key asks for a signature
+    required = (*reports.REQUIRED_OF_REPORT, *(("signature",) if anchors.keys else ()))  # a key asks for a signature
     with _name_unreadable("report", "one that carries its evidence"):
         found = reports.verify_report(content, ledger, required=required, trust=anchors, signed=signatures)
         parts = [dataclasses.asdict(part) for part in reports.compare_rebuilt(content)]

@@ -30,7 +30,7 @@ from epsilog.verification.hidden import get_published_verdict
 from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
 from epsilog.verification.noise import check_noise, compute_power, compute_stddev_interval
 from epsilog.verification.notes import read_checkpoint
-from epsilog.verification.outcome import REQUIRED_LOGS, Verification
+from epsilog.verification.outcome import REQUIRED_LOGS, VERDICT_BASIS, Verification, write_answer
 from epsilog.verification.owner_attestation import (
     CONTROL_NOISE_RATIO,
     OwnerAttestation,
@@ -59,6 +59,7 @@ __all__ = [
     "RECOMPUTE_TOLERANCE",
     "REQUIRED_LOGS",
     "RULES",
+    "VERDICT_BASIS",
     "CanaryScores",
     "Claim",
     "Evidence",
@@ -106,4 +107,5 @@ __all__ = [
     "read_run_folder",
     "read_signed",
     "verify_evidence",
+    "write_answer",
 ]

@@ -19,6 +19,8 @@ EXIT_CODES = {Status.PASSED: 0, Status.FAILED: 4, Status.NOT_CHECKED: 5, Status.
 REQUIRED_LOGS = tuple(name for name in LOG_EVIDENCE_KINDS if name not in ("enrollment", "attempts"))
 PERSONAL = ("log", "population", "clipping", "norms", "divisor", "custody", "participation")  # count or measure people
 CONSTANT = ("clipping/passed", "divisor/passed")  # a configured constant
+VERDICT_BASIS = {"owner": "the curator’s word", "writer": "the author’s word", "ledger": "the ledger’s copy"}
+"""What a verdict rests on, by who attests it."""
 NAMING = ("rounds/missing", "rounds/out-of-order")  # their values show which rounds had participants
 
 
@@ -55,6 +57,37 @@ class Verification:
         return EXIT_CODES[self.status]
 
     @property
+    def answer(self) -> str:
+        """Return the verdict in a few words, with what it rests on."""
+        found = write_answer(self.status, self._reasons, self._word, simulation=self._simulation)
+        return ", ".join(filter(None, found))
+
+    @property
+    def _reasons(self) -> list[str]:
+        """List the checks that failed, or the evidence that is missing."""
+        if self.failed:
+            return sorted(self.failed)
+        return [
+            one.missing_evidence or one.check
+            for one in self.findings
+            if one.status is Status.NOT_CHECKED and (one.missing_evidence in {"", *self.required})
+        ]
+
+    @property
+    def _word(self) -> str:
+        """Return on whose word the verdict rests; "" for nobody's."""
+        evidence = self.evidence
+        if evidence is None:
+            return ""
+        if evidence.logs is not None:
+            return VERDICT_BASIS["writer"]
+        return VERDICT_BASIS["owner"] if evidence.custody is None and evidence.owner is not None else ""
+
+    @property
+    def _simulation(self) -> bool:
+        return self.evidence is not None and self.evidence.claim.simulation
+
+    @property
     def false_alarm_rate(self) -> float:
         """Bound the probability that some rule rejects a sound run (union bound)."""
         return min(1.0, math.fsum(finding.false_alarm_rate for finding in self.findings))
@@ -84,7 +117,34 @@ class Verification:
 
     def _repr_html_(self) -> str:
         rows = [(finding.check, finding.status, finding.message) for finding in self.findings]
-        return render_html_table(f"Verification: {self.status}", rows, ["check", "status", "message"])
+        return render_html_table(self.answer, rows, ["check", "status", "message"])
+
+
+def write_answer(
+    status: Status | str, reasons: Iterable[str] = (), word: str = "", *, simulation: bool = False
+) -> tuple[str, str]:
+    """Return the verdict in a few words, and what it rests on.
+
+    It is "Does not hold" if a check failed, "Cannot tell" if something that the claim needs is neither recomputed nor
+    attested, else "Holds"; of a simulation, "Would hold".
+
+    Args:
+        status: how all required checks ended.
+        reasons: the checks that failed, or else what is missing.
+        word: on whose word it rests; "" for nobody's.
+        simulation: whether randomness was seeded.
+
+    >>> write_answer(Status.PASSED, word=VERDICT_BASIS["owner"])
+    ('Holds', 'on the curator’s word')
+    """
+    named = ", ".join(dict.fromkeys(reasons))
+    if status == Status.FAILED:
+        return "Does not hold", f"failed: {named}"
+    if status == Status.NOT_CHECKED:
+        return "Cannot tell", f"missing: {named}"
+    notes = [f"on {word}"] if word else []
+    notes += ["with a warning"] if status == Status.WARNED else []
+    return "Would hold" if simulation else "Holds", ", ".join(notes)
 
 
 def combine_statuses(findings: Iterable[Finding], *, required: Collection[str] = EVIDENCE_KINDS) -> Status:

@@ -162,6 +162,8 @@ def _apply_owner_attestation(finding: Finding, evidence: Evidence) -> Finding:
     if evidence.custody is None and attested is Status.FAILED:
         message = "The owner attests that this check failed."
         return Finding(f"{finding.check}/attested-failure", Status.FAILED, message)
+    if evidence.custody is None and attested is Status.NOT_CHECKED:
+        return replace(finding, missing_evidence="")  # nobody's word stands for the missing records
     if evidence.custody is None or attested is get_published_verdict(finding):
         return finding
     message = f"The owner attests {attested}, but custody.jsonl gives {finding.status}: {finding.message}"

@@ -21,5 +21,9 @@ function compare() {
   return ["passed", `Proven in this page: epsilon ${claim.epsilon} at delta ${claim.delta}, for the releases in the table.`];
 }
 
-answer.textContent = "Checking the certificate ...";
-setTimeout(() => { [answer.className, answer.textContent] = compare(); }, 20);
+setTimeout(() => {
+  const [status, said] = compare();
+  answer.className = status;
+  answer.textContent += status === "passed" ? ", checked here" : ": refused";
+  document.getElementById("said").textContent = said;
+}, 20);

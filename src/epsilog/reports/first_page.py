@@ -1,0 +1,243 @@
+"""The first page of a report: what a board, a data-protection officer and a journalist read in a minute.
+
+Every number on it comes from the report's JSON. A bound is rounded up, what is left of a budget down. The sentences
+stand in ``terms/en.json`` under ``page/``. The figures are for 1,000 units, beside what a blind guess finds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any, NamedTuple
+
+from epsilog.reports.figure_sources import get_finding_source
+from epsilog.terms import Status
+from epsilog.terms.messages import Message
+from epsilog.verification import VERDICT_BASIS, write_answer
+
+OF, FPR = 1000, 0.01
+"""Units in the picture, and the share of others that an attack wrongly accuses."""
+GUESSED = round(OF * FPR)
+NEARLY_ALL, HARDLY_ANY = 990, GUESSED + 1
+_OUTCOMES = 1e-9  # more than published outcomes of checks can add to a rate: 102 times 2^-63
+_PER_ROW, _SPACING = 40, 10
+_IRREGULAR = {"person": "people", "child": "children", "individual": "people"}
+
+Row = tuple[str, str]
+
+
+class Dots(NamedTuple):
+    """The picture: how many of 1,000 units each color has.
+
+    Attributes:
+        guessed: those that a blind guess finds.
+        found: further ones that the best attack may find.
+        leaked: further ones that it may find if participation becomes known.
+    """
+
+    guessed: int
+    found: int
+    leaked: int
+
+    @property
+    def safe(self) -> int:
+        """Those that no attack finds, even then."""
+        return OF - sum(self)
+
+    def paths(self) -> list[Row]:
+        """Name and SVG path of each part: a dot is a line without length, with a round end."""
+        ends, start = [], 0
+        for name, count in zip(("guessed", "found", "leaked", "safe"), (*self, self.safe), strict=True):
+            at = (divmod(one, _PER_ROW) for one in range(start, start + count))
+            dots = "".join(f"M{column * _SPACING + 5} {row * _SPACING + 5}h0" for row, column in at)
+            ends.append((name, dots))
+            start += count
+        return ends
+
+
+def build_first_page(report: Mapping[str, Any], stated: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the first page shows.
+
+    Args:
+        report: the document.
+        stated: the publisher's statements.
+    """
+    dots, guarantee = count_dots(report), report["claim"]["guarantee"]
+    unit = pluralize(guarantee["privacy_unit"])
+    provenance = report["evidence"].get("provenance", {})
+    software = report["evidence"]["software"]
+    return {
+        "headline": str(_write_headline(report, dots)),
+        "beside": "" if dots is None else str(Message.of("page/guessing", guessed=GUESSED, units=unit)),
+        "dots": None if dots is None else dots.paths(),
+        "key": [] if dots is None else _list_key(dots),
+        "units": unit,
+        "verdict": answer(report),
+        "recomputed": list(_list_recomputed(report)),
+        "attested": list(_list_attested(report)),
+        "unknown": list(_list_unknown(report, stated)),
+        "budget": _list_budget(report),
+        "unprotected": _list_unprotected(report),
+        "made": [
+            one
+            for one in (
+                provenance.get("engine"),
+                provenance.get("generator"),
+                f"epsilog {software['epsilog']}" if "epsilog" in software else None,
+                f"commit {provenance['commit'][:12]}" if "commit" in provenance else None,
+            )
+            if one
+        ],
+    }
+
+
+def count_dots(report: Mapping[str, Any]) -> Dots | None:
+    """Count the units that the best attack may pick out of 1,000; None if no bound is proven or supported."""
+    metrics = report["risk_metrics"] or {}
+    found, leaked = (_find_rate(metrics.get(name, ())) for name in ("attack", "unamplified_attack"))
+    if found is None:
+        return None
+    every = found if leaked is None else max(found, leaked)
+    return Dots(GUESSED, found - GUESSED, every - found)
+
+
+def _find_rate(attack: Any) -> int | None:
+    """The true positive rate at the page's false positive rate, of 1,000, rounded up."""
+    rates = [point["tpr"] for point in attack if point["fpr"] == FPR]
+    if not rates:
+        return None
+    return min(OF, max(GUESSED, math.ceil(OF * (rates[0] + _OUTCOMES))))
+
+
+def _write_headline(report: Mapping[str, Any], dots: Dots | None) -> Message:
+    """The claim in one sentence."""
+    guarantee = report["claim"]["guarantee"]
+    unit = guarantee["privacy_unit"]
+    if dots is None:
+        supported = float(report["claim"]["supported"])
+        if report["verification"]["status"] == Status.FAILED or not math.isfinite(supported):
+            return Message("page/unsupported")
+        return Message.of("page/epsilon", epsilon=supported, delta=guarantee["delta"], unit=unit)
+    found = dots.guessed + dots.found
+    if found >= NEARLY_ALL:
+        return Message.of("page/nearly-all", unit=unit)
+    kind = "participation" if guarantee["relation"] == "add-or-remove-one" else "value"
+    return Message.of(f"page/found-{kind}", found=found, units=pluralize(unit))
+
+
+def _list_key(dots: Dots) -> list[tuple[str, str, str]]:
+    """Color, count and meaning of each part of the picture; parts without a dot are left out."""
+    rows = (
+        ("guessed", dots.guessed, Message("page/key-guessed")),
+        ("found", dots.found, Message("page/key-found")),
+        ("leaked", dots.leaked, Message("page/key-leaked")),
+        ("safe", dots.safe, Message("page/key-safe" if dots.leaked else "page/key-safe-alone")),
+    )
+    return [(name, f"{count:,}", str(meaning)) for name, count, meaning in rows if count]
+
+
+def answer(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the verdict in a few words, what it rests on, and its style: only what is recomputed looks passed."""
+    status, findings = report["verification"]["status"], report["verification"]["findings"]
+    reasons = [one["check"] for one in findings if one["status"] in (status, Status.FAILED)]
+    sources = {get_finding_source(report, one).attested_by for one in findings if one["status"] == Status.PASSED}
+    sources |= {"writer"} if report["kind"] == "log-report" else set()
+    word = next((words for name, words in VERDICT_BASIS.items() if name in sources), "")
+    found, note = write_answer(status, reasons, word, simulation=report["simulation"])
+    style = "attested" if status == Status.PASSED and word else status.split(" ")[0]
+    return {"answer": found, "note": note, "style": style}
+
+
+def format_verdict(report: Mapping[str, Any]) -> str:
+    """Return the verdict with what it rests on, in one line."""
+    found = answer(report)
+    return ", ".join(filter(None, (found["answer"], found["note"])))
+
+
+def _list_checks(report: Mapping[str, Any], *statuses: Status) -> set[str]:
+    """The checks that ended so."""
+    return {one["check"] for one in report["verification"]["findings"] if one["status"] in statuses}
+
+
+def _list_recomputed(report: Mapping[str, Any]) -> Iterator[str]:
+    """What this document alone shows."""
+    passed, claim = _list_checks(report, Status.PASSED), report["claim"]
+    if "claim" in _list_checks(report, Status.PASSED, Status.WARNED) and math.isfinite(float(claim["supported"])):
+        guarantee, epsilon = claim["guarantee"], float(claim["supported"])
+        yield str(
+            Message.of("page/epsilon-each", epsilon=epsilon, delta=guarantee["delta"], unit=guarantee["privacy_unit"])
+        )
+    if "rounds" in passed and report["kind"] == "report":
+        yield str(Message.of("page/rounds", rounds=report["result"]["rounds"]))
+    if "noise" in passed:
+        yield str(Message("page/noise"))
+
+
+def _list_attested(report: Mapping[str, Any]) -> Iterator[str]:
+    """What rests on somebody's word."""
+    guarantee, passed = report["claim"]["guarantee"], _list_checks(report, Status.PASSED)
+    if (dots := count_dots(report)) is not None and dots.leaked:
+        yield str(Message("page/secret"))
+    if "norms" in passed or report["kind"] == "log-report":
+        yield str(Message("page/clipped"))
+    if guarantee["population"] is not None:
+        unit = pluralize(guarantee["privacy_unit"])
+        yield str(Message.of("page/population", population=guarantee["population"], units=unit))
+    if report["evidence"].get("ledger"):
+        yield str(Message("page/ledger"))
+
+
+def _list_unknown(report: Mapping[str, Any], stated: Mapping[str, str]) -> Iterator[str]:
+    """What nobody states, and what was not checked."""
+    if "organization" not in stated:
+        yield str(Message("page/publisher"))
+    if "prior_releases" not in stated:
+        yield str(Message("page/other-releases"))
+    unseen = [one["check"] for one in report["verification"]["findings"] if one["status"] == Status.NOT_CHECKED]
+    for check in dict.fromkeys(unseen):
+        yield str(Message("page/no-proof") if check == "certificate" else Message.of("page/not-checked", check=check))
+
+
+def _list_budget(report: Mapping[str, Any]) -> list[Row]:
+    """Cap, spent before, this run and left, in epsilon of the binding budget; nothing without a ledger."""
+    budget = report.get("budget", {})
+    if "charged" not in budget:
+        return []
+    binding = budget.get("binding") or {"caps": budget, "spent_or_reserved": budget["earlier_spending"]}
+    cap, before, run = (
+        Decimal(one["epsilon"]) for one in (binding["caps"], binding["spent_or_reserved"], budget["charged"])
+    )
+    left = max(cap - before - run, Decimal(0))
+    place = Decimal(1).scaleb(min(cap.adjusted() - 2, 0)) if cap else Decimal("0.01")
+    amounts = ((cap, ROUND_FLOOR), (before, ROUND_CEILING), (run, ROUND_CEILING), (left, ROUND_FLOOR))
+    shown = [f"{amount.quantize(place, rounding):,f}" for amount, rounding in amounts]
+    return list(zip(("cap", "before", "this run", "left"), shown, strict=True))
+
+
+def _list_unprotected(report: Mapping[str, Any]) -> list[str]:
+    """What the claim does not protect."""
+    units = pluralize(report["claim"]["guarantee"]["privacy_unit"])
+    parties = [one["party"] for one in report["claim"].get("parties", ()) if not one["protected"]]
+    seen = [Message.of("page/sees", party=f"{one[0].lower()}{one[1:]}".removeprefix("the ")) for one in parties]
+    return [
+        str(one) for one in (*seen, Message.of("page/in-general", units=units), Message.of("page/several", units=units))
+    ]
+
+
+def pluralize(unit: str) -> str:
+    """Return the plural of a privacy unit; of what is no plain English noun, a phrase.
+
+    >>> pluralize("school"), pluralize("person"), pluralize("user-day"), pluralize("family"), pluralize("box")
+    ('schools', 'people', 'user-days', 'families', 'boxes')
+    """
+    match = re.fullmatch(r"(|[a-z -]*[ -])([a-z]+)", unit)
+    if match is None:
+        return f"units ({unit})"
+    before, noun = match.groups()
+    if noun in _IRREGULAR:
+        return before + _IRREGULAR[noun]
+    if re.search(r"[^aeiou]y$", noun):
+        return f"{before}{noun[:-1]}ies"
+    return f"{before}{noun}{'es' if re.search(r'(s|x|z|ch|sh)$', noun) else 's'}"
