@@ -265,6 +265,7 @@ CALLS = {
         "adaptive_clip": False,
         "privacy_unit": "client",
     },
+    plan.bound_attack: {"release": Gaussian(2.0), "delta": 2.0**-10, "relation": ADD},
     plan.compute_risk_metrics: {
         "release": Gaussian(2.0),
         "delta": 2.0**-10,

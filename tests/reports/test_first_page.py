@@ -78,7 +78,7 @@ def test_the_headline_rounds_up(report, rate, says):
 def test_without_a_bound_on_attacks_there_is_no_picture(report, weak):
     assert count_dots(weak) is None
     assert page_of(weak)["headline"] == "The records do not support the claim."
-    assert "<svg viewBox=\"0 0 400 250\"" not in render_html(weak)
+    assert '<svg viewBox="0 0 400 250"' not in render_html(weak)
     spoilt = json.loads(json.dumps(report))
     spoilt["risk_metrics"] |= {"attack": [], "unamplified_attack": []}
     assert page_of(spoilt)["headline"].startswith("Epsilon is at most")
@@ -122,8 +122,15 @@ def test_what_is_not_protected_follows_from_the_parties(report, client_side):
 
 @pytest.mark.parametrize(
     ("unit", "plural"),
-    [("person", "people"), ("user-day", "user-days"), ("county", "counties"), ("day", "days"), ("class", "classes")]
-    + [("patient visit", "patient visits"), ("Élève", "units (Élève)"), ("<b>", "units (<b>)"), ("", "units ()")],
+    [
+        ("person", "people"),
+        ("user-day", "user-days"),
+        ("county", "counties"),
+        ("class", "classes"),
+        ("patient visit", "patient visits"),
+        ("Élève", "units (Élève)"),
+        ("<b>", "units (<b>)"),
+    ],
 )
 def test_plurals(unit, plural):
     assert pluralize(unit) == plural

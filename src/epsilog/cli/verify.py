@@ -63,9 +63,8 @@ def verify_command(
     require: Annotated[
         list[str] | None,
         typer.Option(
-            help="Required evidence: report, ledger, custody, page, signature; if omitted: the first three (of a report "
-            "alone, the first two), and the "
-            "signature with --key or for files that are made to be signed. "
+            help="Required evidence: report, ledger, custody, page, signature; if omitted: the first two, of a folder "
+            "the first three, and the signature with --key or for files that are made to be signed. "
             f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; if omitted: all but the last two. Repeatable."
         ),
     ] = None,
@@ -195,10 +194,8 @@ def _print_outcome(
             return None
     claim = outcome.claim
     if as_json:
-        return print_json(
-            outcome.to_json(rules)
-            | {"answer": outcome.answer, "supported_claim": claim, "required": sorted(outcome.required)}
-        )
+        further = {"answer": outcome.answer, "supported_claim": claim, "required": sorted(outcome.required)}
+        return print_json(outcome.to_json(rules) | further)
     write(_format_answer(outcome), f"\n{legible(claim)}" if claim else "", sep="")
     rows: list[list[str | Text]] = [[f.check, format_status(f.status), f.message] for f in outcome.findings]
     print_table(str(title), ["check", "status", "what was found"], rows)

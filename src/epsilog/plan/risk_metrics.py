@@ -82,7 +82,6 @@ def _readings(release: Release, relation: NeighboringRelation, delta: float) -> 
     }
 
 
-@lru_cache(maxsize=64)
 def bound_attack(release: Release, *, delta: float, relation: NeighboringRelation) -> list[dict[str, float]]:
     """Bound the true positive rate of every test between two neighbors, at the reported false positive rates.
 

@@ -15,7 +15,7 @@ _RELATIVE_WIDTH = 0.005  # to aim for, as ``plan.status`` does
 
 
 def compute_claim_metrics(claim: Claim, release: Release, unamplified: Release) -> dict[str, Any]:
-    """Return risk metrics at the claim's delta, attacks by those who know who took part, and the log of the odds factor.
+    """Return risk metrics at the claim's delta, also against those who know who took part, and the log odds factor.
 
     Args:
         claim: the claim with its delta, relation and group size.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, NamedTuple
 
@@ -103,7 +103,7 @@ def count_dots(report: Mapping[str, Any]) -> Dots | None:
     return Dots(GUESSED, found - GUESSED, every - found)
 
 
-def _find_rate(attack: Any) -> int | None:
+def _find_rate(attack: Iterable[Mapping[str, float]]) -> int | None:
     """The true positive rate at the page's false positive rate, of 1,000, rounded up."""
     rates = [point["tpr"] for point in attack if point["fpr"] == FPR]
     if not rates:
@@ -221,9 +221,8 @@ def _list_unprotected(report: Mapping[str, Any]) -> list[str]:
     units = pluralize(report["claim"]["guarantee"]["privacy_unit"])
     parties = [one["party"] for one in report["claim"].get("parties", ()) if not one["protected"]]
     seen = [Message.of("page/sees", party=f"{one[0].lower()}{one[1:]}".removeprefix("the ")) for one in parties]
-    return [
-        str(one) for one in (*seen, Message.of("page/in-general", units=units), Message.of("page/several", units=units))
-    ]
+    others = (Message.of("page/in-general", units=units), Message.of("page/several", units=units))
+    return [str(one) for one in (*seen, *others)]
 
 
 def pluralize(unit: str) -> str:

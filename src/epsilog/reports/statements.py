@@ -99,8 +99,8 @@ def format_verified_claim(outcome: Verification) -> str:
     if sampler is Status.PASSED and not failed:
         return (
             f"{unbound}{format_supported_statement(claim, failed)} This rests on the curator's word: "
-            f"{RunArtifact.CUSTODY}, which shows who took part, was not given. Without that word, epsilon is at most {format_upper(epsilon)}, and "
-            f"clipping is attested by the owner alone.{_format_unchecked(outcome)}"
+            f"{RunArtifact.CUSTODY}, which shows who took part, was not given. Without that word, epsilon is at most "
+            f"{format_upper(epsilon)}, and clipping is attested by the owner alone.{_format_unchecked(outcome)}"
         )
     return (
         f"{unbound}Without {RunArtifact.CUSTODY}, only the unamplified claim can be checked: {weak} Clipping and the "

@@ -164,6 +164,7 @@ class ReportVerificationModel(ResponseModel):
     """The claim that a report alone supports, by check and by part."""
 
     status: Literal["passed", "warned", "failed", "not checked"]
+    answer: Annotated[str, Field(description="whether it holds, and what that rests on, in a few words")]
     supported_claim: Annotated[str, Field(description="the supported claim, in a sentence")]
     findings: list[FindingModel]
     parts: list[PartComparisonModel]

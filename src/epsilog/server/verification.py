@@ -94,6 +94,7 @@ def _outcome_to_json(outcome: Verification, parts: Sequence[dict[str, Any]] = ()
     findings = [finding.to_json() for finding in outcome.findings]
     return {
         "status": outcome.status.value,
+        "answer": outcome.answer,
         "supported_claim": outcome.claim,
         "findings": findings,
         "parts": list(parts),

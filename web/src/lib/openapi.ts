@@ -888,7 +888,9 @@ export type ReleaseRoundRequest = {
 /** The claim that a report alone supports, by check and by part. */
 export type ReportVerificationModel = {
   status: "passed" | "warned" | "failed" | "not checked";
-  /** the supported claim, in a sentence */
+  /** whether it holds, and what that rests on, in a few words */
+  answer: string;
+  /** the claim that is left, in a sentence */
   supported_claim: string;
   findings: FindingModel[];
   parts: PartComparisonModel[];
