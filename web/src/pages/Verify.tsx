@@ -162,6 +162,7 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
   return (
     <div class="stack">
       <Card title={(given.report ?? given.record ?? given.bundle)?.name ?? ""}>
+        <p class={`answer-word ${grade(answer.status)}`}>{answer.answer}</p>
         <Notice grade={grade(answer.status)}>{summary(given, answer.status)}</Notice>
         {answer.supported_claim && <p>{typeset(answer.supported_claim)}</p>}
         {given.report && (
