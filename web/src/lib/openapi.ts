@@ -890,7 +890,7 @@ export type ReportVerificationModel = {
   status: "passed" | "warned" | "failed" | "not checked";
   /** whether it holds, and what that rests on, in a few words */
   answer: string;
-  /** the claim that is left, in a sentence */
+  /** the supported claim, in a sentence */
   supported_claim: string;
   findings: FindingModel[];
   parts: PartComparisonModel[];
