@@ -143,7 +143,7 @@ def check_told(error, scopes):
     nobody_may = error.reason or "no cap is high enough" in error.hint
     assert (error.owners == ()) is bool(nobody_may)
     assert set(error.owners) <= set(scopes)
-    for part in (error.scope, "asked", "available", *error.owners):
+    for part in (error.scope, "requested", "available", *error.owners):
         assert part in str(error)
 
 

@@ -205,7 +205,7 @@ class Reservation(OfRelease):
         costs = self.compute_costs(at)
         headroom.refuse_above_capacity(costs, at.path)
         if self.certificate is not None:
-            require_no_weaker(at.prepared.proven, self.request_at(at), [costs[one.kind] for one in at.path])
+            require_no_weaker(at.prepared.proven, [costs[one.kind] for one in at.path])
         due = sorted(balances.list_cost_quantities(at.path).items())
         amounts = {kind: costs[kind].amounts.part(quantities) for kind, quantities in due}
         methods = {kind: costs[kind].method.code for kind, _ in due}
