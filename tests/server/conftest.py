@@ -173,7 +173,8 @@ def runs_path(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def site(ledger_path, runs_path):
-    with serving(create_app(ledger=str(ledger_path), runs=runs_path)) as found:
+    pool = WorkerPool(deadline=300.0)  # a busy machine fails no test
+    with serving(create_app(ledger=str(ledger_path), runs=runs_path, workers=pool)) as found:
         yield found
 
 

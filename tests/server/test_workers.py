@@ -106,10 +106,12 @@ async def begun(*marks):
 def test_a_deadline_ends_the_work_and_the_next_question_is_answered():
     async def story(desk):
         first = pid_of(await desk.answer(LIGHT, Order()))
+        desk.deadline = 1.0
         late = await desk.answer(LIGHT, Order(sleeps=600))
+        desk.deadline = 300.0
         return first, late, pid_of(await desk.answer(LIGHT, Order()))
 
-    first, late, second = with_desk(story, workers=1, deadline=1.0)
+    first, late, second = with_desk(story, workers=1, deadline=300.0)
     assert late.status_code == 422
     assert json.loads(bytes(late.body))["type"] == "/problems/too-much-work"
     assert first != second
