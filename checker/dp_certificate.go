@@ -29,11 +29,12 @@ var MECHANISMS = map[string][]string{
 	"gaussian": {"noise_multiplier"}, "laplace": {"noise_multiplier"}, "gdp": {"mu"}, "bounded-range": {"range"},
 	"randomized-response": {"flip_probability", "categories"}, "approximate": {"epsilon", "delta"}, "zcdp": {"rho"},
 	"discrete-gaussian": {"noise_scale", "sensitivity"}, "discrete-laplace": {"noise_scale", "sensitivity"}}
-var B uint
-var ONE, work Int
+var B, ONE, work = uint(0), zero, zero
 
 func need(fact bool, reason string) { if !fact { panic(refused(reason)) } }
 func spend(amount Int) { work = add(work, amount); need(!less(num(MAX_WORK), work), "the check would take too long") }
+func max(a, b int) int { if a > b { return a }; return b }
+func each[A, B any](list []A, f func(A) B) (all []B) { for _, x := range list { all = append(all, f(x)) }; return all }
 func among(x string, list ...string) bool { for _, y := range list { if x == y { return true } }; return false }
 
 // --- Numbers and functions -----------------------------------------------------------------------------------------
@@ -67,8 +68,7 @@ func dot(weights, values []pair) pair {
 
 func exp(x Int) pair {
 	if x.Sign() < 0 { return ratio(pair{ONE, ONE}, exp(neg(x))) }
-	k, unit := 0, B+GUARD
-	if n := bits(x) - int(B) + 12; n > 0 { k = n }
+	k, unit := max(0, bits(x)-int(B)+12), B+GUARD
 	need(k <= 25, "an exponent is too large")
 	spend(num(int64(B+400)*int64(B+400)>>6 + int64(1)<<k>>9))
 	y, low := shl(x, uint(GUARD-k)), shl(one, unit)
@@ -105,8 +105,7 @@ func phi(x Int) pair {
 	return pair{sub(half, p[1]), sub(half, p[0])} }
 
 func turn(angle Int, scale uint) pair {
-	k, unit := uint(0), B+GUARD
-	if n := bits(angle) - int(scale) + 12; n > 0 { k = uint(n) }
+	k, unit := uint(max(0, bits(angle)-int(scale)+12)), B+GUARD
 	need(k <= 44, "an angle is too large")
 	y, re, im := shr(shl(angle, unit), scale+k), shl(one, unit), zero
 	for n := int64(unit/12 + 1); n > 0; n-- {
@@ -151,9 +150,8 @@ func integerNoise(exponent func(k int64) pair, shift, reach int64) []pair {
 		weights = append(weights, expBetween(neg(e[1]), neg(e[0])))
 		total = add(total, prod(num(2), weights[k][0])) }
 	last, next := exponent(reach), exponent(reach+1) // over the same denominator
-	falls := exp(neg(interval(pair{sub(next[0], last[0]), last[1]})[0]))[1]
+	falls, total := exp(neg(interval(pair{sub(next[0], last[0]), last[1]})[0]))[1], sub(total, weights[0][0])
 	need(less(falls, ONE), "there are too few bits")
-	total = sub(total, weights[0][0])
 	for _, weight := range weights { chances = append(chances, ceil(shl(weight[1], B), total)) }
 	lost = prod(num(2), ceil(shl(ceil(prod(weights[reach][1], falls), sub(ONE, falls)), B), total))
 	for _, chance := range chances[reach-shift+1:] { lost = add(lost, chance) }
@@ -167,6 +165,16 @@ func concentrated(rho, loss Int) pair {
 	less1 := sub(order, ONE)
 	logs := add(mul(less1, log(less1)), mul(order, log(ceil(shl(ONE, B), order))))
 	return pair{exp(loss)[1], exp(add(mul(less1, sub(mul(order, rho), loss)), logs))[1]} }
+
+func cutChance(q pair, most, all Int) Int {
+	n, d, k := q[0], q[1], add(most, one)
+	rest, m := sub(all, k), sub(d, n)
+	a, b := prod(m, add(k, one)), prod(n, rest)
+	need(rest.Sign() > 0 && less(b, a), "not covered: such a cut of samples")
+	logs := prod(k, log(interval(pair{prod(n, all), prod(d, k)})[1]))
+	logs = add(logs, prod(rest, log(interval(pair{prod(m, all), prod(d, rest)})[1])))
+	more := interval(pair{prod(all, a, a), prod(num(6), k, rest, sub(a, b), sub(a, b))})[1]
+	return exp(largest(add(logs, shr(add(log(more), one), 1)), neg(shl(num(int64(B)), B))))[1] }
 
 func profile(kind string, values []any, distance int64, grid []any) []pair {
 	far, points := num(distance), []pair{}
@@ -198,10 +206,9 @@ func profile(kind string, values []any, distance int64, grid []any) []pair {
 
 // --- From a profile to the distribution of the privacy loss. A ray (mass, x) is mass of Q where P / Q is x ---------
 
-func mirror(points []pair) (found []pair) {
-	for _, p := range points {
-		found = append(found, pair{ceil(shl(ONE, B), p[0]), sub(ONE, floor(shl(sub(ONE, p[1]), B), p[0]))}) }
-	return found }
+func mirror(points []pair) []pair {
+	return each(points, func(p pair) pair {
+		return pair{ceil(shl(ONE, B), p[0]), sub(ONE, floor(shl(sub(ONE, p[1]), B), p[0]))} }) }
 
 func isBent(a, b, c pair) bool {
 	return less(prod(sub(b[1], c[1]), sub(b[0], a[0])), prod(sub(a[1], b[1]), sub(c[0], b[0]))) }
@@ -234,20 +241,22 @@ func pointsOf(rays []pair, lost Int) (points []pair) {
 func together(first, second []pair) []pair {
 	a, lost := raysOf(first)
 	b, more := raysOf(second)
-	spend(prod(num(4), num(int64(len(a))*int64(len(b))), num(int64(B)+400)))
-	rays := make([]pair, 0, len(a)*len(b))
+	spend(prod(num(2), num(int64(len(a))*int64(len(b))), num(int64(B)+400)))
+	rays, points, seen, digits := []pair{}, []pair{}, map[string]bool{}, 13-bits(num(int64(len(a)*len(b))))/3
 	for _, m := range a { for _, n := range b { rays = append(rays, pair{mul(m[0], n[0]), mul(m[1], n[1])}) } }
-	return pointsOf(rays, add(lost, more)) }
+	for _, p := range pointsOf(rays, add(lost, more)) { // from the highest on
+		key := fmt.Sprint(bits(p[0]), shr(p[0], uint(max(int(B), bits(p[0]))-digits)))
+		if !seen[key] { points, seen[key] = append(points, p), true } }
+	return points }
 
-func distribution(r release, way string, grids *[]any) (made law, lost Int) {
-	n, d, points := r.q[0], r.q[1], []pair{}
+func distribution(r release, way string, grids *[]any) (law, Int) {
+	n, d, points, sampled := r.q[0], r.q[1], []pair{}, []pair{}
 	for i, make := range r.parts {
 		found := make(listed((*grids)[i], 0, MAX_CELLS))
 		if i > 0 { found = together(points, found) }
 		points = found }
 	*grids = (*grids)[len(r.parts):]
 	if less(n, d) {
-		sampled := []pair{}
 		for _, p := range append([]pair{{zero, ONE}}, points...) {
 			p = pair{ceil(add(prod(sub(d, n), ONE), prod(n, p[0])), d), ceil(prod(n, p[1]), d)}
 			if r.bent { sampled = append(sampled, p)
@@ -255,8 +264,7 @@ func distribution(r release, way string, grids *[]any) (made law, lost Int) {
 		points = sampled }
 	if r.bent && way == "add" { points = mirror(points) }
 	rays, lost := raysOf(points)
-	for _, ray := range rays { made.parts = append(made.parts, pair{mul(ray[0], ray[1]), log(ray[1])}) }
-	return law{made.parts, r.count}, lost }
+	return law{each(rays, func(ray pair) pair { return pair{mul(ray[0], ray[1]), log(ray[1])} }), r.count}, lost }
 
 // --- Composition ---------------------------------------------------------------------------------------------------
 
@@ -277,7 +285,7 @@ func compose(laws []law, epsilon, delta pair, hints []Int) Int {
 	for _, law := range laws { cost += 8 * int64(bits(law.count)) }
 	spend(shr(prod(terms, num(cost), large), 2))
 	points, turns, totals := make([][]pair, len(laws)), make([][]pair, len(laws)), make([]Int, len(laws))
-	shift, twice := prod(num(2), D, D, D), add(prod(num(2), t), D)
+	shift, twice := prod(num(2), D, rest), add(prod(num(2), t), D)
 	for i, law := range laws {
 		total := zero
 		for _, p := range law.parts {
@@ -286,9 +294,9 @@ func compose(laws []law, epsilon, delta pair, hints []Int) Int {
 		spend(shr(prod(terms, num(int64(len(law.parts))), add(largest(num(int64(B)), num(int64(bits(total)))), num(400))), 2))
 		for _, p := range law.parts { turns[i] = append(turns[i], turn(prod(s, p[1]), B+30)) }
 		height, totals[i] = add(height, prod(law.count, log(total))), total }
-	height = add(add(height, ceil(shl(prod(v, rest), B), shift)), log(interval(inverse(delta))[1]))
+	height = add(add(height, ceil(shl(v, B), prod(num(2), D))), log(interval(inverse(delta))[1]))
 	height = sub(height, interval(pair{prod(epsilon[0], t), prod(epsilon[1], D)})[0])
-	at := prod(s, sub(prod(epsilon[0], num(2), D, D), prod(epsilon[1], v, twice)))
+	at := prod(s, sub(prod(epsilon[0], num(2), rest), prod(epsilon[1], v, twice)))
 	spin := turn(interval(pair{at, prod(epsilon[1], shift)})[0], B)
 	phase, line, bell := number3{ONE, zero, zero}, ONE, pair{}
 	for m := int64(1); m <= terms.Int64(); m++ {
@@ -299,8 +307,8 @@ func compose(laws []law, epsilon, delta pair, hints []Int) Int {
 				c, d := turns[i][j][0], turns[i][j][1]
 				p = pair{shr(sub(prod(p[0], c), prod(p[1], d)), B), shr(add(prod(p[0], d), prod(p[1], c)), B)}
 				points[i][j], re, im = p, add(re, p[0]), add(im, p[1]) }
-			slips := add(prod(num(2), totals[i]), shl(num(int64(4*len(points[i]))), B))
-			off := add(floor(prod(num(m), slips), totals[i]), num(4))
+			off := prod(num(m), add(prod(num(2), totals[i]), shl(num(int64(4*len(points[i]))), B)))
+			off = add(floor(off, totals[i]), num(4))
 			here = times(here, power(number3{floor(shl(re, B), totals[i]), floor(shl(im, B), totals[i]), off}, law.count)) }
 		phase = times(number3{phase[0], phase[1], zero}, number3{spin[0], neg(spin[1]), zero})
 		x, w := times(here, number3{phase[0], phase[1], num(8 * m)}), prod(num(m), s)
@@ -314,24 +322,25 @@ func compose(laws []law, epsilon, delta pair, hints []Int) Int {
 	bound := mul(mul(exp(height)[1], ceil(shl(prod(D, D), B), rest)), add(mul(ceil(shl(s, B), D), line), tail))
 	return up(prod(bound, pow(add(DENSITY, one), 2)), 2048) }
 
-func boundDelta(laws []law, epsilon, delta pair, hints []Int) Int {
+func boundDelta(laws []law, lost Int, epsilon, delta pair, hints []Int) Int {
 	low, most, count, found := interval(epsilon)[0], zero, zero, zero
 	for _, law := range laws {
 		top := zero
 		for i, p := range law.parts { if i == 0 || less(top, p[1]) { top = p[1] } }
 		most, count = add(most, prod(law.count, top)), add(count, law.count) }
-	if !less(low, most) { return zero }
+	need(delta[0].Sign() > 0 || !less(low, most) && lost.Sign() == 0, "a loss exceeds epsilon")
+	if !less(low, most) { return lost }
 	if count.Cmp(one) == 0 {
-		e := shl(exp(low)[0], B)
-		for _, p := range laws[0].parts { found = add(found, mul(p[0], largest(zero, sub(ONE, floor(e, exp(p[1])[1]))))) }
-		return ceil(prod(found, delta[1]), delta[0]) }
+		for _, p := range laws[0].parts {
+			found = add(found, mul(p[0], largest(zero, sub(ONE, floor(shl(exp(low)[0], B), exp(p[1])[1]))))) }
+		return add(ceil(prod(found, delta[1]), delta[0]), lost) }
 	need(len(hints) > 0, "the proof has no line")
-	return compose(laws, epsilon, delta, hints) }
+	return add(compose(laws, epsilon, delta, hints), lost) }
 
 // --- The document --------------------------------------------------------------------------------------------------
 
 var FORM = regexp.MustCompile(`^([0-9]{1,40})(?:\.([0-9]{1,60}))?(?:e(-?[0-9]{1,3}))?$`)
-var FIXED = regexp.MustCompile(`^([0-9]{1,15}) of ([0-9]{1,15})$`)
+var SAMPLE = regexp.MustCompile(`^(?:([^ ]+), at most )?([0-9]{1,15}) of ([0-9]{1,15})$`)
 
 func number(value any) pair {
 	text, _ := value.(string)
@@ -341,10 +350,7 @@ func number(value any) pair {
 	e, _ := strconv.ParseInt(m[3], 10, 64) // 0 without an exponent
 	if e -= int64(len(m[2])); e >= 0 { return pair{prod(top, pow(num(10), e)), one} }
 	return pair{top, pow(num(10), -e)} }
-func positive(value any) pair {
-	f := number(value)
-	need(f[0].Sign() > 0, "a number must be above 0")
-	return f }
+func positive(value any) pair { f := number(value); need(f[0].Sign() > 0, "a number must be above 0"); return f }
 func whole(value any, least, most int64) int64 {
 	x, is := value.(int64)
 	need(is && least <= x && x <= most, "an integer is missing or out of bounds")
@@ -368,57 +374,53 @@ func edgesOf(grid []any) []Int {
 		cells += count
 		need(cells < MAX_CELLS, "a grid is malformed")
 		for ; count > 0; count-- { found = append(found, add(found[len(found)-1], num(width))) } }
-	for i, x := range found { found[i] = shl(x, B-uint(scale)) }
-	return found }
+	return each(found, func(x Int) Int { return shl(x, B-uint(scale)) }) }
 
-func readReleases(list any, relation string, group int64) (found []release) {
-	joint, rho, sure, replaced := zero, zero, pair{one, one}, relation == "replace-one"
+func readReleases(list any, relation string, group int64) (found []release, cut Int) {
+	joint, rho, cut, sure, replaced := zero, zero, zero, pair{one, one}, relation == "replace-one"
 	for _, one := range listed(list, 1, 1000) {
 		values, others, square, distance := fields(one, "mechanisms", "poisson", "count"), []part{}, zero, int64(1)
 		text, _ := values[1].(string)
-		fixed, q, count := FIXED.FindStringSubmatch(text), pair{}, num(whole(values[2], 1, 1e9))
-		if fixed != nil { q = pair{positive(fixed[1])[0], positive(fixed[2])[0]} } else { q = positive(text) }
+		m, q, count := SAMPLE.FindStringSubmatch(text), pair{}, num(whole(values[2], 1, 1e9))
+		fixed, limited := m != nil && m[1] == "", m != nil && m[1] != ""
+		if limited { text = m[1] }
+		if fixed { q = pair{positive(m[2])[0], positive(m[3])[0]} } else { q = positive(text) }
 		need(!less(q[1], q[0]), "a probability must be at most 1")
-		need(replaced || fixed == nil, "not covered: a sample of a fixed size under this relation")
+		need(replaced || !fixed, "not covered: a sample of a fixed size under this relation")
+		if limited { cut = add(cut, prod(count, cutChance(q, number(m[2])[0], number(m[3])[0]))) }
 		sampled := less(q[0], q[1])
-		if !sampled || fixed != nil { if distance = group; replaced { distance = 2 * group } }
+		if !sampled || fixed { if distance = group; replaced { distance = 2 * group } }
 		for _, mechanism := range listed(values[0], 1, 16) {
 			o, _ := mechanism.(object)
 			kind, _ := append(o.values, nil)[0].(string)
 			need(MECHANISMS[kind] != nil, "not covered: such a mechanism")
 			own := fields(mechanism, append([]string{"type"}, MECHANISMS[kind]...)...)[1:]
 			stated, normal := among(kind, "gdp", "zcdp", "approximate", "bounded-range"), kind == "gaussian"
-			vague := kind == "zcdp" || relation == "zero-out" && stated
-			fit := group == 1 && !vague && (fixed != nil || !replaced)
+			fit := group == 1 && (fixed || !replaced) && kind != "zcdp" && (relation != "zero-out" || !stated)
 			need(!sampled || fit || normal && (group == 1 || !replaced), "not covered: such a sample")
 			need(kind != "randomized-response" || replaced && group == 1, "not covered: such randomized response")
-			far := distance
+			f, far := sure, distance
+			if kind != "approximate" { f = positive(own[0]) }
 			if stated { far = group }
-			switch kind {
-			case "gaussian", "gdp":
-				mu := positive(own[0])
-				if normal { mu = inverse(mu) }
-				square = add(square, interval(pair{pow(prod(num(far), mu[0]), 2), pow(mu[1], 2)})[1])
-			case "zcdp":
-				f := positive(own[0])
-				rho = add(rho, interval(pair{prod(count, num(group*group), f[0]), f[1]})[1])
-			default:
-				others = append(others, func(grid []any) []pair { return profile(kind, own, far, grid) }) } }
+			if normal { square = add(square, interval(pair{pow(prod(num(far), f[1]), 2), pow(f[0], 2)})[1])
+			} else if kind == "gdp" { square = add(square, interval(pair{pow(prod(num(far), f[0]), 2), pow(f[1], 2)})[1])
+			} else if kind == "zcdp" { rho = add(rho, interval(pair{prod(count, num(far*far), f[0]), f[1]})[1])
+			} else { others = append(others, func(grid []any) []pair { return profile(kind, own, far, grid) }) } }
 		if !sampled {
 			joint = add(joint, prod(count, square))
 			for _, other := range others { found = append(found, release{[]part{other}, sure, false, count}) }
-		} else if len(others) == 0 && fixed == nil {
+		} else if len(others) == 0 && !fixed {
 			found = append(found, release{[]part{gaussianOf(square, q, group, replaced)}, sure, !replaced, count})
 		} else {
 			if square.Sign() > 0 { others = append([]part{gaussianOf(square, sure, 1, false)}, others...) }
-			found = append(found, release{others, q, fixed == nil, count}) } }
-	statements := func(grid []any) (points []pair) {
-		for _, loss := range edgesOf(grid) { points = append(points, concentrated(rho, loss)) }
+			found = append(found, release{others, q, !fixed, count}) } }
+	statements := func(grid []any) []pair {
+		points := each(edgesOf(grid), func(loss Int) pair { return concentrated(rho, loss) })
 		return append(points, mirror(points)...) }
 	if rho.Sign() > 0 { found = append([]release{{[]part{statements}, sure, false, one}}, found...) }
-	merged := []part{gaussianOf(joint, sure, 1, false)}
-	if joint.Sign() > 0 { found = append([]release{{merged, sure, false, one}}, found...) }
-	return found }
+	merged := release{[]part{gaussianOf(joint, sure, 1, false)}, sure, false, one}
+	if joint.Sign() > 0 { found = append([]release{merged}, found...) }
+	return found, cut }
 
 func check(certificate any) (worst Int, said string) {
 	document := fields(certificate, "format", "claim", "proof")
@@ -429,12 +431,15 @@ func check(certificate any) (worst Int, said string) {
 	need(among(relation, "add-or-remove-one", "zero-out", "replace-one"), "not covered: this relation")
 	B, work, worst = uint(whole(proof[0], 64, MAX_BITS)), zero, zero
 	ONE = shl(one, B)
-	epsilon, delta := number(claim[0]), positive(claim[1])
+	epsilon, delta, inverted := number(claim[0]), number(claim[1]), pair{one, one}
 	need(less(delta[0], delta[1]), "delta must be below 1")
-	releases, ways, parts := readReleases(claim[4], relation, whole(claim[3], 1, 1000)), []string{""}, 0
+	ways, parts := []string{""}, 0
+	releases, cut := readReleases(claim[4], relation, whole(claim[3], 1, 1000))
+	if delta[0].Sign() > 0 { inverted = inverse(delta) }
+	if cut.Sign() > 0 { cut = mul(cut, add(ONE, exp(interval(epsilon)[1])[1])) }
 	for _, r := range releases { if parts += len(r.parts); r.bent { ways = []string{"remove", "add"} } }
 	for i, line := range listed(proof[1], len(ways), len(ways)) {
-		values, hints, laws, infinite := listed(line, 1, 5), []Int{}, []law{}, zero
+		values, hints, laws, infinite := listed(line, 1, 5), []Int{}, []law{}, cut
 		for _, x := range values[1:] { hints = append(hints, num(whole(x, 1, MOST))) }
 		need(len(hints) == 0 || len(hints) == 4, "a line is malformed")
 		whole(append([]any{int64(1)}, values[1:]...)[len(hints)], 1, MAX_TERMS)
@@ -442,7 +447,7 @@ func check(certificate any) (worst Int, said string) {
 		for _, r := range releases {
 			law, lost := distribution(r, ways[i], &grids)
 			laws, infinite = append(laws, law), add(infinite, prod(r.count, lost)) }
-		worst = largest(worst, add(boundDelta(laws, epsilon, delta, hints), mul(infinite, interval(inverse(delta))[1]))) }
+		worst = largest(worst, boundDelta(laws, mul(infinite, interval(inverted)[1]), epsilon, delta, hints)) }
 	said = fmt.Sprintf("at epsilon %s delta is at most %d", claim[0], ceil(prod(num(1000000), worst), ONE))
 	return worst, said + fmt.Sprintf(" millionths of the claimed %s (%x)", claim[1], worst) }
 

@@ -15,7 +15,7 @@ const MECHANISMS = {
   gaussian: ["noise_multiplier"], laplace: ["noise_multiplier"], gdp: ["mu"], "bounded-range": ["range"],
   "randomized-response": ["flip_probability", "categories"], approximate: ["epsilon", "delta"], zcdp: ["rho"],
   "discrete-gaussian": ["noise_scale", "sensitivity"], "discrete-laplace": ["noise_scale", "sensitivity"] };
-const STATEMENTS = ["gdp", "zcdp", "approximate", "bounded-range"];
+const STATEMENTS = ["gdp", "zcdp", "approximate", "bounded-range"], one = [1n, 1n];
 let B, ONE, work;
 
 class Refused extends Error {}
@@ -31,16 +31,12 @@ const floor = (a, b) => (a % b !== 0n && a < 0n !== b < 0n ? a / b - 1n : a / b)
 const ceil = (a, b) => -floor(-a, b), pairwise = (list) => list.slice(1).map((x, i) => [list[i], x]);
 const mul = (a, b) => -((-a * b) >> B), expBetween = (low, high) => [exp(low)[0], exp(high)[1]];
 const interval = ([n, d]) => [floor(n << B, d), ceil(n << B, d)], inverse = ([n, d]) => [d, n];
-const sum = (values) => values.reduce((a, b) => a + b, 0n);
 const range = (n) => Array.from({ length: n }, (_, i) => BigInt(i)), ascending = (a, b) => (a < b ? -1 : Number(a > b));
-const size = (x) => (x ? BigInt(abs(x).toString(2).length) : 0n);  // bits
+const sum = (values) => values.reduce((a, b) => a + b, 0n), size = (x) => (x ? BigInt(abs(x).toString(2).length) : 0n);
 const ratio = (p, q) => need(q[0] > 0n, "there are too few bits", [(p[0] << B) / q[1], ceil(p[1] << B, q[0] || 1n)]);
 function isqrt(n) {  // Newton's iteration from above
-  let x = 1n << (size(n) / 2n + 1n);
-  for (let y; (y = (x + n / x) >> 1n) < x; ) x = y;
-  return x; }
-const dot = (weights, values) =>
-  [sum(weights.map((w, i) => w[0] * values[i][0])) >> B, sum(weights.map((w, i) => mul(w[1], values[i][1])))];
+  for (let x = 1n << (size(n) / 2n + 1n), y; ; x = y) if ((y = (x + n / x) >> 1n) >= x) return x; }
+const dot = (w, x) => [sum(w.map((v, i) => v[0] * x[i][0])) >> B, sum(w.map((v, i) => mul(v[1], x[i][1])))];
 
 function exp(x) {
   if (x < 0n) return ratio([ONE, ONE], exp(-x));
@@ -58,8 +54,7 @@ function log(x) {
   let y = floor(((size(x) - B) * 693147n) << B, 1000000n), change = ONE, step = 1n << 8n;
   while (abs(change) >> (B - B / 3n)) {
     const e = exp(y)[0];
-    change = floor((2n * (x - e)) << B, x + e);
-    y += change; }
+    y += change = floor((2n * (x - e)) << B, x + e); }
   while (exp(y)[0] < x) [y, step] = [y + step, 4n * step];
   return y; }
 
@@ -125,6 +120,13 @@ function concentrated(rho, loss) {
   const logs = mul(order - ONE, log(order - ONE)) + mul(order, log(ceil(ONE << B, order)));
   return [exp(loss)[1], exp(mul(order - ONE, mul(order, rho) - loss) + logs)[1]]; }
 
+function cutChance([n, d], most, all) {
+  const k = most + 1n, rest = all - k, a = (d - n) * (k + 1n), b = n * rest;
+  need(rest > 0n && b < a, "not covered: such a cut of samples");
+  const logs = k * log(interval([n * all, d * k])[1]) + rest * log(interval([(d - n) * all, d * rest])[1]);
+  const more = (log(interval([all * a ** 2n, 6n * k * rest * (a - b) ** 2n])[1]) + 1n) >> 1n;
+  return exp(max(logs + more, -B << B))[1]; }
+
 function profile(mechanism, distance, grid) {
   const [kind, first, ...more] = Object.values(mechanism), far = BigInt(distance);
   if (["laplace", "bounded-range", "discrete-gaussian", "discrete-laplace"].includes(kind)) {
@@ -137,16 +139,15 @@ function profile(mechanism, distance, grid) {
     const points = losses.map((loss) => [exp(loss)[1], ONE - exp((loss - most) >> 1n)[0]]);
     return kind === "laplace" ? points : points.map(([x, y]) => [x, ceil(y * y, ONE - exp(-most)[1])]); }
   need(kind === "zcdp" || !grid.length, "a grid is malformed");
-  let points;
-  if (kind === "zcdp") points = edgesOf(grid).map((loss) => concentrated(first, loss));
-  else if (kind === "approximate") {
-    const [n, d] = number(first), grown = sum(range(distance).map((j) => exp(interval([j * n, d])[1])[1]));
-    points = [[exp(interval([far * n, d])[1])[1], mul(grown, interval(number(more[0]))[1])]];
-  } else {
-    const [n, d] = positive(first), k = BigInt(whole(more[0], 2, MOST));
-    need(n <= d, "a probability must be at most 1");
-    points = [[ONE, interval([d - n, d])[1]], [interval([n + k * (d - n), n])[1], 0n]]; }
-  return [...points, ...mirror(points)]; }
+  const both = (points) => [...points, ...mirror(points)];
+  if (kind === "zcdp") return both(edgesOf(grid).map((loss) => concentrated(first, loss)));
+  const [n, d] = number(first);
+  if (kind === "approximate") {
+    const grown = range(distance + 1).map((j) => exp(interval([j * n, d])[1])[1]), most = grown.pop();
+    return both([[most, mul(sum(grown), interval(number(more[0]))[1])]]); }
+  need(n && n <= d, "a probability must be above 0 and at most 1");
+  const k = BigInt(whole(more[0], 2, MOST));
+  return both([[ONE, interval([d - n, d])[1]], [interval([n + k * (d - n), n])[1], 0n]]); }
 
 // --- From a profile to the distribution of the privacy loss. A ray [mass, x] is mass of Q where P / Q is x ----------
 
@@ -172,8 +173,10 @@ function pointsOf(rays, lost) {
 
 function together(first, second) {
   const [a, lost] = raysOf(first), [b, more] = raysOf(second);
-  spend(4n * BigInt(a.length * b.length) * (B + 400n));
-  return pointsOf(a.flatMap(([m, x]) => b.map(([n, y]) => [mul(m, n), mul(x, y)])), lost + more); }
+  const n = BigInt(a.length * b.length), digits = 13n - size(n) / 3n;
+  spend(2n * n * (B + 400n));
+  const points = pointsOf(a.flatMap(([m, x]) => b.map(([n, y]) => [mul(m, n), mul(x, y)])), lost + more).reverse();
+  return [...new Map(points.map(([x, y]) => [`${size(x)} ${x >> (max(B, size(x)) - digits)}`, [x, y]])).values()]; }
 
 function distribution(parts, [n, d], way, grids) {
   let points = parts.map((part) => part(listed(grids.shift(), 0, MAX_CELLS))).reduce(together);
@@ -185,10 +188,12 @@ function distribution(parts, [n, d], way, grids) {
 
 // --- Composition ---------------------------------------------------------------------------------------------------
 
+const rotate = (a, b, c, d) => [(a * c - b * d) >> B, (a * d + b * c) >> B];
+
 function times(a, b) {
   const off = a[2] + b[2] + ((a[2] * b[2]) >> B) + 3n;
   need(off < ONE, "rounding outweighs the sum");
-  return [(a[0] * b[0] - a[1] * b[1]) >> B, (a[0] * b[1] + a[1] * b[0]) >> B, off]; }
+  return [...rotate(a[0], a[1], b[0], b[1]), off]; }
 
 function power(x, count) {
   if (count === 1n) return x;
@@ -197,52 +202,49 @@ function power(x, count) {
 
 function compose(laws, epsilon, delta, hints) {
   const [t, s, v, terms] = hints.map(BigInt), rest = t * (t + D), parts = [];
+  let height = 0n, phase = [ONE, 0n], line = ONE, bell;
   spend((terms * sum(laws.map(([, count]) => 8n * size(count))) * (B + 400n)) >> 2n);
-  let height = 0n;
   for (const [law, count] of laws) {
     const points = law.map(([mass, loss]) => [mul(mass, exp(-((-t * loss) >> 30n))[1]), 0n]);
     const total = sum(points.map(([weight]) => weight));
     spend((terms * BigInt(law.length) * (max(B, size(total)) + 400n)) >> 2n);
     height += count * log(total);
     parts.push([points, law.map(([, loss]) => turn(s * loss, B + 30n)), total, count]); }
-  height += ceil((v * rest) << B, 2n * D ** 3n) - interval([epsilon[0] * t, epsilon[1] * D])[0];
+  height += ceil(v << B, 2n * D) - interval([epsilon[0] * t, epsilon[1] * D])[0];
   height += log(interval(inverse(delta))[1]);
-  const at = s * (epsilon[0] * 2n * D * D - epsilon[1] * v * (2n * t + D));
-  const spin = turn(interval([at, epsilon[1] * 2n * D ** 3n])[0], B);
-  let phase = [ONE, 0n], line = ONE, bell;
+  const at = s * (epsilon[0] * 2n * rest - epsilon[1] * v * (2n * t + D)), shift = 2n * D * rest;
+  const spin = turn(interval([at, epsilon[1] * shift])[0], B);
   for (let m = 1n; m <= terms; m++) {
     let here = [ONE, 0n, 0n];
     for (const [points, turns, total, count] of parts) {
-      points.forEach(([a, b], i) => {
-        const [c, d] = turns[i];
-        points[i] = [(a * c - b * d) >> B, (a * d + b * c) >> B]; });
+      points.forEach(([a, b], i, all) => (all[i] = rotate(a, b, ...turns[i])));
       const off = (m * (2n * total + (BigInt(4 * points.length) << B))) / total + 4n;
       here = times(here, power([...[0, 1].map((i) => floor(sum(points.map((x) => x[i])) << B, total)), off], count)); }
     phase = times([...phase, 0n], [spin[0], -spin[1], 0n]).slice(0, 2);
     const [re, im, off] = times(here, [...phase, 8n * m]), w = m * s, zr = rest - w * w, zi = w * (2n * t + D);
     const value = floor((re * zr + im * zi) * rest, zr * zr + zi * zi) + off + 2n;
-    bell = expBetween(-ceil((v * w * w) << B, 2n * D ** 3n), -(((v * w * w) << B) / (2n * D ** 3n)));
+    bell = expBetween(-ceil((v * w * w) << B, shift), -(((v * w * w) << B) / shift));
     line += 2n * (value > 0n ? mul(value, bell[1]) : (value * bell[0]) >> B) + 2n; }
   const tail = mul(bell[1], ceil((2n * rest) << B, terms * s * D));
   const bound = mul(mul(exp(height)[1], ceil((D * D) << B, rest)), mul(ceil(s << B, D), line) + tail);
   return ceil(bound * (DENSITY + 1n) ** 2n, 1n << 2048n); }
 
-function boundDelta(laws, epsilon, delta, hints) {
+function boundDelta(laws, lost, epsilon, delta, hints) {
   const low = interval(epsilon)[0];
-  if (sum(laws.map(([law, count]) => count * (law.map(([, x]) => x).reduce(max, law[0]?.[1] ?? 0n)))) <= low) return 0n;
+  const most = sum(laws.map(([law, count]) => count * (law.map(([, x]) => x).reduce(max, law[0]?.[1] ?? 0n))));
+  need(delta[0] || (most <= low && !lost), "a loss exceeds epsilon");
+  if (most <= low) return lost;
   if (sum(laws.map(([, count]) => count)) === 1n) {
-    const e = exp(low)[0] << B;
-    return ceil(sum(laws[0][0].map(([mass, loss]) => mul(mass, max(0n, ONE - e / exp(loss)[1])))) * delta[1], delta[0]);
-  }
-  return compose(laws, epsilon, delta, need(hints.length && hints, "the proof has no line")); }
+    const found = sum(laws[0][0].map(([mass, loss]) => mul(mass, max(0n, ONE - (exp(low)[0] << B) / exp(loss)[1]))));
+    return ceil(found * delta[1], delta[0]) + lost; }
+  return compose(laws, epsilon, delta, need(hints.length && hints, "the proof has no line")) + lost; }
 
 // --- The document --------------------------------------------------------------------------------------------------
 
 function number(text) {
   const m = typeof text === "string" && /^([0-9]{1,40})(?:\.([0-9]{1,60}))?(?:e(-?[0-9]{1,3}))?$/.exec(text);
-  need(m, "a number is malformed");
-  const digits = m[2] ?? "", e = BigInt(m[3] ?? "0") - BigInt(digits.length), top = BigInt(m[1] + digits);
-  return e >= 0n ? [top * 10n ** e, 1n] : [top, 10n ** -e]; }
+  const digits = need(m, "a number is malformed")[2] ?? "", e = BigInt(m[3] ?? "0") - BigInt(digits.length);
+  return e >= 0n ? [BigInt(m[1] + digits) * 10n ** e, 1n] : [BigInt(m[1] + digits), 10n ** -e]; }
 const positive = (text) => (need(number(text)[0], "a number must be above 0"), number(text));
 const whole = (x, least, most) =>
   need(Number.isSafeInteger(x) && least <= x && x <= most, "an integer is missing or out of bounds", x);
@@ -262,38 +264,37 @@ function edgesOf(grid) {
   return found.map((x) => x << (B - BigInt(bits))); }
 
 function readReleases(releases, relation, group) {
-  const found = [], one = [1n, 1n], replaced = relation === "replace-one";
-  let joint = 0n, rho = 0n;
+  let found = [], joint = 0n, rho = 0n, cut = 0n, replaced = relation === "replace-one";
   for (const release of listed(releases, 1, 1000)) {
     const [mechanisms, poisson, times_] = fields(release, "mechanisms", "poisson", "count"), others = [];
-    const fixed = typeof poisson === "string" && /^([0-9]{1,15}) of ([0-9]{1,15})$/.exec(poisson);
-    const q = fixed ? [positive(fixed[1])[0], positive(fixed[2])[0]] : positive(poisson), sampled = q[0] < q[1];
-    const count = BigInt(whole(times_, 1, 1e9)), distance = !sampled || fixed ? group * (1 + replaced) : 1;
+    const fixed = /^([0-9]{1,15}) of ([0-9]{1,15})$/.exec(need(typeof poisson === "string" && poisson, "no sample"));
+    const limit = /^([^ ]+), at most ([0-9]{1,15}) of ([0-9]{1,15})$/.exec(poisson);
+    const q = fixed ? [positive(fixed[1])[0], positive(fixed[2])[0]] : positive(limit ? limit[1] : poisson);
+    const count = BigInt(whole(times_, 1, 1e9)), sampled = q[0] < q[1];
+    let square = 0n, distance = !sampled || fixed ? group * (1 + replaced) : 1;
     need(q[0] <= q[1], "a probability must be at most 1");
     need(replaced || !fixed, "not covered: a sample of a fixed size under this relation");
-    let square = 0n;
+    if (limit) cut += count * cutChance(q, BigInt(limit[2]), BigInt(limit[3]));
     for (const mechanism of listed(mechanisms, 1, 16)) {
       const kind = mechanism?.type, normal = kind === "gaussian", stated = STATEMENTS.includes(kind);
       need(Object.keys(MECHANISMS).includes(kind), "not covered: such a mechanism");
       const first = fields(mechanism, "type", ...MECHANISMS[kind])[1];
-      const vague = kind === "zcdp" || (relation === "zero-out" && stated);
-      const fit = group === 1 && !vague && (fixed || !replaced);
+      const fit = group === 1 && (fixed || !replaced) && kind !== "zcdp" && (relation !== "zero-out" || !stated);
       need(!sampled || fit || (normal && (group === 1 || !replaced)), "not covered: such a sample");
       need(kind !== "randomized-response" || (replaced && group === 1), "not covered: such randomized response");
-      if (normal || kind === "gdp") {
-        const [n, d] = normal ? inverse(positive(first)) : positive(first);
-        square += interval([(BigInt(normal ? distance : group) * n) ** 2n, d * d])[1];
-      } else if (kind === "zcdp") {
-        const [n, d] = positive(first);
-        rho += interval([count * BigInt(group) ** 2n * n, d])[1];
-      } else others.push((grid) => profile(mechanism, stated ? group : distance, grid)); }
+      const [n, d] = kind === "approximate" ? one : positive(first);
+      if (normal) square += interval([(BigInt(distance) * d) ** 2n, n * n])[1];
+      else if (kind === "gdp") square += interval([(BigInt(group) * n) ** 2n, d * d])[1];
+      else if (kind === "zcdp") rho += interval([count * BigInt(group) ** 2n * n, d])[1];
+      else others.push((grid) => profile(mechanism, stated ? group : distance, grid)); }
     if (!sampled) {
       joint += count * square;
       found.push(...others.map((other) => [[other], one, false, count]));
     } else if (!others.length && !fixed) found.push([[gaussianOf(square, q, group, replaced)], one, !replaced, count]);
     else found.push([[...(square ? [gaussianOf(square, one, 1, false)] : []), ...others], q, !fixed, count]); }
   if (rho) found.unshift([[(grid) => profile({ type: "zcdp", rho }, 1, grid)], one, false, 1n]);
-  return joint ? [[[gaussianOf(joint, one, 1, false)], one, false, 1n], ...found] : found; }
+  if (joint) found.unshift([[gaussianOf(joint, one, 1, false)], one, false, 1n]);
+  return [found, cut]; }
 
 export function check(certificate) {
   const [form, claim, proof] = fields(certificate, "format", "claim", "proof");
@@ -302,19 +303,20 @@ export function check(certificate) {
   need(form === "dp-certificate/1", "the format is not dp-certificate/1");
   need(["add-or-remove-one", "zero-out", "replace-one"].includes(relation), "not covered: this relation");
   [B, ONE, work] = [BigInt(whole(bits, 64, MAX_BITS)), 1n << BigInt(bits), 0n];
-  const epsilon = number(stated), delta = positive(small);
+  const epsilon = number(stated), delta = number(small);
   need(delta[0] < delta[1], "delta must be below 1");
-  const releases = readReleases(list, relation, whole(group, 1, 1000)), parts = releases.flatMap(([own]) => own);
+  const [releases, cut] = readReleases(list, relation, whole(group, 1, 1000)), parts = releases.flatMap(([own]) => own);
   const ways = releases.some((release) => release[2]) ? ["remove", "add"] : [null];
+  const added = cut && mul(cut, ONE + exp(interval(epsilon)[1])[1]);
   return listed(lines, ways.length, ways.length).reduce((worst, line, i) => {
     const [grids, ...hints] = listed(line, 1, 5);
     need([0, 4].includes(hints.length) && hints.every((x) => whole(x, 1, MOST)), "a line is malformed");
     whole(hints[3] ?? 1, 1, MAX_TERMS);
     const left = [...listed(grids, parts.length, parts.length)];
     const made = releases.map(([own, q, bent, count]) => [distribution(own, q, bent ? ways[i] : null, left), count]);
-    const infinite = sum(made.map(([[, lost], count]) => count * lost));
-    const bound = boundDelta(made.map(([[law], count]) => [law, count]), epsilon, delta, hints);
-    return max(worst, bound + mul(infinite, interval(inverse(delta))[1])); }, 0n); }
+    const infinite = sum(made.map(([[, mass], count]) => count * mass)) + added;
+    const lost = mul(infinite, interval(delta[0] ? inverse(delta) : one)[1]);
+    return max(worst, boundDelta(made.map(([[law], count]) => [law, count]), lost, epsilon, delta, hints)); }, 0n); }
 
 export function judge(bytes) {
   try {

@@ -45,8 +45,7 @@ def ratio(p, q):  # of intervals
     need(q[0] > 0, "there are too few bits")
     return (p[0] << B) // q[1], ceil(p[1] << B, q[0])
 
-def dot(weights, values):  # of intervals
-    return sum(w[0] * x[0] for w, x in zip(weights, values)) >> B, sum(mul(w[1], x[1]) for w, x in zip(weights, values))
+def dot(w, x): return sum(a[0] * b[0] for a, b in zip(w, x)) >> B, sum(mul(a[1], b[1]) for a, b in zip(w, x))
 
 def exp(x):  # e^x as an interval [2]: the Taylor series of x / 2^k, squared k times
     if x < 0: return ratio((ONE, ONE), exp(-x))
@@ -65,8 +64,7 @@ def log(x):  # raises a guess by Halley's iteration until its exponential is at 
     y, change, step = ((x.bit_length() - B) * 693147 << B) // 10**6, ONE, 1 << 8
     while abs(change) >> B - B // 3:
         e = exp(y)[0]
-        change = (2 * (x - e) << B) // (x + e)
-        y += change
+        y += (change := (2 * (x - e) << B) // (x + e))
     while exp(y)[0] < x: y, step = y + step, 4 * step
     return y
 
@@ -111,7 +109,7 @@ def gaussian(mu, q, group, replaced, grid):  # a group in a Poisson sample, or o
     weights = [(low >> B * (group - 1), -(-high >> B * (group - 1))) for low, high in chances]
     return normals([j * mu for j in range(group + 1)], weights, [(ONE, ONE), *[none] * group], edges, weights[0])
 
-def gaussian_of(square, *sample): return partial(gaussian, math.isqrt(square << B) + 1, *sample)  # mu rounded up
+def gaussian_of(square, *sample): return partial(gaussian, math.isqrt(square << B) + 1, *sample or (1, 1, False))
 
 def integer_noise(exponent, shift, reach):  # weights e^-exponent(k), a geometric series beyond `reach` [9]
     need(shift < reach, "a grid is malformed")
@@ -129,6 +127,14 @@ def concentrated(rho, loss):  # rho-zCDP, by the Renyi divergence of an order ne
     logs = mul(order - ONE, log(order - ONE)) + mul(order, log(ceil(ONE << B, order)))
     return exp(loss)[1], exp(mul(order - ONE, mul(order, rho) - loss) + logs)[1]
 
+def cut_chance(q, most, size):  # that more than `most` of `size` units are in a Poisson sample [16]
+    k, rest = most + 1, size - most - 1
+    need(rest > 0 and q * rest < (1 - q) * (k + 1), "not covered: such a cut of samples")
+    falls = q * rest / ((1 - q) * (k + 1))
+    logs = k * log(interval(q * size / k)[1]) + rest * log(interval((1 - q) * size / rest)[1])
+    logs += log(interval(Fraction(size, 6 * k * rest) / (1 - falls) ** 2)[1]) + 1 >> 1
+    return exp(max(logs, -B << B))[1]
+
 def profile(mechanism, distance, grid):  # a mechanism that is not Gaussian, whose neighbors are so far apart [8]
     kind, first, *more = mechanism.values()
     if kind in ("laplace", "bounded-range", "discrete-gaussian", "discrete-laplace"):
@@ -141,11 +147,10 @@ def profile(mechanism, distance, grid):  # a mechanism that is not Gaussian, who
         points = [(exp(loss)[1], ONE - exp(loss - most >> 1)[0]) for loss in losses]
         return points if kind == "laplace" else [(x, ceil(y * y, ONE - exp(-most)[1])) for x, y in points]
     need(kind == "zcdp" or not grid, "a grid is malformed")
-    if kind == "zcdp":
-        points = [concentrated(first, loss) for loss in edges_of(grid)]
+    if kind == "zcdp": points = [concentrated(first, loss) for loss in edges_of(grid)]
     elif kind == "approximate":
-        stated, grown = number(first), sum(exp(interval(j * number(first))[1])[1] for j in range(distance))
-        points = [(exp(interval(distance * stated)[1])[1], mul(grown, interval(number(*more))[1]))]
+        *grown, most = (exp(interval(j * number(first))[1])[1] for j in range(distance + 1))
+        points = [(most, mul(sum(grown), interval(number(*more))[1]))]
     else:
         flip, k = positive(first), whole(*more, 2, 1 << 52)
         need(flip <= 1, "a probability must be at most 1")
@@ -161,8 +166,7 @@ def rays_of(points):  # of the lower hull of (0, 1) and the points; and the mass
     hull = [(0, ONE)]
     for x, y in sorted(points):
         if y < hull[-1][1]:
-            while len(hull) > 1 and not is_bent(*hull[-2:], (x, y)):
-                hull.pop()
+            while len(hull) > 1 and not is_bent(*hull[-2:], (x, y)): hull.pop()
             hull.append((x, y))
     lost = hull[-1][1]
     falls = [(y - v, u - x) for (x, y), (u, v) in pairwise([*hull, (hull[-1][0] + 1, lost)])]
@@ -176,10 +180,12 @@ def points_of(rays, lost):  # the profile of rays: beyond x, the mass of P less 
         yield x, lost + ceil(moment - mass * x, ONE)
         mass, moment = mass + m, moment + m * x
 
-def together(a, b):  # two releases on one sample: all products [12]
+def together(a, b):  # two releases on one sample: all products; of points that are close the highest is kept [12]
     (a, lost), (b, more) = rays_of(a), rays_of(b)
-    spend(4 * len(a) * len(b) * (B + 400))
-    return points_of([(mul(m, n), mul(x, y)) for m, x in a for n, y in b], lost + more)
+    spend(2 * len(a) * len(b) * (B + 400))
+    points = points_of([(mul(m, n), mul(x, y)) for m, x in a for n, y in b], lost + more)
+    digits = 13 - (len(a) * len(b)).bit_length() // 3  # by which they differ
+    return {(x.bit_length(), x >> max(B, x.bit_length()) - digits): (x, y) for x, y in sorted(points)}.values()
 
 def distribution(parts, q, way, grids):  # losses of one release with masses, and the mass of an infinite loss
     points = reduce(together, [part(listed(next(grids), 0, MAX_CELLS)) for part in parts])
@@ -206,16 +212,15 @@ def power(x, count):
 
 def compose(laws, epsilon, delta, t, s, v, terms):  # an inversion integral [14]; tilt t, step s, smoothing v: times D
     spend(terms * sum(8 * count.bit_length() for _, count in laws) * (B + 400) >> 2)
-    rest, height, parts = t * (t + D), 0, []
+    rest, height, parts, phase, line = t * (t + D), 0, [], (ONE, 0), ONE
     for law, count in laws:
         points = [(mul(mass, exp(-(-t * loss >> 30))[1]), 0) for mass, loss in law]  # from here on this is the law
         total = sum(weight for weight, _ in points)
         spend(terms * len(law) * (max(B, total.bit_length()) + 400) >> 2)
         height += count * log(total)
         parts.append([points, [turn(s * loss, B + 30) for _, loss in law], total, count])
-    height += ceil(v * rest << B, 2 * D**3) - interval(epsilon * Fraction(t, D))[0] + log(interval(1 / delta)[1])
-    spin = turn(interval(Fraction(s, D) * (epsilon - Fraction(v * (2 * t + D), 2 * D * D)))[0], B)
-    phase, line = (ONE, 0), ONE
+    height += ceil(v << B, 2 * D) - interval(epsilon * Fraction(t, D))[0] + log(interval(1 / delta)[1])
+    spin = turn(interval(Fraction(s, D) * (epsilon - Fraction(v * (2 * t + D), 2 * rest)))[0], B)
     for m in range(1, terms + 1):
         here = ONE, 0, 0
         for part in parts:
@@ -228,31 +233,29 @@ def compose(laws, epsilon, delta, t, s, v, terms):  # an inversion integral [14]
         re, im, off = times(here, (*phase, 8 * m))
         zr, zi = rest - w * w, w * (2 * t + D)  # z (z + 1) for z = t + i w, times D^2
         value = (re * zr + im * zi) * rest // (zr * zr + zi * zi) + off + 2
-        bell = exp_between(-ceil(v * w * w << B, 2 * D**3), -((v * w * w << B) // (2 * D**3)))
+        bell = exp_between(-ceil(v * w * w << B, 2 * D * rest), -((v * w * w << B) // (2 * D * rest)))
         line += 2 * (mul(value, bell[1]) if value > 0 else value * bell[0] >> B) + 2
     tail = mul(bell[1], ceil(2 * rest << B, w * D))
     bound = mul(mul(exp(height)[1], ceil(D * D << B, rest)), mul(ceil(s << B, D), line) + tail)
     return ceil(bound * (DENSITY + 1) ** 2, 1 << 2048)  # over 2 pi
 
-def bound_delta(laws, epsilon, delta, hints):  # delta(epsilon) / delta is at most this
-    low = interval(epsilon)[0]
-    if sum(max((loss for _, loss in law), default=0) * count for law, count in laws) <= low:
-        return 0
+def bound_delta(laws, lost, epsilon, delta, hints):  # delta(epsilon) / delta is at most this
+    low, most = interval(epsilon)[0], sum(max((loss for _, loss in law), default=0) * count for law, count in laws)
+    need(delta or most <= low and not lost, "a loss exceeds epsilon")
+    if most <= low: return lost
     if sum(count for _, count in laws) == 1:  # a plain sum
         found = sum(mul(mass, max(0, ONE - (exp(low)[0] << B) // exp(loss)[1])) for mass, loss in laws[0][0])
-        return ceil(found * delta.denominator, delta.numerator)
-    return compose(laws, epsilon, delta, *need(hints, "the proof has no line"))
+        return ceil(found * delta.denominator, delta.numerator) + lost
+    return compose(laws, epsilon, delta, *need(hints, "the proof has no line")) + lost
 
 # --- The document -----------------------------------------------------------------------------------------------------
 
-def number(text):  # that all languages read alike
-    form = r"[0-9]{1,40}(\.[0-9]{1,60})?(e-?[0-9]{1,3})?"
-    return Fraction(need(type(text) is str and re.fullmatch(form, text), "a number is malformed")[0])
+def number(x):  # that all languages read alike
+    return Fraction(need(re.fullmatch(r"[0-9]{1,40}(\.[0-9]{1,60})?(e-?[0-9]{1,3})?", x), "a number is malformed")[0])
 
 def positive(text): return need(number(text), "a number must be above 0")
 
-def whole(value, least, most):
-    return need(type(value) is int and least <= value <= most, "an integer is missing or out of bounds", value)
+def whole(x, low, high): return need(type(x) is int and low <= x <= high, "an integer is missing or out of bounds", x)
 
 def listed(value, least, most):
     return need(type(value) is list and least <= len(value) <= most, "a list is missing, too short or too long", value)
@@ -268,39 +271,36 @@ def edges_of(grid):  # [bits, start, width, count, ...]: a start and runs of equ
     widths = (width for width, count in zip(runs[::2], runs[1::2]) for _ in range(count))
     return [x << B - bits for x in accumulate(widths, initial=start)]
 
-def read_releases(releases, relation, group):  # as (parts, q, bent, count): bent where removing is unlike adding
-    found, joint, rho, one, replaced = [], 0, 0, Fraction(1), relation == "replace-one"
+def read_releases(releases, relation, group):  # as (parts, q, bent, count), bent where removing is unlike adding; cut
+    found, joint, rho, cut, one, replaced = [], 0, 0, 0, Fraction(1), relation == "replace-one"
+    vague = STATEMENTS if relation == "zero-out" else ["zcdp"]  # do not say what is released without the unit
     for release in listed(releases, 1, 1000):
         mechanisms, poisson, count = fields(release, "mechanisms", "poisson", "count")
-        fixed = type(poisson) is str and re.fullmatch("([0-9]{1,15}) of ([0-9]{1,15})", poisson)
-        q = positive(fixed[1]) / positive(fixed[2]) if fixed else positive(poisson)
+        fixed = re.fullmatch("([0-9]{1,15}) of ([0-9]{1,15})", poisson)
+        limit = re.fullmatch("([^ ]+), at most ([0-9]{1,15}) of ([0-9]{1,15})", poisson)
+        q = positive(fixed[1]) / positive(fixed[2]) if fixed else positive(limit[1] if limit else poisson)
         square, others, count = 0, [], whole(count, 1, 10**9)
         need(q <= 1, "a probability must be at most 1")
         need(replaced or not fixed, "not covered: a sample of a fixed size under this relation")
         distance = group * (1 + replaced) if q == 1 or fixed else 1
+        if limit: cut += count * cut_chance(q, int(limit[2]), int(limit[3]))
         for mechanism in listed(mechanisms, 1, 16):
             need(type(mechanism) is dict and mechanism.get("type") in [*MECHANISMS], "not covered: such a mechanism")
             kind, first, *_ = fields(mechanism, "type", *MECHANISMS[mechanism["type"]])
-            vague = kind == "zcdp" or relation == "zero-out" and kind in STATEMENTS  # nothing stated without the unit
-            fit = group == 1 and not vague and (fixed or not replaced)
+            fit = group == 1 and kind not in vague and (fixed or not replaced)
             need(q == 1 or fit or kind == "gaussian" and (group == 1 or not replaced), "not covered: such a sample")
             need(kind != "randomized-response" or replaced and group == 1, "not covered: such randomized response")
-            if kind in ("gaussian", "gdp"):
-                mu = distance / positive(first) if kind == "gaussian" else group * positive(first)
-                square += interval(mu * mu)[1]
-            elif kind == "zcdp":
-                rho += interval(count * group**2 * positive(first))[1]
-            else:
-                others.append(partial(profile, mechanism, group if kind in STATEMENTS else distance))
+            if kind == "gaussian": square += interval((distance / positive(first)) ** 2)[1]
+            elif kind == "gdp": square += interval((group * positive(first)) ** 2)[1]
+            elif kind == "zcdp": rho += interval(count * group**2 * positive(first))[1]
+            else: others.append(partial(profile, mechanism, group if kind in STATEMENTS else distance))
         if q == 1:
             joint += count * square
             found += [([other], one, False, count) for other in others]
-        elif others or fixed:
-            found.append(([gaussian_of(square, one, 1, False)] * (square > 0) + others, q, not fixed, count))
-        else:
-            found.append(([gaussian_of(square, q, group, replaced)], one, not replaced, count))
+        elif others or fixed: found.append(([gaussian_of(square)] * (square > 0) + others, q, not fixed, count))
+        else: found.append(([gaussian_of(square, q, group, replaced)], one, not replaced, count))
     found[:0] = [([partial(profile, {"type": "zcdp", "rho": rho}, 1)], one, False, 1)] * (rho > 0)  # as one [10]
-    return [([gaussian_of(joint, one, 1, False)], one, False, 1)] * (joint > 0) + found  # as one [15]
+    return [([gaussian_of(joint)], one, False, 1)] * (joint > 0) + found, cut  # as one [15]
 
 def check(certificate):  # bounds delta at the claimed epsilon over the claimed delta; sets B
     global B, ONE, work
@@ -310,20 +310,21 @@ def check(certificate):  # bounds delta at the claimed epsilon over the claimed 
     need(form == "dp-certificate/1", "the format is not dp-certificate/1")
     need(relation in ["add-or-remove-one", "zero-out", "replace-one"], "not covered: this relation")
     B, work, worst = whole(bits, 64, MAX_BITS), 0, 0
-    ONE, epsilon, delta = 1 << B, number(epsilon), positive(delta)
-    need(delta < 1, "delta must be below 1")
-    releases = read_releases(releases, relation, whole(group, 1, 1000))
+    ONE, epsilon, delta = 1 << B, number(epsilon), number(delta)
+    inverse = 1 / delta if need(delta < 1, "delta must be below 1") and delta else Fraction(1)
+    releases, cut = read_releases(releases, relation, whole(group, 1, 1000))
+    cut = cut and mul(cut, ONE + exp(interval(epsilon)[1])[1])  # what cut samples add to delta [16]
     ways = ("remove", "add") if any(bent for _, _, bent, _ in releases) else (None,)
     for way, line in zip(ways, listed(lines, len(ways), len(ways))):
         grids, *hints = listed(line, 1, 5)
         need(len(hints) in (0, 4) and all(whole(x, 1, 1 << 52) for x in hints), "a line is malformed")
         whole([1, *hints][-1], 1, MAX_TERMS)
         size = sum(len(parts) for parts, *_ in releases)
-        grids, laws, infinite = iter(listed(grids, size, size)), [], 0
+        grids, laws, infinite = iter(listed(grids, size, size)), [], cut
         for parts, q, bent, count in releases:
             law, lost = distribution(parts, q, way if bent else None, grids)
             laws, infinite = [*laws, (law, count)], infinite + count * lost
-        worst = max(worst, bound_delta(laws, epsilon, delta, hints) + mul(infinite, interval(1 / delta)[1]))
+        worst = max(worst, bound_delta(laws, mul(infinite, interval(inverse)[1]), epsilon, delta, hints))
     return worst
 
 def judge(content):  # whether a certificate proves its claim, and a line that says so or why not

@@ -30,6 +30,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Release,
     Repeated,
+    TruncatedPoissonSampled,
     ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -54,12 +55,18 @@ def draw_release(numbers: random.Random) -> Release:
     one = kinds[numbers.choice(["gaussian"] * 6 + [*kinds])]()
     if isinstance(one, ZeroConcentratedDP | ExponentialMechanism):
         return one
-    sampling = numbers.choice(["all", "poisson", "poisson", "fixed"])
+    if numbers.random() < 0.1:
+        one = Composed(
+            [one, *(kinds[name]() for name in numbers.sample(["laplace", "discrete-laplace", "response"], 2))]
+        )
+    sampling = numbers.choice(["all", "poisson", "poisson", "fixed", "limited"])
     if sampling == "all":
         return Repeated(one, numbers.choice([1, 2, 10, 50]))
     rounds = numbers.choice([1, 20, 100, 1000, 5000])
     if sampling == "poisson":
         return Repeated(PoissonSampled(one, round(10 ** numbers.uniform(-3, -0.5), 4)), rounds)
+    if sampling == "limited":
+        return Repeated(TruncatedPoissonSampled(one, 0.02, 5000, numbers.randint(160, 300)), rounds)
     return Repeated(FixedSizeSampled(one, numbers.randint(1, 50), 1000), rounds)
 
 
@@ -69,7 +76,7 @@ def draw_certificates(numbers: random.Random) -> Iterator[tuple[str, Release, An
         releases = [draw_release(numbers) for _ in range(numbers.choice([1, 1, 1, 2]))]
         release = releases[0] if len(releases) == 1 else Composed(releases)
         asked: dict[str, Any] = {
-            "delta": numbers.choice([1e-3, 1e-5, 1e-6, 1e-8, 1e-10]),
+            "delta": numbers.choice([1e-3, 1e-5, 1e-6, 1e-8, 1e-10, 0.0]),
             "relation": numbers.choice(list(NeighboringRelation)),
             "group_size": numbers.choice([1, 1, 1, 2]),
         }
@@ -87,6 +94,10 @@ def alter(text: str, known: Any, kind: str) -> str:
     claim, release = found["claim"], found["claim"]["releases"][0]
     if kind == "epsilon-below-the-least":
         claim["epsilon"] = f"{0.99 * known.lower:.12f}"
+    elif kind == "smallest-delta":
+        claim["delta"] = "1e-300"
+    elif kind == "unlimited-samples":
+        release["poisson"] = "0.02, at most 101 of 5000"
     elif kind == "unknown-relation":
         claim["relation"] = "add-or-remove-two"
     elif kind == "unknown-mechanism":
@@ -119,7 +130,7 @@ KINDS = (
     ["epsilon-below-the-least"] * 5
     + ["unknown-relation", "unknown-mechanism", "negative-count", "count-as-text", "unknown-key"]
     + ["no-cells", "few-bits", "next-format", "blank", "key-twice", "float", "exponent", "unicode-digit", "truncated"]
-    + ["nested"]
+    + ["nested", "smallest-delta", "unlimited-samples"]
 )
 
 

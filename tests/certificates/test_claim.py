@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.certificates import write_claim
+from epsilog.certificates import restate_claim, write_claim
 from epsilog.certificates.checker import open_checker
 from epsilog.mechanisms import (
     ApproximateDP,
@@ -31,6 +31,7 @@ from epsilog.mechanisms import (
     Repeated,
     Shuffled,
     Staircase,
+    TruncatedPoissonSampled,
     ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -97,6 +98,27 @@ def test_samples_counts_and_groups_are_stated():
     assert (second["poisson"], second["count"]) == ("1", 1)
     (fixed,) = claim(FixedSizeSampled(Gaussian(1.0), 32, 1000))["releases"]
     assert fixed["poisson"] == "32 of 1000"
+    (limited,) = claim(TruncatedPoissonSampled(Gaussian(1.0), 1e-3, 1000, 20))["releases"]
+    assert limited["poisson"] == "0.001, at most 20 of 1000"
+    (nested,) = claim(PoissonSampled(PoissonSampled(Gaussian(1.0), 0.5), 0.5))["releases"]
+    assert nested["poisson"] == "0.25"
+
+
+def test_choices_are_restated_as_no_less_than_their_zcdp():
+    """Bounded range r is (r^2 / 8)-zCDP; not on a sample, and only what has a range changes."""
+    release = Composed([ExponentialMechanism(0.3), Gaussian(1.0), PoissonSampled(ExponentialMechanism(0.3), 0.5)])
+    before = claim(release)
+    after = restate_claim(before)
+    (rho,) = (one["mechanisms"][0].pop("rho") for one in after["releases"] if "rho" in one["mechanisms"][0])
+    assert Fraction(9, 800) <= Fraction(rho) <= Fraction(9, 800) * (1 + Fraction(1, 2**50))
+    assert [one["mechanisms"][0]["type"] for one in after["releases"]] == ["zcdp", "gaussian", "bounded-range"]
+    assert {**after, "releases": after["releases"][1:]} == {**before, "releases": before["releases"][1:]}
+    assert restate_claim(claim(Gaussian(1.0))) is None
+
+
+def test_a_pure_claim_has_the_largest_loss_of_discrete_noise():
+    (one,) = write_claim(DiscreteLaplace(2.0, 3), epsilon="2", delta=0.0)["releases"]
+    assert one["mechanisms"] == [{"type": "approximate", "epsilon": "1.5", "delta": "0"}]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from epsilog.mechanisms import (
     RandomizedResponse,
     Repeated,
     Shuffled,
+    TruncatedPoissonSampled,
     ZeroConcentratedDP,
 )
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError
@@ -76,6 +77,14 @@ COVERED = [
     ZeroConcentratedDP(0.1),
     Repeated(ZeroConcentratedDP(0.01), 5),
     Grouped(Repeated(PoissonSampled(Gaussian(3.0), 0.02), 500), 3),
+    Repeated(PoissonSampled(Laplace(30.0), 0.0001), 10),  # a tiny epsilon: the smoothing is relative to the tilt
+    Repeated(PoissonSampled(Gaussian(10.0), 0.00001), 100),
+    Repeated(ExponentialMechanism(0.1), 100),  # composes better as zCDP
+    Composed([Repeated(ExponentialMechanism(0.5, monotone=True), 100), Repeated(Gaussian(20.0), 10)]),
+    Repeated(PoissonSampled(Composed([Gaussian(2.0), Laplace(4.0), DiscreteGaussian(5.0, 1)]), 0.05), 100),
+    Repeated(PoissonSampled(Composed([Laplace(8.0 + k) for k in range(8)]), 0.1), 100),
+    Repeated(TruncatedPoissonSampled(Gaussian(1.0), 0.01, 50_000, 700), 1000),
+    Composed([Repeated(TruncatedPoissonSampled(Laplace(3.0), 0.01, 50_000, 700), 20), Gaussian(5.0)]),
 ]
 
 
@@ -157,6 +166,53 @@ def test_any_delta(delta):
     assert Fraction(found.claim["delta"]) == Fraction(str(delta))
 
 
+@pytest.mark.parametrize(
+    ("release", "relation", "least"),
+    [
+        (PureDP(0.5), RELATIONS[0], 0.5),
+        (Repeated(Laplace(2.0), 3), NeighboringRelation.REPLACE_ONE, 3.0),
+        (Composed([Repeated(DiscreteLaplace(2.0, 1), 4), ExponentialMechanism(0.25)]), RELATIONS[0], 2.25),
+        (RandomizedResponse(0.5, 2), NeighboringRelation.REPLACE_ONE, 1.0986123),
+        (FixedSizeSampled(Laplace(2.0), 5, 10), NeighboringRelation.REPLACE_ONE, 0.620114),
+    ],
+)
+def test_pure_releases_are_proven_at_delta_0(release, relation, least):
+    found = certificate(release, delta=0.0, relation=relation)
+    assert Fraction(found.claim["delta"]) == 0
+    assert least <= found.epsilon <= least * (1 + 1e-6)
+    assert not check_certificate(lower_epsilon(found.text, f"{0.999999 * least:.9f}")).proven
+
+
+def test_delta_0_needs_losses_with_a_bound():
+    with pytest.raises(NotProvenError, match="no finite epsilon"):
+        certificate(Gaussian(1.0), delta=0.0)
+    with pytest.raises(NotProvenError, match="a loss exceeds epsilon"):
+        certificate(Gaussian(1.0), delta=0.0, epsilon=50.0)
+    with pytest.raises(NotProvenError, match="a loss exceeds epsilon"):
+        certificate(PoissonSampled(Laplace(2.0), 0.5), delta=0.0)
+
+
+def test_many_choices_are_claimed_as_zcdp_and_a_few_by_their_range():
+    kinds = {
+        count: certificate(Repeated(ExponentialMechanism(0.5), count), delta=1e-6).claim["releases"][0]["mechanisms"]
+        for count in (3, 30)
+    }
+    assert kinds == {3: [{"type": "bounded-range", "range": "0.5"}], 30: [{"type": "zcdp", "rho": "0.03125"}]}
+
+
+def test_what_cuts_add_is_taken_from_delta():
+    def ask_cut(most):
+        return certificate(Repeated(TruncatedPoissonSampled(Gaussian(1.0), 0.01, 50_000, most), 1000), delta=1e-6)
+
+    text = ask_cut(700).text
+    assert "0.01, at most 700 of 50000" in text
+    assert check_certificate(text.replace("at most 700", "at most 800")).proven
+    for worse in ("at most 640 of 50000", "at most 700 of 56000"):
+        assert not check_certificate(text.replace("at most 700 of 50000", worse)).proven
+    with pytest.raises(NotProvenError, match="cut too often"):
+        ask_cut(620)
+
+
 def test_hints_beyond_doubles_are_no_crash():
     release = Repeated(ZeroConcentratedDP(2.1227060307467535e-05), 7)
     with pytest.raises(NotProvenError, match="no hints were found"):
@@ -165,7 +221,7 @@ def test_hints_beyond_doubles_are_no_crash():
 
 @pytest.mark.parametrize(
     ("given", "name"),
-    [({"delta": 0.0}, "delta"), ({"delta": 1.0}, "delta"), ({"slack": 0.0}, "slack"), ({"epsilon": -1.0}, "epsilon")],
+    [({"delta": -0.1}, "delta"), ({"delta": 1.0}, "delta"), ({"slack": 0.0}, "slack"), ({"epsilon": -1.0}, "epsilon")],
 )
 def test_bad_input_names_the_argument(given, name):
     with pytest.raises(CheckError, match=name):
@@ -175,7 +231,10 @@ def test_bad_input_names_the_argument(given, name):
 def test_what_is_not_covered_is_named():
     with pytest.raises(UnsupportedMechanismError, match="Shuffled"):
         certificate(Shuffled(PureDP(1.0), 1000), delta=1e-6, relation=NeighboringRelation.REPLACE_ONE)
-    with pytest.raises(NotProvenError, match="not covered: such a sample"):
-        certificate(PoissonSampled(Laplace(1.0), 0.5), delta=1e-6, relation=NeighboringRelation.REPLACE_ONE)
+    sampled = Repeated(PoissonSampled(Laplace(1.0), 0.5), 3)
+    with pytest.raises(NotProvenError, match=r"laplace .* of 0.5, under replace-one: not covered: such"):
+        certificate(Composed([sampled, Gaussian(1.0)]), delta=1e-6, relation=NeighboringRelation.REPLACE_ONE)
+    with pytest.raises(NotProvenError, match=r"laplace .* for a group of 2: not covered: such a sample"):
+        certificate(sampled, delta=1e-6, group_size=2)
     with pytest.raises(NotProvenError, match="no finite epsilon"):
         certificate(ApproximateDP(1.0, 1e-3), delta=1e-6)

@@ -29,6 +29,7 @@ from epsilog.mechanisms import (
     PoissonSampled,
     RandomizedResponse,
     Repeated,
+    TruncatedPoissonSampled,
     ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -44,9 +45,9 @@ SGD = (  # q .01, z 1, T 1000; epsilon(1e-5) is 1.82823667
     '{"format":"dp-certificate/1","claim":{"epsilon":"1.83189314","delta":"1e-5","relation":"add-or-remove-one","group":1,'
     '"releases":[{"mechanisms":[{"type":"gaussian","noise_multiplier":"1"}],"poisson":"0.01","count":1000}]},"proof":'
     '{"bits":152,"lines":[[[[10,-8425,512,13,320,2,256,1,224,1,192,1,160,1,128,2,112,2,96,2,80,5,64,10,56,39,64,19,80,38,'
-    "96,7,112,4,128,3,160,1]],5994233874,2137372445,351787,89],[[[10,-7401,128,14,160,5,192,2,224,1,256,2,320,1,384,1,"
+    "96,7,112,4,128,3,160,1]],5994233874,2137372445,12927328,89],[[[10,-7401,128,14,160,5,192,2,224,1,256,2,320,1,384,1,"
     "256,1,224,1,192,1,160,2,128,1,112,2,96,2,80,6,64,16,80,7,96,3,112,2,128,3,160,1,192,1,224,1,256,1,320,1,512,15]],"
-    "17782182363,12052982608,112074,4]]}}"
+    "17782182363,12052982608,32594027,4]]}}"
 )
 BITS = st.sampled_from([64, 96, 152, 333, 1024])
 
@@ -234,6 +235,110 @@ def test_a_sample_of_a_fixed_size_is_enumerated(drawn, count, flip, hundredths):
             assert bound >= exact_delta(pairs, count, Fraction(hundredths, 100))
 
 
+def exact_tail(q, most, size):
+    """The chance that more than ``most`` of ``size`` units are in a Poisson sample."""
+    return sum(math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(most + 1, size + 1))
+
+
+@given(st.integers(2, 300), st.fractions(Fraction(1, 500), Fraction(499, 500), max_denominator=500), st.data())
+def test_the_chance_of_a_cut_is_above_the_exact_tail_and_near_it(size, q, data):
+    """Each limit that is not refused; half a standard deviation above the mean it is at most 3 times the tail."""
+    set_bits(128)
+    most = data.draw(st.integers(0, size))
+    try:
+        found = Fraction(dp.cut_chance(q, most, size), dp.ONE)
+    except dp.Refused:
+        assert most >= size - 1 or most + 2 <= (size + 1) * q
+        return
+    truth = exact_tail(q, most, size)
+    assert found >= truth
+    if most + 1 >= size * q + math.sqrt(size * q * (1 - q)) / 2:
+        assert found <= 3 * truth + Fraction(1, 1 << 120)
+
+
+def draw_cut_samples(units, q, most):
+    """The distribution of a sample of which the first ``most`` units are kept."""
+    chances = {}
+    for coins in itertools.product((0, 1), repeat=len(units)):
+        drawn = tuple(unit for unit, coin in zip(units, coins, strict=True) if coin)[:most]
+        chances[drawn] = chances.get(drawn, 0) + q ** sum(coins) * (1 - q) ** (len(units) - sum(coins))
+    return chances
+
+
+@pytest.mark.parametrize("relation", ["add-or-remove-one", "zero-out", "replace-one"])
+@given(
+    st.tuples(st.integers(2, 6), st.integers(0, 5)),
+    st.sampled_from(["0.1", "0.25", "0.5"]),
+    st.integers(0, 100),
+    st.integers(1, 2),
+)
+def test_a_cut_sample_is_enumerated(relation, sizes, chance, hundredths, count):
+    """The cut sample is shown with chance 1/4: all subsets; of other mechanisms the exact tail is added."""
+    q, (size, most) = Fraction(chance), sizes
+    mechanism = {"type": "approximate", "epsilon": "0", "delta": "0.25"}
+    if relation != "add-or-remove-one":
+        mechanism = {"type": "gaussian", "noise_multiplier": "0.5"}
+    grid = [] if relation == "add-or-remove-one" else [6, -600, 60, 20, 40, 30]
+    sample = f"{chance}, at most {most} of {size}"
+    made = claim(
+        [mechanism],
+        epsilon=f"{hundredths / 100}",
+        relation=relation,
+        poisson=sample,
+        count=count,
+        lines=[[[grid], 2 << 30, 1 << 28, 1 << 18, 60]] * (1 if relation == "replace-one" else 2),
+    )
+    try:
+        bound = Fraction(dp.check(made), dp.ONE) * Fraction("1e-3")
+    except dp.Refused:
+        return
+    plain = claim([mechanism], **{**describe(made), "poisson": chance})
+    cut = Fraction(dp.check(plain), dp.ONE) * Fraction("1e-3")
+    assert bound >= cut + count * exact_tail(q, most, size)
+    if relation == "add-or-remove-one":
+        whole = draw_cut_samples(range(size), q, most)
+        for gone in range(size):
+            less = draw_cut_samples([unit for unit in range(size) if unit != gone], q, most)
+            pairs = [(whole.get(one, 0) / 4, less.get(one, 0) / 4) for one in {*whole, *less}]
+            pairs.append((Fraction(3, 4), Fraction(3, 4)))
+            for ordered in (pairs, [(b, a) for a, b in pairs]):
+                assert bound >= exact_delta(ordered, count, Fraction(hundredths, 100))
+
+
+def describe(made):
+    """What ``claim`` made a certificate of, except its mechanism."""
+    stated, (release,) = made["claim"], made["claim"]["releases"]
+    return {
+        **{name: stated[name] for name in ("epsilon", "delta", "relation", "group")},
+        **{name: release[name] for name in ("poisson", "count")},
+        **made["proof"],
+    }
+
+
+def test_delta_is_0_only_where_no_loss_exceeds_epsilon():
+    """Above the largest loss; not at it, nor with a smaller epsilon, a lost tail or losses without a bound."""
+    for mechanism, grid in (
+        ({"type": "approximate", "epsilon": "1", "delta": "0"}, []),
+        ({"type": "laplace", "noise_multiplier": "1"}, [3]),
+        ({"type": "bounded-range", "range": "1"}, [3]),
+    ):
+        for count in (1, 3):
+            found = claim([mechanism], epsilon=f"{count}.00000001", delta="0", count=count, lines=[[[grid]]])
+            assert dp.check(found) == 0
+            for below in (f"{count}", f"{count - 1}.9999"):
+                found["claim"]["epsilon"] = below
+                with pytest.raises(dp.Refused, match="a loss exceeds epsilon"):
+                    dp.check(found)
+    for mechanism, grid in (
+        ({"type": "approximate", "epsilon": "1", "delta": "1e-99"}, []),
+        ({"type": "discrete-laplace", "noise_scale": "1", "sensitivity": 1}, [40]),
+        ({"type": "gaussian", "noise_multiplier": "1"}, [6, -600, 60, 20, 40, 30]),
+        ({"type": "zcdp", "rho": "0.1"}, [6, 1, 25, 40]),
+    ):
+        with pytest.raises(dp.Refused, match="a loss exceeds epsilon"):
+            dp.check(claim([mechanism], epsilon="9", delta="0", lines=[[[grid], 1 << 30, 1 << 30, 1 << 20, 20]]))
+
+
 def test_dp_sgd_is_proven_and_a_smaller_claim_never():
     status, said = run(SGD)
     assert (status, said.split(":")[0]) == (0, "PROVEN")
@@ -412,7 +517,7 @@ def draw_certificate(numbers):
     releases = []
     for _ in range(numbers.choice([1, 1, 2])):
         mechanisms = []
-        for _ in range(numbers.choice([1, 1, 1, 2])):
+        for _ in range(numbers.choice([1, 1, 1, 2, 3])):
             kind = numbers.choice(["gaussian", "gaussian", *dp.MECHANISMS])
             values = {
                 "noise_multiplier": f"{numbers.uniform(0.4, 4):.2f}",
@@ -427,11 +532,13 @@ def draw_certificate(numbers):
                 "delta": numbers.choice(["0", "1e-6", "0.01"]),
             }
             mechanisms.append({"type": kind} | {name: values[name] for name in dp.MECHANISMS[kind]})
-        poisson = numbers.choice(["1", "1", "0.5", "0.01", "0.5", "3 of 8"])
+        poisson = numbers.choice(
+            ["1", "1", "0.5", "0.01", "0.5", "3 of 8", "0.5, at most 60 of 80", "0.01, at most 9 of 50"]
+        )
         releases.append({"mechanisms": mechanisms, "poisson": poisson, "count": numbers.choice([1, 1, 2, 30])})
     stated = {
         "epsilon": f"{numbers.uniform(0, 8):.2f}",
-        "delta": numbers.choice(["1e-5", "0.3", "1e-9"]),
+        "delta": numbers.choice(["1e-5", "0.3", "1e-9", "0"]),
         "relation": numbers.choice(["add-or-remove-one", "zero-out", "replace-one"]),
         "group": numbers.choice([1, 1, 1, 2, 3]),
         "releases": releases,
@@ -453,7 +560,7 @@ def list_grids(stated, bits):
     grids["zcdp"] = [6, 1, 25, 40]
     set_bits(bits)
     try:
-        found = dp.read_releases(stated["releases"], stated["relation"], stated["group"])
+        found, _ = dp.read_releases(stated["releases"], stated["relation"], stated["group"])
     except dp.Refused:
         return []
     parts = [part for release in found for part in release[0]]
@@ -484,9 +591,12 @@ def to_release(stated):
     for release in stated["releases"]:
         made = [kinds[one["type"]](**{k: v for k, v in one.items() if k != "type"}) for one in release["mechanisms"]]
         one = made[0] if len(made) == 1 else Composed(made)
-        q, _, size = release["poisson"].partition(" of ")
-        if size:
-            one = FixedSizeSampled(one, int(q), int(size))
+        q, limited, most = release["poisson"].partition(", at most ")
+        drawn, _, size = (most or q).partition(" of ")
+        if limited:
+            one = TruncatedPoissonSampled(one, float(q), int(size), int(drawn))
+        elif size:
+            one = FixedSizeSampled(one, int(drawn), int(size))
         elif q != "1":
             one = PoissonSampled(one, float(q))
         parts.append(Repeated(one, release["count"]))

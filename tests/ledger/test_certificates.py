@@ -16,6 +16,8 @@ from epsilog.ledger.replay import LedgerReplay
 from epsilog.ledger.stored_rows import StoredRow
 from epsilog.mechanisms import (
     ApproximateDP,
+    DiscreteLaplace,
+    ExponentialMechanism,
     Gaussian,
     Grouped,
     Laplace,
@@ -62,6 +64,18 @@ def test_a_charge_keeps_the_hash_of_its_certificate_and_one_without_keeps_none(l
     assert set(bare.entry.body) == {"request", "methods"}
     assert "requires_certificate" not in ledger.balance("acme").document()
     ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("release", "delta"), [(Repeated(ExponentialMechanism(0.1), 100), 1e-6), (Repeated(DiscreteLaplace(2.0), 3), 0.0)]
+)
+def test_a_release_may_be_claimed_by_a_statement_that_it_satisfies(ledger, release, delta):
+    """Many choices as zCDP, and with delta 0 discrete noise by its largest loss."""
+    ledger.create_budget("acme", kind="approximate", epsilon="9", delta="1e-4")
+    text = certificate(release, delta=delta).text
+    assert ledger.charge("acme", release, certificate=text, delta="1e-6", key="a").certificate == hash_of(text)
+    with pytest.raises(CheckError, match=r"certificate\.claim\.releases"):
+        ledger.charge("acme", ExponentialMechanism(0.1), certificate=text, delta="1e-6", key="b")
 
 
 def test_the_same_certificate_again_changes_nothing_and_another_is_a_conflict(ledger, proof):

@@ -1,7 +1,7 @@
 """Certificates: a claim of (epsilon, delta)-DP with a proof that a standalone program checks in a second."""
 
 from epsilog.certificates.checker import FORMAT, Verdict, check_certificate, find_checker
-from epsilog.certificates.claim import describe_claim, write_claim
+from epsilog.certificates.claim import describe_claim, restate_claim, write_claim
 from epsilog.certificates.maker import Certificate, NotProvenError, certificate, certify_guarantee
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "check_certificate",
     "describe_claim",
     "find_checker",
+    "restate_claim",
     "write_claim",
 ]

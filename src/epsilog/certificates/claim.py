@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import flatten
+from epsilog.numerics.rounding import round_outward
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.formatting import format_decimal
 
@@ -26,7 +28,7 @@ def write_claim(
     Args:
         release: what is released.
         epsilon: what is claimed, in nats, as a decimal.
-        delta: failure probability, in (0, 1).
+        delta: failure probability, in [0, 1).
         relation: the data sets that count as neighbors.
         group_size: units that one person holds.
 
@@ -38,7 +40,7 @@ def write_claim(
     >>> write_claim(sgd, epsilon="1.83", delta=1e-5)["releases"]
     [{'mechanisms': [{'type': 'gaussian', 'noise_multiplier': '1'}], 'poisson': '0.01', 'count': 1000}]
     """
-    delta = check.in_open_interval(0, 1)(delta=delta)
+    delta = check.in_half_open_interval(0, 1)(delta=delta)
     group_size = check.integer(1)(group_size=group_size)
     relation = check.enum_member(NeighboringRelation)(relation=relation)
     counts = _list_singles(check.instance_of(Release)(release=release))
@@ -49,7 +51,7 @@ def write_claim(
         (count,) = counts.values()
         counts = {part: count * times for part, times in _list_singles(group[0]).items()}
         group_size *= group[1]
-    releases = [_write_release(part, count, relation) for part, count in counts.items()]
+    releases = [_write_release(part, count, relation, pure=delta == 0) for part, count in counts.items()]
     if not 1 <= len(releases) <= MOST_RELEASES:
         reason = f"a claim holds 1 to {MOST_RELEASES} different releases"
         raise UnsupportedMechanismError(release, method=METHOD, reason=reason)
@@ -60,6 +62,33 @@ def write_claim(
         "group": group_size,
         "releases": releases,
     }
+
+
+def restate_claim(claim: dict[str, Any]) -> dict[str, Any] | None:
+    """The same claim with each unsampled mechanism of bounded range stated as zCDP, which composes better; or None.
+
+    Source:
+        Cesar & Rogers 2021 (arXiv:2004.07223), Lemma 3.2: losses within a range of r are (r^2 / 8)-zCDP.
+
+    >>> from epsilog.mechanisms import ExponentialMechanism
+    >>> restate_claim(write_claim(ExponentialMechanism(0.5), epsilon="1", delta=1e-5))["releases"]
+    [{'mechanisms': [{'type': 'zcdp', 'rho': '0.03125'}], 'poisson': '1', 'count': 1}]
+    """
+    found = {**claim, "releases": [_restate_release(release) for release in claim["releases"]]}
+    return None if found == claim else found
+
+
+def _restate_release(release: dict[str, Any]) -> dict[str, Any]:
+    """One release with its statements of a bounded range as zCDP."""
+    if release["poisson"] != "1":
+        return release
+    restated = [
+        {"type": "zcdp", "rho": format_decimal(round_outward(Fraction(one["range"]) ** 2 / 8, up=True))}
+        if one["type"] == "bounded-range"
+        else one
+        for one in release["mechanisms"]
+    ]
+    return {**release, "mechanisms": restated}
 
 
 def describe_claim(claim: dict[str, Any]) -> list[tuple[str, str]]:
@@ -92,12 +121,16 @@ def _list_singles(release: Release) -> dict[Release, int]:
     return counts
 
 
-def _write_release(part: Release, count: int, relation: NeighboringRelation) -> dict[str, Any]:
-    """One release with its sample."""
+def _write_release(part: Release, count: int, relation: NeighboringRelation, *, pure: bool) -> dict[str, Any]:
+    """One release with its sample; if ``pure``, discrete noise by its largest loss, since a grid cuts its tail."""
     sample = part.claimed_sample
     inside = {part: 1} if sample is None else _list_singles(*part.inner)
     if sum(inside.values()) > MOST_MECHANISMS:
         reason = f"there are more than {MOST_MECHANISMS} mechanisms on one sample"
         raise UnsupportedMechanismError(part, method=METHOD, reason=reason)
-    mechanisms = [one.claim(relation) for one, times in inside.items() for _ in range(times)]
+    mechanisms = [
+        (Release.claim if pure and one.pure_loss(relation) is not None else type(one).claim)(one, relation)
+        for one, times in inside.items()
+        for _ in range(times)
+    ]
     return {"mechanisms": mechanisms, "poisson": sample or "1", "count": count}

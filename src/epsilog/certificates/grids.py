@@ -20,7 +20,9 @@ from epsilog.certificates.lines import Array, LossDistribution, logsumexp
 BITS, FINE_BITS = 10, 30  # of the edges of grids with many cells, and with one
 Grid = list[int]
 
-_POINTS = {1: 3001, 2: 121}  # of a continuous outcome, alone on a sample or with another; else 25
+_POINTS = {1: 3001, 2: 121}  # of a continuous outcome, alone on a sample or with another
+_FEW = 61  # of a continuous outcome with several others
+_MOST_JOINT = 20_000  # outcomes of three or more mechanisms on a sample, about
 _FAR = 9.0  # standard deviations beyond which a likely loss has no weight
 _WIDEST, _NARROWEST = 0.6, 2.0 ** (1 - BITS)
 _MOST_CELLS, _MOST_LAPLACE = 20_000, 4_000
@@ -55,7 +57,7 @@ def read_outcomes(part: Any, one: int, negligible: float, parts: int) -> Outcome
         negligible: a probability that may be lost.
         parts: mechanisms on the same sample.
     """
-    count = _POINTS.get(parts, 25)
+    count = _POINTS.get(parts, _FEW)
     if part.func.__name__ == "gaussian":
         mu, q, group, replaced = part.args
         return _model_normals(mu / one, q, group, replaced=replaced, negligible=negligible, count=count)
@@ -168,8 +170,27 @@ _MODELS = {
 }
 
 
+def thin(parts: Sequence[Outcomes]) -> list[Outcomes]:
+    """The same outcomes, merged with their neighbors where three or more mechanisms would have too many together."""
+    if len(parts) < 3:
+        return list(parts)
+    fine = [part for part in parts if part.kind in ("normal", "zcdp")]
+    most = max(2, int((_MOST_JOINT / _FEW ** len(fine)) ** (1 / max(1, len(parts) - len(fine)))))
+    return [part if part in fine else _merge(part, most) for part in parts]
+
+
+def _merge(part: Outcomes, most: int) -> Outcomes:
+    """At most so many outcomes: each is a run of outcomes."""
+    if len(part.points) <= most:
+        return part
+    starts = np.linspace(0, len(part.points), most + 1).astype(int)[:-1]
+    log_p, log_q = (np.logaddexp.reduceat(masses, starts) for masses in (part.log_p, part.log_q))
+    return replace(part, points=part.points[starts], log_p=log_p, log_q=log_q)
+
+
 def join(parts: Sequence[Outcomes], share: float, way: str | None) -> tuple[Array, Array]:
     """Losses and log masses of all parts on one sample: an array with an axis for each."""
+    parts = thin(parts)
     ratios = np.zeros([1] * len(parts))
     log_q = np.zeros([1] * len(parts))
     for axis, part in enumerate(parts):
@@ -227,6 +248,7 @@ def choose_grids(parts: Sequence[Outcomes], share: float, way: str | None, *, we
         aim: what the cells may cost.
     """
     losses, log_masses = join(parts, share, way)
+    parts = thin(parts)
     weights = weights.reshape(losses.shape)
     continuous = sum(one.kind in ("normal", "zcdp", "range") for one in parts)
     aim = replace(aim, allowed=aim.allowed / max(1, continuous))

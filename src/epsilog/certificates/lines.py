@@ -1,7 +1,7 @@
 """Hints for the checker's inversion integral: tilt, step, smoothing and terms, found in doubles.
 
 The bound holds for every hint, so nothing here needs to be exact: better hints make the bound tighter, or its sum
-shorter. Formulas: docs/accounting/certificates.md, lemma 13.
+shorter. Formulas: docs/accounting/certificates.md, lemma 14.
 """
 
 from __future__ import annotations
@@ -116,8 +116,7 @@ def weigh(distributions: LossDistributions, epsilon: float, theta: float) -> Wei
     turns = 2 * math.pi * np.fft.rfftfreq(size, step)
     transforms = []
     for distribution, weights in zip(distributions, tilted, strict=True):
-        places = np.rint(distribution.losses / step).astype(int) % size
-        transforms.append(np.fft.rfft(np.bincount(places, weights, size)))
+        transforms.append(np.fft.rfft(_spread(distribution.losses / step, weights, size)))
     smooth = np.exp(-((blur * turns) ** 2) / 2)
     whole = smooth * np.prod(
         [found**distribution.count for found, distribution in zip(transforms, distributions, strict=True)], axis=0
@@ -146,6 +145,17 @@ def weigh(distributions: LossDistributions, epsilon: float, theta: float) -> Wei
         max(here / delta, theta * (theta + 1)),
         shares,
     )
+
+
+def _spread(places: Array, weights: Array, size: int) -> Array:
+    """Weights at places on a circle of integers, shared among the three nearest: mean and variance stay as they are."""
+    nearest = np.rint(places)
+    rest = places - nearest
+    shares = ((-1, rest * (rest - 1) / 2), (0, 1 - rest * rest), (1, rest * (rest + 1) / 2))
+    found = np.zeros(size)
+    for shift, share in shares:
+        found += np.bincount((nearest.astype(int) + shift) % size, weights * share, size)
+    return found
 
 
 def find_line(
@@ -205,8 +215,10 @@ def _bound(
     distributions: LossDistributions, epsilon: float, delta: float, hints: tuple[float, float, float], width: float
 ) -> tuple[list[int], float]:
     """Hints in units, and the logarithm of the checker's bound over delta, without its rounding."""
-    units = [min(1 << 52, max(1, round(hint * UNIT))) for hint in hints]
+    relative = (hints[0], hints[1], hints[2] * hints[0] * (hints[0] + 1))
+    units = [min(1 << 52, max(1, round(hint * UNIT))) for hint in relative]
     theta, step, smoothing = (unit / UNIT for unit in units)
+    smoothing /= theta * (theta + 1)
     terms = max(2, math.ceil(width / step))
     if terms > MOST_TERMS:
         return [*units, MOST_TERMS], math.inf

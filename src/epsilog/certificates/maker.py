@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from contextlib import suppress
@@ -16,7 +17,7 @@ import numpy as np
 
 from epsilog import accounting
 from epsilog.certificates.checker import FORMAT, check_certificate, open_checker
-from epsilog.certificates.claim import describe_claim, write_claim
+from epsilog.certificates.claim import describe_claim, restate_claim, write_claim
 from epsilog.certificates.grids import (
     Aim,
     Outcomes,
@@ -32,10 +33,12 @@ from epsilog.terms import EpsilogError, Guarantee, NeighboringRelation, check
 from epsilog.terms.formatting import format_decimal
 
 DIGITS = 9  # of a claimed epsilon
+_NO_DELTA = 1e-9  # for which hints are found where none is needed
 _SHARES = (0.95, 0.5, 0.25, 0.1)  # of the margin, by attempt
 _NEAR = 1 + 3e-4  # a given epsilon is proven if it exceeds the bound by this factor
 _WIDEST = 0.7  # margin: more makes no sum shorter
 MOST_BITS = 1024
+_ROUNDING = 1e-8  # of epsilon, which must be above the largest loss
 _FAINT = 1e-4  # of delta and the margin: what a cut tail may cost
 
 
@@ -125,7 +128,7 @@ def certificate(
 
     Args:
         release: what is released; outputs may steer later queries, parameters are fixed in advance.
-        delta: failure probability, in (0, 1).
+        delta: failure probability, in [0, 1). With 0 no loss may exceed epsilon.
         epsilon: what is claimed, in nats; by default the accountant's upper bound and ``slack`` of it.
         slack: the claim's excess over the accountant's bound, as a share, in (0, 1).
         relation: the data sets that count as neighbors.
@@ -143,25 +146,26 @@ def certificate(
     >>> found.claim["epsilon"]
     '1.83006491'
     """
-    delta = check.in_open_interval(0, 1)(delta=delta)
+    delta = check.in_half_open_interval(0, 1)(delta=delta)
     slack = check.in_open_interval(0, 1)(slack=slack)
     known = accounting.epsilon(release, delta=delta, relation=relation, group_size=group_size).upper
     if epsilon is None:
         if not math.isfinite(known):
             raise NotProvenError("no finite epsilon is known for this release at this delta")
-        stated = _round_up(known * (1 + slack))
+        stated = _round_up(known * (1 + (slack if delta > 0 else _ROUNDING)))
     else:
         stated = format_decimal(check.at_least(0, check.DOWN)(epsilon=epsilon))
     claim = write_claim(release, epsilon=stated, delta=delta, relation=relation, group_size=group_size)
     left = accounting.delta(release, epsilon=float(stated), relation=relation, group_size=group_size).upper
-    margin = math.log(delta / max(left, 1e-300))
+    margin = math.log(delta / max(left, 1e-300)) if delta > 0 else _WIDEST
     if margin <= 0:
         raise NotProvenError(f"epsilon {stated} is not above the accountant's bound of {known:.9g}")
     messages = []
-    for share in _SHARES:
+    claims = [one for one in (claim, restate_claim(claim)) if one]
+    for share, tried in itertools.product(_SHARES, claims):
         try:
             with np.errstate(all="ignore"):
-                text = _write(claim, min(_WIDEST, share * margin))
+                text = _write(tried, min(_WIDEST, share * margin), coarse=share == _SHARES[0])
         except (ArithmeticError, ValueError, IndexError) as problem:
             messages.append(f"the hints leave the range of doubles ({problem})")
             continue
@@ -177,19 +181,33 @@ def _round_up(number: float) -> str:
     return format_decimal(float(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(number))))
 
 
-def _write(claim: dict[str, Any], margin: float) -> str:
-    """A certificate with hints that spend about ``margin`` of the logarithm of delta; proven or not."""
+def _write(claim: dict[str, Any], margin: float, *, coarse: bool) -> str:
+    """A certificate with hints that spend about ``margin`` of the logarithm of delta; proven or not.
+
+    If ``coarse``, more of it in an order of the neighbors whose delta seems far below the claimed one.
+    """
     checker = open_checker()
     try:
-        sketches = _read(checker, claim, 128)
-        tilts = [_Tilt.of(sketch, claim, margin) for sketch in sketches]
+        sketches, claimed = _read(checker, claim, 128)
+        tilts = [_Tilt.of(sketch, claimed, margin, coarse=coarse) for sketch in sketches]
         bits = 8 * math.ceil((128 + max(tilt.bits for tilt in tilts)) / 8)
-        exact = _read(checker, claim, min(bits, MOST_BITS))
-        lines = [_find_line(checker, reading, claim, tilt) for reading, tilt in zip(exact, tilts, strict=True)]
+        exact, _ = _read(checker, claim, min(bits, MOST_BITS))
+        lines = [_find_line(checker, reading, claimed, tilt) for reading, tilt in zip(exact, tilts, strict=True)]
     except checker["Refused"] as problem:
-        raise NotProvenError(f"the checker refuses it: {problem}") from None
+        raise NotProvenError(f"the checker refuses {_name_refused(checker, claim)}: {problem}") from None
     found = {"format": FORMAT, "claim": claim, "proof": {"bits": checker["B"], "lines": lines}}
     return json.dumps(found, separators=(",", ":"))
+
+
+def _name_refused(checker: dict[str, Any], claim: dict[str, Any]) -> str:
+    """The first release that the checker does not read, in words; or all of them."""
+    for release in claim["releases"]:
+        try:
+            checker["read_releases"]([release], claim["relation"], claim["group"])
+        except checker["Refused"]:
+            (_, one), group = describe_claim({**claim, "releases": [release]})[-1], claim["group"]
+            return f"{one}, under {claim['relation']}{f' for a group of {group}' if group > 1 else ''}"
+    return "it"
 
 
 class _Reading(NamedTuple):
@@ -201,12 +219,24 @@ class _Reading(NamedTuple):
     rounds: int
 
 
-def _read(checker: dict[str, Any], claim: dict[str, Any], bits: int) -> list[list[_Reading]]:
+class _Point(NamedTuple):
+    """What the composition must satisfy: the claim, without what cut samples add to delta."""
+
+    epsilon: float
+    delta: float
+
+
+def _read(checker: dict[str, Any], claim: dict[str, Any], bits: int) -> tuple[list[list[_Reading]], _Point]:
     """The releases of a claim as the checker reads them at a precision, once for each order of the neighbors."""
     checker.update(B=bits, ONE=1 << bits, work=0)
-    releases = checker["read_releases"](claim["releases"], claim["relation"], claim["group"])
+    releases, cut = checker["read_releases"](claim["releases"], claim["relation"], claim["group"])
     ways = ("remove", "add") if any(bent for _, _, bent, _ in releases) else (None,)
-    return [[_Reading(parts, q, way if bent else None, count) for parts, q, bent, count in releases] for way in ways]
+    epsilon, delta = float(Fraction(claim["epsilon"])), float(Fraction(claim["delta"])) or _NO_DELTA
+    left = delta - cut / (1 << bits) * (1 + math.exp(min(epsilon, 700)))
+    if not left > 0:
+        raise NotProvenError(f"samples are cut too often for delta {claim['delta']}")
+    read = [[_Reading(parts, q, way if bent else None, count) for parts, q, bent, count in releases] for way in ways]
+    return read, _Point(epsilon, left)
 
 
 @dataclass(frozen=True)
@@ -228,9 +258,9 @@ class _Tilt:
     bits: float
 
     @classmethod
-    def of(cls, readings: list[_Reading], claim: dict[str, Any], margin: float) -> _Tilt:
-        """Models one order; where it is far below the claim, coarser hints do."""
-        epsilon, delta = float(Fraction(claim["epsilon"])), float(Fraction(claim["delta"]))
+    def of(cls, readings: list[_Reading], claim: _Point, margin: float, *, coarse: bool) -> _Tilt:
+        """Model one order of the neighbors."""
+        epsilon, delta = claim
         rounds = sum(one.rounds for one in readings)
         negligible = max(1e-300, _FAINT * margin * delta / rounds)
         models = [[read_outcomes(part, 1 << 128, negligible, len(one.parts)) for part in one.parts] for one in readings]
@@ -240,7 +270,7 @@ class _Tilt:
         ]
         theta = find_tilt(distributions, epsilon)
         weights = weigh(distributions, epsilon, theta)
-        spare = math.log(delta) - weights.log_delta - 1.0
+        spare = math.log(delta) - weights.log_delta - 1.0 if coarse else 0.0
         loss = max(
             float(np.abs(distribution.losses[distribution.tilt(theta)[1] > 1e-15]).max())
             for distribution in distributions
@@ -252,9 +282,9 @@ class _Tilt:
         return cls(models, theta, weights, min(_WIDEST, max(margin, spare)), bits)
 
 
-def _find_line(checker: dict[str, Any], readings: list[_Reading], claim: dict[str, Any], tilt: _Tilt) -> list[Any]:
+def _find_line(checker: dict[str, Any], readings: list[_Reading], claim: _Point, tilt: _Tilt) -> list[Any]:
     """Grids and hints for one order of the neighbors."""
-    epsilon, delta = float(Fraction(claim["epsilon"])), float(Fraction(claim["delta"]))
+    epsilon, delta = claim
     first, rounds = tilt.models[0][0], sum(one.rounds for one in readings)
     if rounds == len(readings[0].parts) == 1 and first.kind == "normal":
         return [[cut_at(find_crossing(first, float(readings[0].share), readings[0].way, epsilon))]]

@@ -43,14 +43,17 @@ def check_charge_certificate(request: ChargeRequest, certificate: str) -> Proven
         CheckError: it is not proven, or its claim is another: of the first field that differs.
         UnsupportedMechanismError: no certificate covers the release.
     """
-    from epsilog.certificates import check_certificate, write_claim
+    from epsilog.certificates import check_certificate, restate_claim, write_claim
 
     verdict = check_certificate(certificate)
     if not verdict.proven:
         raise CheckError("certificate", "proven by the checker", verdict.message)
     claim = json.loads(certificate)["claim"]
     assert request.relation is not None, "a request has its budget's relation"
-    due = write_claim(request.release, epsilon="0", delta=0.5, relation=request.relation)
+    delta = 0.5 if Fraction(claim["delta"]) > 0 else 0.0  # with 0, all is claimed by its largest loss
+    due = write_claim(request.release, epsilon="0", delta=delta, relation=request.relation)
+    if (restated := restate_claim(due)) and restated["releases"] == claim["releases"]:
+        due = restated
     for name in ("relation", "group", "releases"):
         _require_equal(due[name], claim[name], f"certificate.claim.{name}")
     return ProvenClaim(claim["epsilon"], claim["delta"], request.relation)

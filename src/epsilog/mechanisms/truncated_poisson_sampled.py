@@ -12,6 +12,7 @@ from epsilog.mechanisms.grouped import Grouped
 from epsilog.mechanisms.poisson_sampled import PoissonSampled
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 from epsilog.terms.fields import Field, term
+from epsilog.terms.formatting import format_decimal
 
 
 @term("truncated-poisson-sampled")
@@ -29,6 +30,11 @@ class TruncatedPoissonSampled(Release):
     is_sample: ClassVar[bool] = True
     assumes: ClassVar[tuple[str, ...]] = ("assumes/sampled-independently", "assumes/truncated-samples")
     assumes_of_statements: ClassVar[tuple[str, ...]] = ("assumes/stated-on-every-sample",)
+
+    @property
+    def claimed_sample(self) -> str:
+        """The chance of a unit, and both sizes."""
+        return f"{format_decimal(self.sampling_probability)}, at most {self.max_batch_size} of {self.population}"
 
     def parts(self) -> tuple[tuple[Release, int], ...] | None:
         """Return the plain sample if no batch is ever truncated."""

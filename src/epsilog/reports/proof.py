@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from epsilog.certificates import describe_claim, find_checker, write_claim
+from epsilog.certificates import describe_claim, find_checker, restate_claim, write_claim
 from epsilog.mechanisms import Release
 from epsilog.terms import OUTCOME_SHARE, NeighboringRelation, codec
 from epsilog.terms.messages import Message
@@ -46,16 +46,18 @@ def build_proof(report: Mapping[str, Any]) -> Proof | None:
         return None
     release, guarantee = codec.decode(report["mechanism"]["release"]), report["claim"]["guarantee"]
     assert isinstance(release, Release)
-    epsilon = json.loads(text)["claim"]["epsilon"]
+    proven = json.loads(text)["claim"]
     claim = write_claim(
         release,
-        epsilon=epsilon,
+        epsilon=proven["epsilon"],
         delta=guarantee["delta"] * (1 - OUTCOME_SHARE),
         relation=NeighboringRelation(guarantee["relation"]),
     )
+    if restate_claim(claim) == proven:
+        claim = proven
     script = _read_script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    headline = str(Message.of("page/proof", epsilon=math.nextafter(float(epsilon), math.inf)))
+    headline = str(Message.of("page/proof", epsilon=math.nextafter(float(proven["epsilon"]), math.inf)))
     return Proof(headline, text.strip(), describe_claim(claim), script, f"sha256-{digest}", list(_hash_checkers()))
 
 

@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from epsilog.certificates import check_certificate, write_claim
+from epsilog.certificates import check_certificate, restate_claim, write_claim
 from epsilog.ledger import MOST_EXCESS
 from epsilog.terms import OUTCOME_SHARE, Finding, RunArtifact, Status, UnsupportedMechanismError
 from epsilog.terms.formatting import format_upper
@@ -69,4 +69,4 @@ def _is_about(stated: dict[str, Any], claim: Claim) -> bool:
         )
     except UnsupportedMechanismError:
         return False
-    return again == stated
+    return stated in (again, restate_claim(again))
