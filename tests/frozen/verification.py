@@ -317,7 +317,7 @@ TRAINED = {  # short programs on the data that examples bring, and what is chang
 def _trained(name: str) -> dict[str, Any]:
     """A program from plan to proof: what the ledger and the verification say, and no figure of the model."""
     source = EXAMPLES / name
-    text = source.read_text().replace("../docs/playbook.md", str(source))
+    text = source.read_text()
     text = re.sub(r"(?m)^comparison_budgets = .*\n", "", text)
     for old, new in TRAINED[name].items():
         assert old in text, old

@@ -17,7 +17,7 @@ def write_config(tmp_path):
     """Writes examples/central.toml with some text replaced; returns its path."""
 
     def write(*changes: tuple[str, str], short: bool = True, study: bool = False, name: str = "p.toml") -> Path:
-        text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))
+        text = (EXAMPLES / "central.toml").read_text()
         if not study:
             text = text.replace("comparison_budgets = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", "")
         for old, new in (*(SHORT if short else ()), *changes):

@@ -75,7 +75,7 @@ def test_a_mistyped_address_makes_no_file_and_tells_no_password(tmp_path, monkey
 
 @pytest.mark.slow
 def test_a_run_is_charged_and_verified(url, tmp_path):
-    text = (EXAMPLES / "central.toml").read_text().replace("../docs/playbook.md", str(EXAMPLES / "central.toml"))
+    text = (EXAMPLES / "central.toml").read_text()
     for line, other in (
         ("rounds = 60", "rounds = 4"),
         ("rounds_per_release = 60", "rounds_per_release = 4"),
