@@ -38,10 +38,7 @@ def _config(tmp_path):
     text = (ROOT / "examples/central.toml").read_text(encoding="utf-8")
     text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", rf"\1 = {ROUNDS}", text)
     text = re.sub(r"(?m)^comparison_budgets = .*\n", "", text)
-    for name in ("examples", "docs"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "docs" / "playbook.md").write_text("how", encoding="utf-8")
-    file = tmp_path / "examples" / "central.toml"
+    file = tmp_path / "central.toml"
     file.write_text(text, encoding="utf-8")
     return file
 
