@@ -1,12 +1,12 @@
 """One question, one interval: through another composition where a reduction applies, else by the methods in turn.
 
-``METHODS`` and ``REDUCTIONS`` are the orders in which they are asked; ``methods.method`` asks them.
+``METHODS`` and ``REDUCTIONS`` are the orders in which they are asked.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import overload
@@ -16,13 +16,14 @@ from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points, wra
 from epsilog.accounting.inversion.integral import bound_by_inversion
 from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.accounting.methods import central_limit, lattice, unsampled, zcdp
-from epsilog.accounting.methods.method import Answer, Method, run_methods
+from epsilog.accounting.methods.method import Answer, Method
 from epsilog.accounting.truncation import TruncationProbability
 from epsilog.mechanisms import Grouped, Release
 from epsilog.mechanisms.composition import Composition, ReleaseCounts, flatten
 from epsilog.numerics.balls_in_bins import search
 from epsilog.numerics.gaussian import bound_gaussian
 from epsilog.numerics.questions import (
+    FAINT,
     Bounds,
     DeltaAt,
     EpsilonAt,
@@ -95,6 +96,63 @@ DIRECT = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP,
 
 LARGEST = (GAUSSIAN, PURE)
 """What bounds the largest loss."""
+
+
+def run_methods(
+    methods: Sequence[Method],
+    composition: Composition,
+    question: Question,
+    relative_width: float,
+    *,
+    above: bool = False,
+) -> Answer:
+    """Ask the methods in turn until the interval is narrow enough, and name those that moved its sides last.
+
+    A method that refuses, or that leaves double range, proves nothing, and the next one is asked.
+
+    Args:
+        methods: in the order in which they are asked.
+        composition: what is released.
+        question: an epsilon at a delta, or a delta at an epsilon.
+        relative_width: the relative width at which no more are asked.
+        above: whether the upper bound alone is wanted, which is then no better than the whole interval's, and cheap.
+
+    Raises:
+        ArithmeticError: two proven bounds contradict each other.
+        UnsupportedMechanismError: no method has a proof under this relation; the first refusal.
+    """
+    bounds, upper_by, lower_by, wanted = trivial_bounds(question), None, None, relative_width
+    refusal, answered = None, False
+    for method in methods:
+        if bounds.within(wanted, least=FAINT) and not (method.helps and method.helps(composition, question, bounds)):
+            continue
+        bound = (above and method.above) or method.bound
+        try:
+            found = bound(composition, question, relative_width)
+        except UnsupportedMechanismError as problem:
+            refusal = refusal or problem
+            continue
+        except (OverflowError, ZeroDivisionError):
+            continue
+        if found is None:
+            continue
+        before, bounds, answered = bounds, bounds.intersect(found), answered or not method.below_only
+        upper_by = method.name if upper_by is None or bounds.upper < before.upper else upper_by
+        lower_by = method.name if bounds.lower > before.lower else lower_by
+        known = math.isfinite(bounds.upper)
+        if method.last and known:
+            break
+        wanted = math.inf if bound is method.above and known else max(wanted, method.enough)
+    if refusal is not None and not answered:
+        raise refusal
+    return bounds, _name_methods(upper_by, lower_by)
+
+
+def _name_methods(above: Message | None, below: Message | None) -> Message:
+    """Return the methods that moved the sides last, as one."""
+    if above is None or below in (None, above):
+        return above or below or Message("method/nothing@1")
+    return Message.of("method/each-side@1", above=above, below=below)
 
 
 def _upper(composition: Composition, question: Question, relative_width: float) -> float:
