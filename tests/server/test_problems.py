@@ -129,6 +129,7 @@ KINDS = {  # what belongs to no one field, and says so in its own words
     "/problems/unsupported",
     "/problems/no-answer",
     "/problems/out-of-reach",
+    "/problems/refused",
 }
 
 
