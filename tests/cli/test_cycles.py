@@ -49,7 +49,7 @@ def test_cycles_are_shown_with_their_plans(runs):
     text = cycles(*words)
     assert "2026-Q3 150 words (decommissioned by ann: replaced <b>|x|</b>)" in text
     assert "2026-Q4 150 emoji" in text
-    for says in ("Sums are exact", "Only the lifetime counts against the cap", "A simulation"):
+    for says in ("Sums are exact", "Only the lifetime total counts against the cap", "A simulation"):
         assert says in text
     told = json.loads(cycles(*words, "--json"))
     assert [one["name"] for one in told["cycles"]] == ["2026-Q3", "2026-Q4"]

@@ -75,7 +75,10 @@ CASES = [
     (("age = 50", "age = 'old'"), "data.missing.age must be a number, got 'old'"),
     (("age = 50", "ward = 'other'"), "data.missing.ward must be one of surgery, internal, children, maternity"),
     (('classes = ["no", "yes"]', 'classes = ["no"]'), "data.classes must name at least two, got ['no']"),
-    (('classes = ["no", "yes"]', ""), "data.classes must be given (labels or how many), or target_range, and not both"),
+    (
+        ('classes = ["no", "yes"]', ""),
+        "data.classes must be given as labels or a number, or else target_range, got neither",
+    ),
     (('classes = ["no", "yes"]', "classes = 1"), "data.classes must be at least 2, got 1"),
     (("test_share = 0.2 ", "# "), 'data.test must be given (a public file, or "none" for no scores), or test_share'),
     (("test_share = 0.2 ", 'test = "none"\ntest_share = 0.2 '), "data.test must be given .*got both"),
