@@ -378,7 +378,7 @@ class CompositionQuestion(
         """All parts together."""
         return {"release": Composed(self.releases()), "delta": self.delta, "relation": self.relation}
 
-    def answer(self) -> Annotated[dict[str, Any], plan.CompositionPlan, responses.CompositionResponse]:
+    def answer(self) -> Annotated[dict[str, Any], responses.CompositionResponse, plan.CompositionPlan]:
         """The certified interval, and what each part costs alone and adds to the rest."""
         found = plan.plan_composition(self.releases(), delta=self.delta, relation=self.relation)
         return codec.plain_fields(found) | {"release": codec.to_json(Composed(self.releases()))}

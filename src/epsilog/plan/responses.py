@@ -40,7 +40,7 @@ class FederatedResponse(TypedDict):
 
     schedule: Never
     fit: Never
-    release: ReleaseDocument
+    release: NotRequired[ReleaseDocument]  # the browser's own answer has none
     clip_norm: float
     noise_multiplier: float
     sampling_probability: float
@@ -131,7 +131,7 @@ class RiskMetricsResponse(TypedDict):
 class QueriesResponse(TypedDict):
     """A budget split over queries, with the noise of each."""
 
-    release: ReleaseDocument
+    release: NotRequired[ReleaseDocument]
     queries: int
     queries_left: int
     remaining: Number

@@ -161,6 +161,14 @@ export type CompositionModel = {
   epsilon: number | null;
 };
 
+/** A composition of releases with its cost. */
+export type CompositionPlan = {
+  /** the release, as tagged JSON */
+  release: Record<string, unknown>;
+  epsilon: IntervalModel;
+  parts: PartCost[];
+};
+
 /** Bound epsilon of several releases together. */
 export type CompositionRequest = {
   /** the releases */
@@ -171,14 +179,6 @@ export type CompositionRequest = {
   relation: "add-or-remove-one" | "replace-one" | "zero-out";
   /** FPR at which the trade-off curve is evaluated */
   fpr: number;
-};
-
-/** What several releases cost together, and each of them. */
-export type CompositionResponse = {
-  epsilon: IntervalModel;
-  parts: PartCost[];
-  /** the release, as tagged JSON */
-  release: Record<string, unknown>;
 };
 
 /** The joint cost of the answered queries, by their noise. */
@@ -457,7 +457,7 @@ export type FederatedResponse = {
   sampling: string;
   clip_norm: number;
   /** the release, as tagged JSON */
-  release: Record<string, unknown>;
+  release?: Record<string, unknown>;
   sampling_probability: number;
   noise_stddev: number;
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
@@ -807,7 +807,7 @@ export type QueriesResponse = {
   findings: FindingModel[];
   magnitude: number | null;
   /** the release, as tagged JSON */
-  release: Record<string, unknown>;
+  release?: Record<string, unknown>;
   queries: number;
   queries_left: number;
   /** a number; "inf" for an infinite one */
