@@ -28,7 +28,7 @@ from epsilog.terms import NeighboringRelation
 @app.command("certify")
 def certify_command(
     file: ReleaseFile,
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Failure probability, in (0, 1).")],
+    delta: Annotated[float, typer.Option("--delta", "-d", help="Failure probability, in [0, 1); 0 for pure DP.")],
     epsilon: Annotated[
         float | None,
         typer.Option("--epsilon", "-e", help="Epsilon to prove, in nats; if omitted: the bound and --slack of it."),

@@ -411,7 +411,7 @@ class CertifyQuestion(Question, path="/certificate", schema="CertifyRequest", wo
     """Make a certificate of a release."""
 
     release: Annotated[dict[str, Any], Field("the release, as tagged JSON")]
-    delta: Annotated[float, Field("failure probability, in (0, 1)", "δ", gt=0, lt=1, rounding=DOWN)]
+    delta: Annotated[float, Field("failure probability, in [0, 1); 0 for pure DP", "δ", ge=0, lt=1, rounding=DOWN)]
     epsilon: Annotated[
         float | None,
         Field("epsilon to prove, in nats", "ε", ge=0, none_means="the bound and the slack of it", rounding=DOWN),

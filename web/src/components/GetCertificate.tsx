@@ -9,7 +9,7 @@ import { Notice } from "./Notice";
 
 interface Shown {
   release: CertifyRequest["release"] | undefined; // absent until the server has answered
-  delta: number | null;
+  delta: number | null; // none is 0
   relation?: CertifyRequest["relation"];
 }
 
@@ -30,7 +30,7 @@ function Certificate({ release, delta, relation = "add-or-remove-one" }: Shown) 
     setBusy(true);
     setProblem(null);
     try {
-      setMade(await post<CertifyResponse>("certificate", { release, delta, relation }, stop.current.signal));
+      setMade(await post<CertifyResponse>("certificate", { release, delta: delta ?? 0, relation }, stop.current.signal));
     } catch (error) {
       if (!stop.current.signal.aborted) setProblem(error instanceof Problem ? error : new Problem("No certificate", String(error)));
     }
@@ -53,10 +53,9 @@ function Certificate({ release, delta, relation = "add-or-remove-one" }: Shown) 
   return (
     <div class="certified" aria-live="polite">
       <div class="buttons">
-        <button type="button" class="quiet" disabled={!release || !delta || busy} onClick={make}>
+        <button type="button" class="quiet" disabled={!release || busy} onClick={make}>
           {busy ? "Making a certificate…" : "Get a certificate"}
         </button>
-        {release && !delta && <small>A certificate needs a δ above 0.</small>}
       </div>
       {problem && (problem.status === NOT_MADE ? <Notice grade="weak">No certificate: {problem.message}</Notice> : <ErrorNotice problem={problem} retry={make} />)}
     </div>

@@ -37,7 +37,7 @@ export type CancelRequest = {
 export type CertifyRequest = {
   /** the release, as tagged JSON */
   release: Record<string, unknown>;
-  /** failure probability, in (0, 1) */
+  /** failure probability, in [0, 1); 0 for pure DP */
   delta: number;
   /** epsilon to prove, in nats */
   epsilon: number | null;
