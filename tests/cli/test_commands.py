@@ -325,7 +325,7 @@ def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     assert f"delta {found.delta.delta:g} ({found.delta.rationale})" in text
     assert "relation, unit add-or-remove-one, one client" in text
     assert f"epsilon, certified {show.format_interval(found.epsilon)} method" in text
-    assert f"participation known {show.format_interval(found.unamplified)} closed form" in text
+    assert f"epsilon, participation known {show.format_interval(found.unamplified)} closed form" in text
     assert f"closed form (estimate) {formula.total:.4f} root term {formula.root_term:.4f}" in text
     larger = {"root": f"{formula.root_term:.4f}", "linear": f"{formula.linear_term:.4f}"}
     assert text.count("(the larger)") == 1

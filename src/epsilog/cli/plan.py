@@ -99,7 +99,7 @@ def _show_federated(plan: FederatedPlan) -> None:
             ("relation, unit", f"{plan.relation}, one {plan.privacy_unit}"),
             (style("epsilon, certified"), style(format_interval(plan.epsilon))),
             ("method", str(plan.epsilon.method)),
-            ("participation known", format_interval(plan.unamplified)),
+            ("epsilon, participation known", format_interval(plan.unamplified)),
             ("closed form (estimate)", f"{formula.total:.4f}"),
             ("  root term", f"{formula.root_term:.4f}" + _mark_larger(formula.dominant_term == "root")),
             ("  linear term", f"{formula.linear_term:.4f}" + _mark_larger(formula.dominant_term == "linear")),

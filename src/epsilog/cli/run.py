@@ -24,9 +24,9 @@ from epsilog.cli.app import (
 )
 from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address
 from epsilog.cli.show import (
+    VERDICT_STYLE,
     console,
     format_interval,
-    format_status,
     print_figures,
     print_notice,
     print_table,
@@ -115,7 +115,7 @@ def _check(configs: list[Path], *, as_json: bool) -> None:
                 (style("epsilon, certified"), style(format_interval(plan.epsilon))),
                 ("budget", f"{plan.budget['epsilon']} at delta {plan.budget['delta']}, of {plan.budget['scope']}"),
                 ("noise multiplier", format_upper(plan.scheme.noise_multiplier, 6)),
-                ("participation known", format_interval(plan.unamplified)),
+                ("epsilon, participation known", format_interval(plan.unamplified)),
             ],
         )
         if not one.is_complete:
@@ -268,14 +268,23 @@ class _RunWatcher:
 
 
 def _show_summary(report: dict[str, Any], folder: Path) -> None:
-    from epsilog.reports import format_audit_bound, list_noisy_counts, list_tuning_figures
+    from epsilog.reports import (
+        format_audit_bound,
+        format_verdict,
+        list_noisy_counts,
+        list_tuning_figures,
+        write_meaning,
+    )
 
     claim, result, budget = report["claim"], report["result"], report["budget"]
+    verified: str = report["verification"]["status"]
     utility, none = report["utility"] or {}, _format_missing_score(result)
     bare = utility.get("baseline_rounds") or []
     print_figures(
         f"{report['identity']['name']}" + (" (simulation)" if report["simulation"] else ""),
         [
+            (style("verdict"), style(format_verdict(report), {**VERDICT_STYLE, "passed": "bold"}[verified])),
+            ("meaning", write_meaning(report)),
             ("claim", claim["statement"]),
             ("budget", f"epsilon {budget['epsilon']}, delta {budget['delta']} in {budget['scope']}"),
             ("epsilon, certified", format_interval(codec.decode(claim["epsilon"]))),
@@ -283,13 +292,12 @@ def _show_summary(report: dict[str, Any], folder: Path) -> None:
             *((name, f"{value}: {what}") for name, value, what in list_noisy_counts(report)),
             *((name, f"{value}, {what}") for name, value, what in format_audit_bound(report)),
             ("closed form (estimate)", _format_figure(report["accounting"]["closed_form"]["total"], "none")),
-            ("participation known", format_upper(float(claim["unamplified"]["upper"]))),
+            ("epsilon, participation known", format_upper(float(claim["unamplified"]["upper"]))),
             (
                 result["score_name"],
                 _format_figure(result["test_score"], none)
                 + (f" (without DP {_format_figure(bare[-1]['test_score'], none)})" if bare else ""),
             ),
-            ("records against plan and ledger", format_status(report["verification"]["status"])),
             ("report", str(folder / RunArtifact.PAGE)),
         ],
     )

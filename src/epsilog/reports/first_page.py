@@ -93,6 +93,16 @@ def build_first_page(report: Mapping[str, Any], stated: Mapping[str, str]) -> di
     }
 
 
+def write_meaning(report: Mapping[str, Any]) -> str:
+    """Write what the claim means, in one or two sentences."""
+    dots = count_dots(report)
+    found = [_write_headline(report, dots)]
+    if dots is not None:
+        units = pluralize(report["claim"]["guarantee"]["privacy_unit"])
+        found.append(Message.of("page/guessing", guessed=GUESSED, units=units))
+    return " ".join(map(str, found))
+
+
 def count_dots(report: Mapping[str, Any]) -> Dots | None:
     """Count the units that the best attack may pick out of 1,000; None if no bound is proven or supported."""
     metrics = report["risk_metrics"] or {}
