@@ -55,7 +55,7 @@ def read_line(slack: float) -> tuple[dict[str, Any], np.ndarray, np.ndarray, lis
     claim, proof = made["claim"], made["proof"]
     checker = open_checker()
     checker.update(B=proof["bits"], ONE=1 << proof["bits"], work=0)
-    ((parts, q, _, _),) = checker["read_releases"](claim["releases"], claim["relation"], claim["group"])
+    ((parts, q, _, _),), _ = checker["read_releases"](claim["releases"], claim["relation"], claim["group"])
     grids, *hints = proof["lines"][0]
     distribution, _ = checker["distribution"](parts, q, "remove", iter(grids))
     one = checker["ONE"]

@@ -1286,10 +1286,10 @@ def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
         args, named = reached(f"epsilog.reports.verifier.{examine}", "verify", folder)
         found = ("books", ledger.resolve()) if kind == "run" else None  # a ledger beside a run is its own
         assert args == (("read", folder), found)
-        from epsilog.reports import REQUIRED_EVIDENCE
+        from epsilog.reports import REQUIRED_EVIDENCE, REQUIRED_OF_REPORT
 
-        usual = {"signed": ()}
-        assert named == {"required": tuple(REQUIRED_EVIDENCE), "trust": verification.NO_TRUST_ANCHORS} | usual
+        usual, due = {"signed": ()}, {"run": REQUIRED_EVIDENCE, "report": REQUIRED_OF_REPORT}
+        assert named == {"required": due[kind], "trust": verification.NO_TRUST_ANCHORS} | usual
         prepared()
         words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head-hash", "ab")
         args, named = reached(f"epsilog.reports.verifier.{examine}", "verify", folder, *words)
@@ -1302,7 +1302,7 @@ def test_a_ledger_alone_is_worked_out_again(tmp_path):
     with open_ledger(tmp_path / "b.db") as open_books:
         open_books.create_budget("acme", kind="pure", epsilon="3")
         open_books.charge("acme", mechanisms.PureDP(0.5), key="k")
-    assert text_of("verify", tmp_path / "b.db").endswith("passed")
+    assert text_of("verify", tmp_path / "b.db").startswith("Holds ")
     document = json.loads(text_of("verify", tmp_path / "b.db", "--json"))
     assert (document["supported_claim"], document["status"]) == ("", "passed")
     done = invoke("verify", tmp_path / "b.db", "--head-hash", "0" * 64)

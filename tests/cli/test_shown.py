@@ -73,7 +73,10 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
     report = {
         "identity": {"name": "scores"},
         "simulation": True,
-        "claim": {"statement": "a statement", "epsilon": bound, "unamplified": {"upper": 7.0}},
+        "kind": "report",
+        "claim": {"statement": "a statement", "epsilon": bound, "supported": "inf", "unamplified": {"upper": 7.0}}
+        | {"guarantee": {"privacy_unit": "school", "delta": 1e-5}},
+        "risk_metrics": None,
         "budget": {"epsilon": "4", "delta": "1e-5", "scope": "acme"},
         "result": {"score_name": "accuracy", "test_score": 0.75, "diverged": False},
         "utility": {"baseline_rounds": [{"test_score": 0.5}, {"test_score": 0.8125}], "study": []},
@@ -81,8 +84,8 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
         "verification": {
             "status": "failed",
             "findings": [
-                {"check": "noise", "status": "failed", "message": "it is weak"},
-                {"check": "rounds", "status": "passed", "message": "all are here"},
+                {"check": "noise", "code": "noise/too-weak", "status": "failed", "message": "it is weak"},
+                {"check": "rounds", "code": "rounds/passed", "status": "passed", "message": "all are here"},
                 {"check": "delta", "status": "warned", "message": "it is large"},
                 {"check": "norms", "status": "failed", "message": "they are long"},
             ],
@@ -90,6 +93,8 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
     }
     run_commands._show_summary(report, Path("runs"))
     text = capsys.readouterr().out
+    for part in ("Does not hold, failed: noise, norms", "The records do not support the claim."):
+        assert part in text
     for part in ("scores (simulation)", "a statement", "at most 2 (at least 1)", "epsilon 4, delta 1e-5 in acme"):
         assert part in text
     for part in ("noise: it is weak", "delta: it is large", "norms: they are long", "the formula is below", "0.8125"):
@@ -149,6 +154,7 @@ def test_verify_shows_each_finding_and_ends_with_its_code(monkeypatch, tmp_path,
     found, document = shown("verify", tmp_path, "--json")
     assert found == code
     assert json.loads(document) == verdict_of(verdict).to_json() | {
+        "answer": verdict_of(verdict).answer,
         "supported_claim": "what stands",
         "required": ["custody", "ledger"],
     }

@@ -69,7 +69,7 @@ def test_files_terms_and_words_know_it(write_config, everybody):
     assert codec.type_of[everybody.kind] is everybody
     assert "spare_rounds: rounds that are paid for and never run." in everybody.__doc__
     (row,) = list_party_guarantees(term, unit="school", epsilon=1.0, unamplified=1.0)
-    assert row == {"party": "Public", "view": "the released models", "protection": "epsilon 1"}
+    assert row == {"party": "Public", "view": "the released models", "protection": "epsilon 1", "protected": True}
     lists = [CustodyRecord(one, tuple(range(2000)), 0.2, 0.0, 0, 0) for one in (1, 2)]
     assert check_participation(lists, term).status == "passed"
     assert check_participation([lists[0], replace(lists[1], participants=(1, 2))], term).status == "failed"

@@ -1213,4 +1213,4 @@ def test_a_report_proves_its_bound_when_it_is_opened_from_a_file(browser, tmp_pa
         browser.get((tmp_path / f"{name}.html").as_uri())
         until(lambda: one(browser, "#proof").get_attribute("class") in ("passed", "failed"))
         assert one(browser, "#proof").get_attribute("class") == style, name
-        assert words in text(browser, "#proof"), name
+        assert words in one(browser, "#said").get_attribute("textContent"), name

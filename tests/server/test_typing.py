@@ -49,7 +49,7 @@ TYPING = """
     const all = css => roots().flatMap(root => [...root.querySelectorAll(css)]);
     const owner = field => field.closest('details, .act, .calculator, .mix, .live, .stack, .framed');
     const beside = field => {
-        if (field.closest('.owned, [aria-label='Monte Carlo run'], .act')) return [];
+        if (field.closest('.owned, [aria-label="Monte Carlo run"], .act')) return [];
         return [...owner(field).querySelectorAll(numbers)];
     };
     const said = field => (field.getAttribute('aria-describedby') ?? '').split(' ')
@@ -117,7 +117,7 @@ TYPING = """
 
 SHOWN = """
     const inside = [...document.querySelectorAll('*')].find(each => each.shadowRoot)?.shadowRoot ?? document;
-    return inside.querySelector('.claim b, .compared .plot, .act, [aria-label='Monte Carlo run'], .part summary');
+    return inside.querySelector('.claim b, .compared .plot, .act, [aria-label="Monte Carlo run"], .part summary');
 """
 
 

@@ -28,7 +28,6 @@ __all__ = [
     "FederatedQuestion",
     "QueriesInterpretation",
     "QueriesQuestion",
-    "Question",
 ]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
