@@ -219,14 +219,14 @@ class _Reading(NamedTuple):
     rounds: int
 
 
-class _Point(NamedTuple):
+class _Goal(NamedTuple):
     """What the composition must satisfy: the claim, without what cut samples add to delta."""
 
     epsilon: float
     delta: float
 
 
-def _read(checker: dict[str, Any], claim: dict[str, Any], bits: int) -> tuple[list[list[_Reading]], _Point]:
+def _read(checker: dict[str, Any], claim: dict[str, Any], bits: int) -> tuple[list[list[_Reading]], _Goal]:
     """The releases of a claim as the checker reads them at a precision, once for each order of the neighbors."""
     checker.update(B=bits, ONE=1 << bits, work=0)
     releases, cut = checker["read_releases"](claim["releases"], claim["relation"], claim["group"])
@@ -236,7 +236,7 @@ def _read(checker: dict[str, Any], claim: dict[str, Any], bits: int) -> tuple[li
     if not left > 0:
         raise NotProvenError(f"samples are cut too often for delta {claim['delta']}")
     read = [[_Reading(parts, q, way if bent else None, count) for parts, q, bent, count in releases] for way in ways]
-    return read, _Point(epsilon, left)
+    return read, _Goal(epsilon, left)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class _Tilt:
     bits: float
 
     @classmethod
-    def of(cls, readings: list[_Reading], claim: _Point, margin: float, *, coarse: bool) -> _Tilt:
+    def of(cls, readings: list[_Reading], claim: _Goal, margin: float, *, coarse: bool) -> _Tilt:
         """Model one order of the neighbors."""
         epsilon, delta = claim
         rounds = sum(one.rounds for one in readings)
@@ -282,7 +282,7 @@ class _Tilt:
         return cls(models, theta, weights, min(_WIDEST, max(margin, spare)), bits)
 
 
-def _find_line(checker: dict[str, Any], readings: list[_Reading], claim: _Point, tilt: _Tilt) -> list[Any]:
+def _find_line(checker: dict[str, Any], readings: list[_Reading], claim: _Goal, tilt: _Tilt) -> list[Any]:
     """Grids and hints for one order of the neighbors."""
     epsilon, delta = claim
     first, rounds = tilt.models[0][0], sum(one.rounds for one in readings)

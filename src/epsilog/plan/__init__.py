@@ -36,7 +36,8 @@ if TYPE_CHECKING:
         queries,
     )
     from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
-    from epsilog.plan.questions import QUESTIONS, Question
+    from epsilog.plan.question import Question
+    from epsilog.plan.questions import QUESTIONS
     from epsilog.plan.registered_plan import RegisteredPlan, build_registered_plan
     from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, bound_attack, compute_risk_metrics
     from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
@@ -58,7 +59,8 @@ _HOME = {
         "pricing": "bound_schedule_epsilon",
         "query_plan": "QueryNoiseComparison CrossoverRow QueryNoise QueryPlan QueryShare compare_query_noise queries",
         "query_sensitivity": "QuerySensitivity compute_query_sensitivity",
-        "questions": "QUESTIONS Question",
+        "question": "Question",
+        "questions": "QUESTIONS",
         "registered_plan": "RegisteredPlan build_registered_plan",
         "risk_metrics": "RISK_RELATIVE_WIDTH bound_attack compute_risk_metrics",
         "sentences": "grade_delta list_limits list_query_limits write_formula",

@@ -154,9 +154,9 @@ def answer(report: Mapping[str, Any]) -> dict[str, str]:
     reasons = [one["check"] for one in findings if one["status"] in (status, Status.FAILED)]
     sources = {get_finding_source(report, one).attested_by for one in findings if one["status"] == Status.PASSED}
     sources |= {"writer"} if report["kind"] == "log-report" else set()
-    word = next((words for name, words in VERDICT_BASIS.items() if name in sources), "")
-    found, note = write_answer(status, reasons, word, simulation=report["simulation"])
-    style = "attested" if status == Status.PASSED and word else status.split(" ")[0]
+    basis = next((words for name, words in VERDICT_BASIS.items() if name in sources), "")
+    found, note = write_answer(status, reasons, basis, simulation=report["simulation"])
+    style = "attested" if status == Status.PASSED and basis else status.split(" ")[0]
     return {"answer": found, "note": note, "style": style}
 
 

@@ -59,7 +59,7 @@ class Verification:
     @property
     def answer(self) -> str:
         """Return the verdict in a few words, with what it rests on."""
-        found = write_answer(self.status, self._reasons, self._word, simulation=self._simulation)
+        found = write_answer(self.status, self._reasons, self._basis, simulation=self._simulation)
         return ", ".join(filter(None, found))
 
     @property
@@ -74,7 +74,7 @@ class Verification:
         ]
 
     @property
-    def _word(self) -> str:
+    def _basis(self) -> str:
         """Return on whose word the verdict rests; "" for nobody's."""
         evidence = self.evidence
         if evidence is None:
@@ -121,7 +121,7 @@ class Verification:
 
 
 def write_answer(
-    status: Status | str, reasons: Iterable[str] = (), word: str = "", *, simulation: bool = False
+    status: Status | str, reasons: Iterable[str] = (), basis: str = "", *, simulation: bool = False
 ) -> tuple[str, str]:
     """Return the verdict in a few words, and what it rests on.
 
@@ -131,10 +131,10 @@ def write_answer(
     Args:
         status: how all required checks ended.
         reasons: the checks that failed, or else what is missing.
-        word: on whose word it rests; "" for nobody's.
+        basis: on whose word it rests; "" for nobody's.
         simulation: whether randomness was seeded.
 
-    >>> write_answer(Status.PASSED, word=VERDICT_BASIS["owner"])
+    >>> write_answer(Status.PASSED, basis=VERDICT_BASIS["owner"])
     ('Holds', 'on the curator’s word')
     """
     named = ", ".join(dict.fromkeys(reasons))
@@ -142,7 +142,7 @@ def write_answer(
         return "Does not hold", f"failed: {named}"
     if status == Status.NOT_CHECKED:
         return "Cannot tell", f"missing: {named}"
-    notes = [f"on {word}"] if word else []
+    notes = [f"on {basis}"] if basis else []
     notes += ["with a warning"] if status == Status.WARNED else []
     return "Would hold" if simulation else "Holds", ", ".join(notes)
 

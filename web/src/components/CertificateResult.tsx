@@ -27,7 +27,7 @@ export function useCertificateCheck(): [state: State, check: (bytes: Uint8Array 
 }
 
 const ANSWERS = { proven: "Proven", "not-proven": "Not proven", "no-certificate": "This is no certificate" } as const;
-const MARKS = { proven: "M16 31l10 10 19-21", "not-proven": "M19 19l22 22M41 19L19 41", "no-certificate": "M30 15v19M30 40v6" } as const;
+const ICONS = { proven: "M16 31l10 10 19-21", "not-proven": "M19 19l22 22M41 19L19 41", "no-certificate": "M30 15v19M30 40v6" } as const;
 const MOST_ROWS = 100;
 
 /** One answer in large letters. */
@@ -42,7 +42,7 @@ export function CertificateAnswer({ state, empty }: { state: State; empty: Compo
         <>
           <svg viewBox="0 0 60 60" aria-hidden="true">
             <circle cx="30" cy="30" r="30" />
-            <path d={MARKS[found.outcome]} />
+            <path d={ICONS[found.outcome]} />
           </svg>
           <h2>{ANSWERS[found.outcome]}</h2>
           <div>{WORDS[found.outcome](found)}</div>

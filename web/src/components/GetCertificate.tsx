@@ -7,20 +7,20 @@ import { Problem } from "../lib/types";
 import { ErrorNotice } from "./ErrorNotice";
 import { Notice } from "./Notice";
 
-interface Shown {
+interface Certifiable {
   release: CertifyRequest["release"] | undefined; // absent until the server has answered
   delta: number | null; // none is 0
   relation?: CertifyRequest["relation"];
 }
 
 /** Ask the server for a certificate of the shown release; it belongs to that release alone. */
-export function GetCertificate(shown: Shown) {
+export function GetCertificate(shown: Certifiable) {
   return <Certificate key={JSON.stringify(shown)} {...shown} />;
 }
 
 const NOT_MADE = 422; // not covered, or not found
 
-function Certificate({ release, delta, relation = "add-or-remove-one" }: Shown) {
+function Certificate({ release, delta, relation = "add-or-remove-one" }: Certifiable) {
   const [made, setMade] = useState<CertifyResponse | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
