@@ -35,13 +35,15 @@ TOP = 1250  # pixels of a report: the claim, its figures, against whom it protec
 
 
 def settle(driver, seconds: float = 120.0) -> None:
-    """Waits until nothing is being worked out."""
+    """Waits until nothing is being worked out, also what is only loaded where it can be seen."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
+        driver.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
         time.sleep(0.5)
+        driver.execute_script("scrollTo(0, 0)")
         waits = driver.execute_script(
             "return !!document.querySelector('.busy') || [...document.querySelectorAll('.empty, .method, h2')]"
-            ".some(e => /…$|^Drawing/.test(e.textContent))"
+            ".some(e => e.checkVisibility() && /…$|^Drawing/.test(e.textContent))"
         )
         if not waits:
             return
