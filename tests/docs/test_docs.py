@@ -85,7 +85,7 @@ def test_arrays_become_a_report_as_the_page_on_own_data_says(tmp_path, monkeypat
 def test_the_readme_begins_with_the_two_commands():
     lines = [line.strip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
     assert [line.split("#")[0].strip() for line in lines[1:3]] == ["make run", "make test"]
-    assert (ROOT / "docs/images/report.png").stat().st_size < 200_000
+    assert (ROOT / "docs/images/report.webp").stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("page", [*outputs.pages(), *ROOT.glob("[CS]*.md")], ids=lambda page: page.stem)

@@ -30,7 +30,7 @@ PAGES = {
     "game": "/game",
 }
 
-REPORTS = {"clothes-central": "report.png", "exam-scores-central": "report-exams.webp"}  # the README's, the tutorial's
+REPORTS = {"clothes-central": "report.webp", "exam-scores-central": "report-exams.webp"}  # the README's, the tutorial's
 TOP = 1250  # pixels of a report: the claim, its figures, against whom it protects
 
 
@@ -78,8 +78,7 @@ def of_reports(driver, runs: Path) -> None:
     for config, file in REPORTS.items():
         (folder,) = runs.glob(f"{config}-*")
         driver.get((folder / "report.html").resolve().as_uri())
-        kind = {"format": "webp", "quality": QUALITY} if file.endswith("webp") else {"format": "png"}
-        capture(driver, kind | {"clip": clip}, file)
+        capture(driver, {"format": "webp", "quality": QUALITY, "clip": clip}, file)
 
 
 def take(ledger: str, runs: str) -> None:
