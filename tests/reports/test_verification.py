@@ -121,7 +121,9 @@ def test_an_untouched_run_passes_in_every_form(files, reader):
         assert "Without that word, epsilon is at most" in alone.claim
         with_records = verify_report(files[form], reader, required=REQUIRED_EVIDENCE)
         assert (with_records.status, with_records.answer) == ("not checked", "Cannot tell, missing: custody")
+        assert "only the unamplified claim can be checked" in with_records.claim, "the curator's word was refused"
         unbound = verify_report(files[form], None)
+        assert "only the unamplified claim can be checked" in unbound.claim
         assert (unbound.status, unbound.answer) == ("not checked", "Cannot tell, missing: ledger")
         assert unbound.claim.startswith("No ledger was given, so nothing binds")
         assert verify_report(files[form], None, required=("report",)).status == "passed"
@@ -134,6 +136,15 @@ def test_nobody_can_tell_without_records_that_the_curator_did_not_check(files, r
     found = verify_run(there | {"owner.json": spelt(owner)}, reader, required=("report", "ledger"), complete=False)
     (finding,) = [one for one in found.findings if one.check == "participation"]
     assert (finding.status, finding.missing_evidence) == ("not checked", ""), "nobody's word stands for the records"
+
+
+def test_a_warning_that_the_curator_attests_is_not_lost(files, reader):
+    owner = codec.parse_json(files["owner.json"])
+    owner["custody_checks"]["norms"] = "warned"
+    there = {name: content for name, content in files.items() if name not in ("custody.jsonl", "owner.json")}
+    found = verify_run(there | {"owner.json": spelt(owner)}, reader, required=("report", "ledger"), complete=False)
+    (finding,) = [one for one in found.findings if one.check == "norms"]
+    assert (finding.code, finding.status) == ("norms/attested", "warned")
 
 
 def test_a_report_of_another_version_fails_by_name(files, reader):

@@ -96,7 +96,7 @@ def format_verified_claim(outcome: Verification) -> str:
     sampler = evidence.owner.custody_checks["participation"] if evidence.owner else Status.NOT_CHECKED
     epsilon = bound_any_sampler(claim)
     weak = _format_at(claim, epsilon) + _add_counts(claim, epsilon)
-    if sampler is Status.PASSED and not failed:
+    if sampler is Status.PASSED and outcome.status in (Status.PASSED, Status.WARNED):  # else nobody can tell
         return (
             f"{unbound}{format_supported_statement(claim, failed)} This rests on the curator's word: "
             f"{RunArtifact.CUSTODY}, which shows who took part, was not given. Without that word, epsilon is at most "

@@ -164,6 +164,9 @@ def _apply_owner_attestation(finding: Finding, evidence: Evidence) -> Finding:
         return Finding(f"{finding.check}/attested-failure", Status.FAILED, message)
     if evidence.custody is None and attested is Status.NOT_CHECKED:
         return replace(finding, missing_evidence="")  # nobody's word stands for the missing records
+    if evidence.custody is None and attested is Status.WARNED:
+        message = "The owner attests that this check ended with a warning."
+        return replace(finding, code=f"{finding.check}/attested", status=attested, message=message)
     if evidence.custody is None or attested is get_published_verdict(finding):
         return finding
     message = f"The owner attests {attested}, but custody.jsonl gives {finding.status}: {finding.message}"
