@@ -359,7 +359,7 @@ def _exported(
     older = Checkpoint.over(documents[:5], origin="example.org/frozen")
     note = Checkpoint.over(documents, origin="example.org/frozen").note(key)
     found["consistency"] = str(prove_consistency(older, documents, note))
-    last = next(entry for entry in reversed(entries) if entry.verb is Verb.COMMITTED)
+    last = next(entry for entry in reversed(entries) if entry.verb in (Verb.COMMITTED, Verb.CHARGED))
     of_charge = {"key": last.key, "scope": last.scope}
     found["receipt"] = str(write_receipt(documents, **of_charge, origin="example.org/frozen", signer=key))
     for suffix in (".csv", ".jsonl"):

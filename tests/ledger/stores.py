@@ -20,6 +20,14 @@ from epsilog.ledger.stored_rows import StoredState, hash_row, parse_row, parse_s
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 
+def charge_in_steps(ledger, scope, release, *, key):
+    """The entries of a run: reserved, started and committed."""
+    charge = ledger.reserve(scope, release, key=key)
+    charge.start()
+    charge.commit()
+    return charge
+
+
 @dataclass(frozen=True)
 class State:
     """What a memory holds; a new one takes its place when a transaction ends well."""

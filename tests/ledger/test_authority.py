@@ -103,6 +103,7 @@ WAYS = {
         (share, lambda ledger, _: override(ledger, f"{LEAF}/share/x")),
     ],
     Verb.RESERVED: [(budgets, lambda ledger, _: ledger.reserve(f"{LEAF}/own", PureDP(0.5), key="r"))],
+    Verb.CHARGED: [(budgets, lambda ledger, _: ledger.charge(f"{LEAF}/own", PureDP(0.5), key="c"))],
     Verb.EXPIRY_SET: [(promised, lambda ledger, now: ledger.find("k").hold(now + timedelta(days=1)))],
     Verb.STARTED: [(promised, lambda ledger, _: ledger.find("k").start())],
     Verb.ROUND_STARTED: [(running, lambda ledger, _: ledger.find("k").round_started(1))],
@@ -215,7 +216,9 @@ def test_an_act_takes_an_owner_of_every_budget_that_it_changes(kept, clock, verb
     stood = counted(kept.root)
     do(kept.of(least), clock.now)
     entry = next(one for one in kept.root.page(limit=9) if one.verb is verb)
-    moves = TRANSITIONS[verb].debit is not None or (verb is Verb.RESERVED and entry.body["request"]["amount"] is None)
+    moves = TRANSITIONS[verb].debit is not None or (
+        TRANSITIONS[verb].reserves and entry.body["request"]["amount"] is None
+    )
     if least == LEAF and not moves:  # what nobody above was asked for changes nothing above
         assert counted(kept.root) == stood
     kept.root.verify()

@@ -6,7 +6,7 @@ from base64 import b64decode
 from dataclasses import replace
 
 import pytest
-from tests.ledger.stores import AVAILABLE, STORES
+from tests.ledger.stores import AVAILABLE, STORES, charge_in_steps
 
 from epsilog.ledger import (
     Checkpoint,
@@ -57,7 +57,7 @@ def ledger(tmp_path_factory):
     path = tmp_path_factory.mktemp("bundles") / "l.db"
     with open_ledger(path) as books:
         books.create_budget("acme", kind="approximate", epsilon="2", delta="1e-5", privacy_unit="one person")
-        books.charge("acme/anna", PureDP(0.25), key="q-1")
+        charge_in_steps(books, "acme/anna", PureDP(0.25), key="q-1")
         run = books.reserve("acme/berta", PureDP(0.5), key="run", rounds=2, plan_hash="ab" * 32)
         run.start()
         run.round_started(1)

@@ -77,9 +77,7 @@ def test_a_price_below_what_is_proven_is_refused_and_an_owner_may_allow_it(books
     assert [entry.verb for entry in books.history(kind)] == [
         Verb.BUDGET_CREATED,
         Verb.COST_OVERRIDDEN,
-        Verb.RESERVED,
-        Verb.STARTED,
-        Verb.COMMITTED,
+        Verb.CHARGED,
     ]
     assert list(books.history(kind))[1].body["reason"] == "minutes of 2026-01-01"
     assert list(books.history(kind))[2].body["methods"] == {kind: "method/cost-override@1"}

@@ -1,6 +1,7 @@
 """A ledger held against a signed checkpoint: all of it is worked out again but the prices of the first entries."""
 
 import json
+import re
 from base64 import b64encode
 from dataclasses import replace
 
@@ -59,7 +60,9 @@ def stored_of(rows):
 def test_from_every_checkpoint_on_it_amounts_to_the_same(told):
     rows, whole = told[0], view(*told).verify()
     priced = [
-        row.position for row in rows if '"verb":"reserved"' in row.document and '"key":"cheap"' not in row.document
+        row.position
+        for row in rows
+        if re.search('"verb":"(reserved|charged)"', row.document) and '"key":"cheap"' not in row.document
     ]
     assert (whole.since, whole.rechecked, whole.unchecked) == (0, len(priced), 0)
     for count in range(len(rows) + 1):
@@ -205,7 +208,7 @@ def test_every_store_is_held_against_a_checkpoint(name, tmp_path, clock):
         ledger.charge("acme", PureDP(0.25), key="two")
         ledger.decommission("one", actor="dora", reason="old")
         found = ledger.verify(since=since, keys=KEYS)
-        assert (found.since, found.count, found.rechecked) == (4, 8, 1)
+        assert (found.since, found.count, found.rechecked) == (2, 4, 1)
         place.edit("charges", ("acme", "one"), document="{}")
         with pytest.raises(LedgerIntegrityError, match="stored charge 'one'"):
             ledger.verify(since=since, keys=KEYS)

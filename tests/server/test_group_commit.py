@@ -219,7 +219,7 @@ def test_charges_that_commit_together_meet_the_cap_and_keep_one_chain(ledger):
     assert found.count(None) == 16  # eight charges, and each of them once more
     with read_ledger(path) as after:
         assert after.verify().balances["acme"].available == {"epsilon": "0"}
-        assert after.head()[0] == 1 + 3 * 8
+        assert after.head()[0] == 1 + 8
 
 
 def test_what_the_database_refuses_is_said_as_the_store_says_it(ledger, monkeypatch):

@@ -179,7 +179,7 @@ def test_a_charge_whose_answer_was_lost_is_found_under_its_key_and_paid_once(led
     with pytest.raises(OutcomeUnknownError, match="exists, but it is unknown whether this request created it"):
         ledger.charge("acme", PureDP(0.125), key="lost-charge")
     assert ledger.charge("acme", PureDP(0.125), key="lost-charge").replayed
-    assert [entry.verb.value for entry in ledger.history("acme") if entry.key == "lost-charge"].count("started") == 1
+    assert [entry.verb.value for entry in ledger.history("acme") if entry.key == "lost-charge"].count("charged") == 1
 
 
 def test_a_cap_is_asked_for_once(ledger, line):

@@ -424,7 +424,7 @@ def test_a_ledger_that_does_not_hold_is_told_first(place, key, tmp_path):
         findings = check_note(path, kind, books, brought(place, key))
         assert "ledger/invalid" in found(findings)
         assert verdict(findings) == "failed"
-    assert StoredCheckpoint.parse((place / "checkpoint.txt").read_text()).checkpoint.size == 7
+    assert StoredCheckpoint.parse((place / "checkpoint.txt").read_text()).checkpoint.size == 3
 
 
 STATED = {

@@ -108,7 +108,14 @@ def round_charge_up(quantity: str, value: Number) -> int:
     >>> round_charge_up("epsilon", "1e-12")
     1
     """
+    return _units_above(quantity, value) if type(value) is str else _round_up(quantity, value)
+
+
+def _round_up(quantity: str, value: Number) -> int:
     return math.ceil(_scale(quantity) * _exact(quantity, value))
+
+
+_units_above = lru_cache(4096)(_round_up)  # a release that comes again has the same cost
 
 
 def round_cap_down(quantity: str, value: Number) -> int:
@@ -204,6 +211,10 @@ class Amounts(Mapping[str, str]):
 
     def __getitem__(self, quantity: str) -> str:
         return format_units(quantity, self.units[quantity])
+
+    def to_json(self) -> dict[str, str]:
+        """Return decimal strings by quantity."""
+        return {quantity: format_units(quantity, units) for quantity, units in self.units.items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(_in_order(tuple(self.units)))

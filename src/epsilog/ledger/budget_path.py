@@ -50,7 +50,7 @@ def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     _refuse_retired(path, entry)
     if entry.key is not None:
         require_block(path, entry.scope)
-    if entry.verb is Verb.RESERVED:
+    if TRANSITIONS[entry.verb].reserves:
         require_certificate(path, given="certificate" in entry.body)
     creates = entry.verb in CREATION_VERBS
     made = [_create_balance(path, entry)] if creates else []

@@ -218,6 +218,7 @@ def _open_charge(charge: ChargeRecord | None, entry: Entry, rule: Transition) ->
         entry.amounts,
         request["rounds"],
         opened=entry.index,
+        closed=entry.index if rule.to_state in CLOSED_STATES else None,
         override_hash=override_hash,
         plan=None if charge is None else charge.plan,
         actor=(None if charge is None else charge.actor) if allowing else entry.body.get("actor"),

@@ -262,7 +262,7 @@ def fold_cycles(
             continue
         known = heard.setdefault(name, _Heard())
         known.allowed |= entry.verb is Verb.COST_OVERRIDDEN
-        if entry.verb is Verb.RESERVED:
+        if rule.reserves:
             known.plan_hash, known.amounts = entry.body["request"]["plan_hash"], entry.amounts
         if rule.is_spend:
             stated = plans.get(known.plan_hash or "")

@@ -38,6 +38,7 @@ class Verb(StrEnum):
     PLAN_REGISTERED = "plan-registered"
     COST_OVERRIDDEN = "cost-overridden"
     RESERVED = "reserved"
+    CHARGED = "charged"
     EXPIRY_SET = "expiry-set"
     STARTED = "started"
     ROUND_STARTED = "round-started"
@@ -113,7 +114,7 @@ class Entry:
             "verb": self.verb.value,
             "scope": self.scope,
             "key": self.key,
-            "amounts": {kind: dict(amount) for kind, amount in self.amounts.items()},
+            "amounts": {kind: amount.to_json() for kind, amount in self.amounts.items()},
             "body": dict(self.body),
         }
 

@@ -164,6 +164,8 @@ _MOST = 2**40  # repetitions; above every practical number
 
 def refuse_above_capacity(costs: Mapping[str, Cost], path: Sequence[Balance]) -> None:
     """Refuse a cost above the capacity of a budget, including infinity."""
+    if all(cost.is_finite for cost in costs.values()):
+        return
     for balance, available in list_available(path):
         cost = costs[balance.kind].part(balance.caps)
         if not cost.is_finite:

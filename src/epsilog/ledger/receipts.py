@@ -19,7 +19,7 @@ from typing import Any, Self
 from epsilog.ledger import merkle
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.checkpoints import LARGEST_PROOF, Checkpoint, parse_decimal
-from epsilog.ledger.entries import Entry, Verb, require_sha256
+from epsilog.ledger.entries import Entry, require_sha256
 from epsilog.ledger.filters import PRIVACY_FILTERS
 from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES, ChargeState
 from epsilog.signing import Note, SigningKey, decode_base64
@@ -114,7 +114,7 @@ def read_charge_facts(entries: Sequence[Entry], index: int) -> dict[str, Any]:
     """What a receipt says of the charge that an entry (from 0) belongs to, as the ledger stood with that entry."""
     name = entries[index].charge_id
     own = [entry for entry in entries[: index + 1] if name is not None and entry.charge_id == name]
-    opened = [entry for entry in own if entry.verb is Verb.RESERVED]
+    opened = [entry for entry in own if TRANSITIONS[entry.verb].reserves]
     if not opened:
         raise CheckError("index", "that of a charge", str(index))
     state = TRANSITIONS[own[-1].verb].to_state
@@ -138,7 +138,7 @@ def write_receipt(
     """
     entries = [Entry.parse(document) for document in documents]
     named = [entry for entry in entries if entry.key == key and scope in (None, entry.scope)]
-    reserved = {entry.scope for entry in named if entry.verb is Verb.RESERVED}
+    reserved = {entry.scope for entry in named if TRANSITIONS[entry.verb].reserves}
     if not reserved:
         raise CheckError("charge", "the key of a charge in this ledger", repr(key))
     if len(reserved) > 1:

@@ -23,6 +23,7 @@ from epsilog.ledger.commands import fold as fold_entry
 from epsilog.ledger.cost_recheck import CostRecheck
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry, EntryParser, Verb
 from epsilog.ledger.stored_rows import UNREADABLE, StoredRow, StoredState, parse_row
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms import EpsilogError, LedgerIntegrityError
 
 REPORT_EVERY = 500  # entries
@@ -118,7 +119,7 @@ class LedgerReplay:
             self.rounds.setdefault(name, [])[step.round.number - 1 :] = [step.round]  # the last again, or the next
         if entry.verb is Verb.COST_OVERRIDDEN:
             self.overridden.append(name)
-        if entry.verb is Verb.RESERVED and step.charge.override_hash is None and entry.index > self.since:
+        if TRANSITIONS[entry.verb].reserves and step.charge.override_hash is None and entry.index > self.since:
             self.costs.add(entry)
         self.has_budgets.update(scopes.list_ancestors(entry.scope))
 

@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.entries import Verb
 from epsilog.ledger.factory import open_ledger, verify_ledger
 from epsilog.ledger.ledger import Ledger
 from epsilog.ledger.view import LedgerView
@@ -204,7 +205,8 @@ def write_one(ledger: Ledger, number: int, name: str, confirm: Callable[[str, st
 
 def find_last_steps(ledger: LedgerView) -> dict[str, int]:
     """Return the last of the steps that each charge of a campaign has taken."""
-    return _furthest((entry.key, entry.verb) for entry in ledger.history() if entry.key is not None)
+    steps = ((entry.key, "committed" if entry.verb is Verb.CHARGED else entry.verb) for entry in ledger.history())
+    return _furthest((key, step) for key, step in steps if key is not None)
 
 
 def _furthest(steps: Iterable[tuple[str, str]]) -> dict[str, int]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def _fields(kind: type[DataclassInstance]) -> tuple[tuple[str, ...], tuple[str, 
     return tuple(one.name for one in fields(kind) if one.name not in late), late
 
 
-_WRITER = json.JSONEncoder(default=dict, sort_keys=True)  # one for all: to make one costs as much as to use it
+_WRITER = json.JSONEncoder(
+    default=methodcaller("to_json"), sort_keys=True
+)  # one for all: to make one costs as much as to use it
 
 
 def replace_fields(state: T, /, **changes: Any) -> T:

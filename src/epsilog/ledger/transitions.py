@@ -65,6 +65,7 @@ class Transition:
         untimed: whether a run says it, at a time that depends on its data: the entry carries the reservation's time.
         debit: the sum of every budget on the path from which the charge's cost is taken, by its state.
         credit: the sum that it is added to, likewise. What is added without being taken must fit.
+        reserves: whether it counts the cost of a new charge.
         retired: whether it is allowed at or under a retired scope: it ends a charge, or continues with a round.
     """
 
@@ -80,6 +81,7 @@ class Transition:
     untimed: bool = False
     debit: str | None = field(init=False)
     credit: str | None = field(init=False)
+    reserves: bool = field(init=False)
     retired: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +91,9 @@ class Transition:
         moves = debit != credit and (self.spends or bool(self.from_states))
         object.__setattr__(self, "debit", debit if moves else None)
         object.__setattr__(self, "credit", credit if moves else None)
-        object.__setattr__(self, "retired", self.to_state in CLOSED_STATES or self.stage is not None)
+        object.__setattr__(self, "reserves", self.opens and self.credit is not None)
+        ends = self.to_state in CLOSED_STATES and not self.opens
+        object.__setattr__(self, "retired", ends or self.stage is not None)
 
     @property
     def opens(self) -> bool:

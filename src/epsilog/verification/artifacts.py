@@ -11,6 +11,7 @@ from typing import Any
 from epsilog.certificates import FORMAT
 from epsilog.ledger import (
     PRIVACY_FILTERS,
+    TRANSITIONS,
     Amounts,
     ChargeId,
     ChargeRequest,
@@ -169,7 +170,7 @@ def check_costs(entries: Iterable[Entry]) -> Finding:
     for entry in entries:
         if entry.verb is Verb.COST_OVERRIDDEN:
             overridden.add(entry.charge_id)
-        if entry.verb is Verb.RESERVED:
+        if TRANSITIONS[entry.verb].reserves:
             for kind, charged in entry.amounts.items():
                 again = _recompute_cost(entry.body["request"], kind, charged, costs)
                 found[_grade(charged, again, overridden=entry.charge_id in overridden)].append(entry.index)

@@ -145,7 +145,8 @@ class LedgerReader:
             return LedgerExcerpt(sound=False, trouble=f"the body of an entry does not fit its verb: {error!r}")
 
     def _read_excerpt(self, plan_hash: str) -> LedgerExcerpt:
-        naming = [e for e in self.entries if e.verb is Verb.RESERVED and e.body["request"]["plan_hash"] == plan_hash]
+        opening = (entry for entry in self.entries if TRANSITIONS[entry.verb].reserves)
+        naming = [entry for entry in opening if entry.body["request"]["plan_hash"] == plan_hash]
         if not naming:
             return LedgerExcerpt(sound=True, count=len(self.entries), head=self.heads[-1] if self.heads else "")
         cancelled = {

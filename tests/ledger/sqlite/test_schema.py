@@ -3,6 +3,7 @@
 import sqlite3
 
 import pytest
+from tests.ledger.stores import charge_in_steps
 
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.sqlite.schema import SCHEMA
@@ -14,7 +15,7 @@ from epsilog.terms import LedgerIntegrityError
 @pytest.fixture
 def books(ledger):
     ledger.create_budget("pure", kind="pure", epsilon="9")
-    ledger.charge("pure", PureDP(0.1), key="a")
+    charge_in_steps(ledger, "pure", PureDP(0.1), key="a")
     return ledger
 
 
@@ -64,7 +65,7 @@ def test_what_a_trigger_drops_in_silence_is_not_acknowledged(books, path, act):
     rows.execute(f"CREATE TRIGGER t BEFORE {act} BEGIN SELECT RAISE(IGNORE); END")
     rows.execute(f"PRAGMA schema_version = {version}")
     rows.close()
-    with pytest.raises(LedgerIntegrityError, match=r"kept [01] of [13] rows"):
+    with pytest.raises(LedgerIntegrityError, match=r"kept 0 of 1 rows"):
         books.charge("pure", PureDP(0.1), key="b")
     with pytest.raises(LedgerIntegrityError, match="'t' than a ledger's"):
         books.verify()

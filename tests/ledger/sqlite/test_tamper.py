@@ -6,7 +6,7 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.ledger.stores import everything
+from tests.ledger.stores import charge_in_steps, everything
 
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.entries import GENESIS, hash_entry
@@ -31,7 +31,7 @@ def store(path, clock):
     with open_ledger(path, clock=clock) as ledger:
         ledger.create_budget("acme", kind="approximate", epsilon="2", delta="1e-5")
         ledger.create_budget("acme/claims", kind="pure", epsilon="1")
-        ledger.charge("acme/claims/anna", PureDP(0.25), key="q-1")
+        charge_in_steps(ledger, "acme/claims/anna", PureDP(0.25), key="q-1")
         ledger.reserve("acme", PureDP(0.125), key="q-2").cancel("not needed")
         run = ledger.reserve("acme/claims", PureDP(0.5), key="run", rounds=2, plan_hash=HASH)
         run.start()

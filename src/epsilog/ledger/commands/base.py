@@ -333,7 +333,7 @@ def fold(entry: Entry, known: Known) -> Step:
         known.charge, entry, last=known.last if rule.rounds != tuple(RoundStage) else None
     )
     after = budget_path.apply_along_path(path, entry)
-    if entry.verb is Verb.RESERVED:
+    if rule.reserves:
         _require_due(entry, path)
     return Step(entry, charge, after)
 

@@ -39,6 +39,8 @@ def _methods(name: str, value: Any) -> dict[str, str]:
 
 _Request = Annotated[Mapping[str, Any], Arg("what was asked", kind=Kind(_require_request))]
 _Methods = Annotated[Mapping[str, str], Arg("how the cost was found, by kind of budget", kind=Kind(_methods))]
+_RESERVATION = {"request": _Request, "methods": _Methods}
+_RESERVATION_BESIDES = {"actor": By, "certificate": Hash}
 
 
 class RegisterPlan(
@@ -166,7 +168,7 @@ class Reservation(OfRelease):
         request, charge = self.request_at(at), at.charge
         if charge is not None and charge.state not in UNRESERVED_STATES:
             return None  # it is known, whatever it would cost now
-        charge_record.refuse_until_accepted(at.restore_state, Verb.RESERVED, charge)
+        charge_record.refuse_until_accepted(at.restore_state, self.verb, charge)
         budget_path.require_certificate(at.path, given=self.certificate is not None)
         known, unpriced = at.prepared or _Prepared(), self._split_costs(at, request)[1]
         checked = self.certificate is None or (known.proven is not None and known.proven.relation == request.relation)
@@ -189,11 +191,17 @@ class Reservation(OfRelease):
         for kind, orders in headroom.list_path_orders(at.path).items():
             if kind in costs and costs[kind].values.keys() >= set(orders):
                 continue
-            if (stated := compute_stated_cost(request, kind, orders=orders)) is None:
+            if (kind, orders) not in self._stated_costs:
+                self._stated_costs[kind, orders] = compute_stated_cost(request, kind, orders=orders)
+            if (stated := self._stated_costs[kind, orders]) is None:
                 missing[kind] = orders
             else:
                 costs[kind] = stated
         return costs, missing
+
+    @lazy
+    def _stated_costs(self) -> dict[tuple[str, tuple[str, ...]], Cost | None]:
+        return {}
 
     def compute_costs(self, at: At) -> dict[str, Cost]:
         """Return what it costs, by kind of budget."""
@@ -242,8 +250,8 @@ class Reserve(
     name="reserve",
     verb="reserved",
     subject=RESERVATION,
-    stored={"request": _Request, "methods": _Methods},
-    may_store={"actor": By, "certificate": Hash},
+    stored=_RESERVATION,
+    may_store=_RESERVATION_BESIDES,
     from_states=(None, REGISTERED, ALLOWED),
     to_state=RESERVED,
 ):
@@ -274,7 +282,16 @@ class Reserve(
             raise ConflictError(f"charge {charge.key!r} is held until {charge.until or 'it is cancelled'}")
 
 
-class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVATION):
+class ChargeAtOnce(
+    Reservation,
+    name="charge",
+    verb="charged",
+    subject=RESERVATION,
+    stored=_RESERVATION,
+    may_store=_RESERVATION_BESIDES,
+    from_states=(None, REGISTERED, ALLOWED),
+    to_state=COMMITTED,
+):
     """Reserve, start and commit a charge in one step.
 
     Run it before the release.
@@ -283,9 +300,6 @@ class ChargeAtOnce(Reservation, name="charge", verb="reserved", subject=RESERVAT
 
     Example: epsilog ledger charge acme/claims --key question-1 --release release.json
     """
-
-    def then(self) -> Sequence[Command]:  # noqa: D102
-        return (Start(key=self.key, scope=self.scope), Commit(key=self.key, scope=self.scope))
 
     def require_done(self, at: At, charge: ChargeRecord) -> None:  # noqa: ARG002, D102
         if charge.state not in CLOSED_STATES:
@@ -403,6 +417,11 @@ class Commit(
         if named := _PRIVATE_FILES & set(self.evidence):  # a plain hash does not hide its input
             bound = "of public files (a run binds the curator's records by a commitment under a key)"
             raise CheckError("evidence", bound, ", ".join(sorted(named)))
+
+    def was_done(self, at: At) -> bool:  # noqa: D102
+        charge = self.charge(at)
+        at_once = charge.state is COMMITTED and charge.closed == charge.opened
+        return (at_once and not self.evidence) or super().was_done(at)
 
 
 class Cancel(ChargeCommand, name="cancel", verb="cancelled", from_states=(RESERVED,), to_state=CANCELLED):

@@ -21,12 +21,13 @@ from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.checkpoints import Checkpoint
 from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
-from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
+from epsilog.ledger.entries import ChargeId, Entry, hash_entry
 from epsilog.ledger.execute import Done
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.remote.connection import Connection, NotFoundError
 from epsilog.ledger.requests import ChargeRequest
 from epsilog.ledger.stored_rows import UNREADABLE, StoredRow, StoredState, parse_row, parse_state
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.ledger.view import Served
 from epsilog.terms import (
     BudgetExceededError,
@@ -260,9 +261,13 @@ def _read_reservation(document: Any, asked: Mapping[str, Any]) -> Entry:
     """Return the reservation of an answer, if it is the requested one."""
     entry = parse_row(parse_entry_row(document))
     request = entry.body.get("request", {})
-    if (entry.verb, entry.key, entry.scope) != (Verb.RESERVED, asked["key"], asked["scope"]) or any(
-        request.get(name) != asked.get(name, default)
-        for name, default in (("release", None), ("plan_hash", None), ("rounds", None), ("simulation", False))
+    if (
+        not TRANSITIONS[entry.verb].reserves
+        or (entry.key, entry.scope) != (asked["key"], asked["scope"])
+        or any(
+            request.get(name) != asked.get(name, default)
+            for name, default in (("release", None), ("plan_hash", None), ("rounds", None), ("simulation", False))
+        )
     ):
         raise LedgerIntegrityError("is not the reservation that was asked for", index=entry.index)
     text = asked.get("certificate")
