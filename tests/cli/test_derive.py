@@ -15,7 +15,7 @@ from epsilog import accounting
 from epsilog.cli import derive
 from epsilog.cli.account import MECHANISMS
 from epsilog.cli.app import ENOUGH, load
-from epsilog.mechanisms import Release
+from epsilog.mechanisms import PureDP, Release
 from epsilog.plan import QUESTIONS
 from epsilog.terms import CheckError, codec
 from epsilog.terms.fields import field_type, is_list, list_fields
@@ -40,6 +40,8 @@ def other_value(kind, name):
     field, of = list_fields(kind)[name], field_type(kind, name)
     if is_dataclass(of):
         return PART
+    if of is dict:
+        return codec.to_json(PureDP(0.5))
     if issubclass(of, Enum):
         return list(of)[-1].value
     if of is bool:
@@ -162,6 +164,9 @@ def test_an_answer_is_printed_as_json_and_as_text(monkeypatch, tmp_path, path):
         words += ["--trials", "fixed:2"]
         given["trials"] = "fixed:2"
     example = {question.sought: list_fields(question)[question.sought].example} if question.sought else {}
+    if path == "/verdict":
+        words += ["--date", "2026-11-28"]
+        given["date"] = "2026-11-28"
     answer = question.parse(given | example).answer()
     done = CliRunner().invoke(APP, [*command_of(path), *words, "--json"])
     assert {name: json.loads(done.output)[name] for name in answer} == json.loads(json.dumps(answer))

@@ -9,8 +9,9 @@ import pytest
 from scipy.stats import norm
 from tests.reports.drawn import drawn, finish, local, make_plan
 
+from epsilog.plan.verdict import OF
 from epsilog.reports import render_html, render_pdf
-from epsilog.reports.first_page import OF, answer, build_first_page, count_dots, format_verdict, pluralize
+from epsilog.reports.first_page import answer, build_first_page, count_dots, format_verdict
 from epsilog.reports.publication_fields import merge_publication_fields
 
 
@@ -118,22 +119,6 @@ def test_amounts_are_rounded_up_and_what_is_left_down(report, cap, before, run, 
 def test_what_is_not_protected_follows_from_the_parties(report, client_side):
     assert page_of(report)["unprotected"][0] == "Anything the server sees"
     assert page_of(client_side)["unprotected"][0] == "Anything the client itself sees"
-
-
-@pytest.mark.parametrize(
-    ("unit", "plural"),
-    [
-        ("person", "people"),
-        ("user-day", "user-days"),
-        ("county", "counties"),
-        ("class", "classes"),
-        ("patient visit", "patient visits"),
-        ("Élève", "units (Élève)"),
-        ("<b>", "units (<b>)"),
-    ],
-)
-def test_plurals(unit, plural):
-    assert pluralize(unit) == plural
 
 
 def test_a_pdf_has_the_same_first_page(report, weak):

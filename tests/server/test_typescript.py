@@ -51,6 +51,8 @@ ASKED = [
     ("/account/interpretation", MIX | {"cap": 2.0}),
     ("/account/risk", MIX),
     ("/account/compare", PAIR),
+    ("/verdict", {"epsilon": 4.0, "delta": 1e-5}),
+    ("/verdict", {"release": {"v": 1, "term": SGD}, "delta": 1e-5, "simulation": True, "date": "2026-11-28"}),
     ("/certificate", {"release": {"v": 1, "term": SGD}, "delta": 1e-6}),
 ]
 

@@ -150,6 +150,15 @@ class PrivacyProfile:
         most, least = (self._of(one).tpr(fpr) for one in self._composition.enclosed)
         return self._rate(Bounds(min(least.lower, most.upper), most.upper), 0.0, fpr)
 
+    def without_sampling(self) -> PrivacyProfile:
+        """Return the profile with every unit in every sample: what remains once the participation lists are known.
+
+        Raises:
+            UnsupportedMechanismError: a sampled part depends on other units.
+        """
+        sampled = self._composition.sampled
+        return self._of(self._composition.without_sampling(sampled)) if sampled else self
+
     def _of(self, composition: Composition) -> PrivacyProfile:
         parts = (Repeated(part, count) for part, count in composition.counts.items())
         return replace(self, release=Composed(parts))

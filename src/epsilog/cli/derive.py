@@ -12,7 +12,7 @@ from dataclasses import fields as list_dataclass_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from epsilog.cli.app import JSON_OPTION, option_from_parameter, read_document
+from epsilog.cli.app import JSON_OPTION, option_from_parameter, read_document, read_release
 from epsilog.cli.certificates import CERTIFICATE_OPTION, print_with_certificate
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table
 from epsilog.terms import CheckError, codec, fields
@@ -74,6 +74,8 @@ def _make_option(question: type[Question], name: str, field: Field, default: Any
     note = ""
     if is_dataclass(kind):
         kind, note = Path, f"a JSON or TOML file, or - for standard input, with {', '.join(fields.list_fields(kind))}"
+    elif kind is dict:
+        kind, note = Path, "a JSON or TOML file, or - for standard input"
     elif fields.is_list(question, name):
         kind, note = str, f"numbers joined by commas; if omitted: {field.none_means}"
     elif _is_switched_off_by_zero(field, default):
@@ -99,6 +101,8 @@ def _read_value(question: type[Question], name: str, value: Any) -> Any:
     field, kind = fields.list_fields(question)[name], fields.field_type(question, name)
     if is_dataclass(kind):
         return _read_parts(value, name) if fields.is_list(question, name) else read_document(value, name)
+    if kind is dict:
+        return codec.to_json(read_release(value, name))
     if fields.is_list(question, name):
         return tuple(read_numbers(name, value))
     if value == 0 and _is_switched_off_by_zero(field, value):

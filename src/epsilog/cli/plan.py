@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +18,11 @@ from epsilog.cli.app import (
     option_from_parameter,
     plan_app,
     print_json,
+    read_bytes,
     read_document,
 )
 from epsilog.cli.certificates import print_with_certificate
-from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style
+from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError, parameters
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import Message
@@ -32,16 +34,18 @@ if TYPE_CHECKING:
 
 def build() -> Application:
     """Return a command for each question, named by its address, but for those that have one elsewhere."""
-    from epsilog.plan.questions import QUESTIONS, FederatedQuestion, QueriesQuestion
+    from epsilog.plan.questions import QUESTIONS, FederatedQuestion, QueriesQuestion, VerdictQuestion
 
     app = Application()
     app.command("federated")(derive.make_command(_plan_federated, _list_federated(), _FEDERATED))
     queries = [*derive.list_parameters(QueriesQuestion), derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
     app.command("queries")(derive.make_command(_plan_queries, queries, _QUERIES))
+    asked = derive.list_parameters(VerdictQuestion)
+    app.command("verdict")(derive.make_command(_plan_verdict, [*asked, _REPORT, derive.JSON_PARAMETER], _VERDICT))
     for path, question in QUESTIONS.items():
         name = path.removeprefix("/").replace("/", "-")
         elsewhere = path.startswith("/account") or path == "/certificate"  # `epsilog certify`
-        if question not in (FederatedQuestion, QueriesQuestion) and not elsewhere:
+        if question not in (FederatedQuestion, QueriesQuestion, VerdictQuestion) and not elsewhere:
             app.command(name)(derive.make_question_command(question, f"epsilog plan {name}"))
     return app
 
@@ -197,6 +201,33 @@ def _show_queries(plan: QueryPlan) -> None:
     )
     for finding in plan.findings:
         print_notice(finding.message)
+
+
+# ---- the verdict card ------------------------------------------------------------------------------------------------
+
+_VERDICT = """Say what an epsilon means, out of 1,000 people.
+
+Prints one card with the SHA-256 of its text. Of a report, figures come from its mechanism's full curve.
+
+Example: epsilog plan verdict --epsilon 4 --delta 1e-5
+"""
+_REPORT = derive.make_parameter(
+    "file", Path, typer.Option("--from-report", help="A report.json, instead of what it states."), None
+)
+
+
+def _plan_verdict(*, file: Path | None, as_json: bool, **given: Any) -> None:
+    from epsilog.plan.questions import VerdictQuestion
+
+    given["date"] = given["date"] or f"{dt.datetime.now(dt.UTC):%Y-%m-%d}"
+    if file is not None:
+        from epsilog.reports import read_card_question
+
+        given |= read_card_question(read_bytes(file))
+    card = derive.read_question(VerdictQuestion, given).answer()
+    if as_json:
+        return print_json(card)
+    return write(f"{card['text']}SHA-256 {card['sha256']}", soft_wrap=True)
 
 
 # ---- loops and algorithms of others ----------------------------------------------------------------------------------

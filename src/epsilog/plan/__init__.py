@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
     from epsilog.plan.training_setup import TrainingLoop
     from epsilog.plan.tuning import TuningCost, plan_tuning
+    from epsilog.plan.verdict import VerdictCard, bound_log_odds_growth, bound_posterior, build_card
 
 _HOME = {
     name: module
@@ -66,6 +67,7 @@ _HOME = {
         "sentences": "grade_delta list_limits list_query_limits write_formula",
         "training_setup": "TrainingLoop",
         "tuning": "TuningCost plan_tuning",
+        "verdict": "VerdictCard bound_log_odds_growth bound_posterior build_card",
     }.items()
     for name in names.split()
 }
@@ -95,10 +97,14 @@ __all__ = [
     "Schedule",
     "TrainingLoop",
     "TuningCost",
+    "VerdictCard",
     "account_algorithm_2",
     "bound_attack",
     "bound_log_odds_factor",
+    "bound_log_odds_growth",
+    "bound_posterior",
     "bound_schedule_epsilon",
+    "build_card",
     "build_registered_plan",
     "calibrate_noise",
     "calibrate_rounds",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +13,16 @@ from epsilog.plan.parts import Part
 from epsilog.plan.query_sensitivity import QUERIES
 from epsilog.plan.question import QUESTIONS, Question
 from epsilog.plan.responses import INFINITE
-from epsilog.terms import DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields, parameters
-from epsilog.terms.fields import DOWN, Field
+from epsilog.terms import (
+    CheckError,
+    DeltaPolicy,
+    NeighboringRelation,
+    UnsupportedMechanismError,
+    codec,
+    fields,
+    parameters,
+)
+from epsilog.terms.fields import DOWN, UP, Field
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
@@ -23,16 +32,28 @@ if TYPE_CHECKING:
 __all__ = [
     "INFINITE",
     "QUESTIONS",
+    "VERDICTS",
     "FederatedInterpretation",
     "FederatedNoise",
     "FederatedQuestion",
     "QueriesInterpretation",
     "QueriesQuestion",
+    "VerdictQuestion",
 ]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+VERDICTS = (
+    *(
+        f"{answer}{basis}{warning}"
+        for answer in ("Holds", "Would hold")
+        for basis in ("", ", on the curator’s word", ", on the author’s word", ", on the ledger’s copy")
+        for warning in ("", ", with a warning")
+    ),
+    "Cannot tell",
+)
+"""Verdicts on a report that a card may state; a report that does not hold has no card."""
 _CAP = Field("the policy's cap on epsilon", gt=0, none_means="no cap", rounding=DOWN)
 
 
@@ -404,6 +425,57 @@ class CompareQuestion(Question, path="/account/compare", schema="CompareRequest"
             "first_fit": fits[0],
             "second_fit": fits[1],
         }
+
+
+class VerdictQuestion(
+    Question, path="/verdict", schema="VerdictRequest", work=lambda ask: 0.1 if ask.release is None else 10.0
+):
+    """Say what an epsilon means, out of 1,000 people."""
+
+    epsilon: Annotated[
+        float | None,
+        Field("epsilon of the claim, in nats", "ε", ge=0, none_means="that of the release", rounding=UP, example=4.0),
+    ] = None
+    delta: Annotated[
+        float, Field("failure probability of the claim, in [0, 1); 0 for pure DP", "δ", ge=0, lt=1, rounding=UP)
+    ] = 0.0
+    release: Annotated[
+        dict[str, Any] | None, Field("the release, as tagged JSON", none_means="epsilon and delta alone")
+    ] = None
+    relation: Annotated[NeighboringRelation, parameters.RELATION] = _ADD_OR_REMOVE
+    privacy_unit: Annotated[str, replace(parameters.PRIVACY_UNIT, max_length=80)] = "person"
+    prior: Annotated[float, Field("suspicion beforehand, in (0, 1)", "π", gt=0, lt=1)] = 0.1
+    simulation: Annotated[bool, Field("randomness was seeded, so that nobody is protected", default=False)] = False
+    name: Annotated[str | None, Field("name of what is released", none_means="none", max_length=80)] = None
+    report: Annotated[
+        str | None, Field("SHA-256 of the report that the figures come from", none_means="none", max_length=64)
+    ] = None
+    verdict: Annotated[str | None, Field("verdict on the report", none_means="none", max_length=60)] = None
+    date: Annotated[
+        str | None, Field("date of the card", none_means="today on a page or a command line", max_length=10)
+    ] = None
+
+    def answer(self) -> Annotated[dict[str, Any], responses.VerdictResponse]:
+        """A card in sentences and as one text, with the text's SHA-256."""
+        from epsilog.plan.verdict import build_card
+
+        if self.report is not None and not re.fullmatch("[0-9a-f]{64}", self.report):
+            raise CheckError("report", "64 lower-case hex digits", repr(self.report))
+        if self.date is not None and not re.fullmatch(r"\d{4}-[01]\d-[0-3]\d", self.date, re.ASCII):
+            raise CheckError("date", "like 2026-11-28", repr(self.date))
+        if self.verdict is not None and self.verdict not in VERDICTS:
+            raise CheckError("verdict", "one that epsilog writes, such as Holds", repr(self.verdict))
+        stated = {name: getattr(self, name) or "" for name in ("name", "report", "verdict", "date")}
+        return build_card(
+            None if self.release is None else codec.parse_term(Release, self.release, "release"),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            relation=self.relation,
+            privacy_unit=self.privacy_unit,
+            prior=self.prior,
+            simulation=self.simulation,
+            **stated,
+        ).to_json()
 
 
 class CertifyQuestion(Question, path="/certificate", schema="CertifyRequest", work=10.0):

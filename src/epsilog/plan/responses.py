@@ -173,6 +173,43 @@ class ProfileResponse(TypedDict):
     advantage: float
 
 
+class DeploymentModel(TypedDict):
+    """A published privacy budget."""
+
+    name: Annotated[str, "publisher and release"]
+    protects: Annotated[str, "how much of a person's data one unit holds"]
+    epsilon: float
+    delta: float
+    rho: Annotated[float | None, "of zCDP, where that was published"]
+    source: str
+
+
+class VerdictResponse(TypedDict):
+    """A verdict card; every figure is an upper bound."""
+
+    found: Annotated[int, "of 1,000 units, those that the best attack finds"]
+    guessed: Annotated[int, "those that a blind guess finds"]
+    leaked: Annotated[int, "further ones if the participation list leaks"]
+    epsilon: Number
+    prior: float
+    posterior: Annotated[float, "after an accusation; at most 0.999 is printed"]
+    banner: Annotated[list[Message], "what must be read before a rehearsal's figures"]
+    headline: Message
+    notes: Annotated[list[Message], "what guessing finds, and where the figures come from"]
+    suspicion: Message
+    highest: Message
+    claim: Message
+    origin: Annotated[list[Message], "the report that the figures come from, and its verdict"]
+    unprotected: Annotated[list[Message], "what the claim does not protect"]
+    published_note: Message
+    published: list[DeploymentModel]
+    units: Annotated[str, "the privacy unit, in the plural"]
+    date: str
+    engine: str
+    text: Annotated[str, "the card as text: what the hash covers"]
+    sha256: str
+
+
 class CertifyResponse(TypedDict):
     """A certificate, with what it proves."""
 

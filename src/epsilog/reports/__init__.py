@@ -7,6 +7,7 @@ compares every field. This package reads records and findings, never ``training`
 """
 
 from epsilog.reports.calculations import FileReference, check_calculation, is_calculation, stamp_calculation
+from epsilog.reports.card_question import read_card_question
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
 from epsilog.reports.figures import format_audit_bound, list_noisy_counts, list_tuning_figures
 from epsilog.reports.first_page import format_verdict, write_meaning
@@ -50,6 +51,7 @@ __all__ = [
     "load_registry_schema",
     "load_report_schema",
     "make_standalone",
+    "read_card_question",
     "read_plan_summaries",
     "read_publication_file",
     "render_cycles",

@@ -7,23 +7,17 @@ stand in ``terms/en.json`` under ``page/``. The figures are for 1,000 units, bes
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, NamedTuple
 
+from epsilog.plan.verdict import FPR, GUESSED, OF, count_units, pluralize, write_banner, write_found, write_guessing
 from epsilog.reports.figure_sources import get_finding_source
 from epsilog.terms import Status
 from epsilog.terms.messages import Message
 from epsilog.verification import VERDICT_BASIS, write_answer
 
-OF, FPR = 1000, 0.01
-"""Units in the picture, and the share of others that an attack wrongly accuses."""
-GUESSED = round(OF * FPR)
-NEARLY_ALL, HARDLY_ANY = 990, GUESSED + 1
-_OUTCOMES = 1e-9  # more than published outcomes of checks can add to a rate: 102 times 2^-63
 _PER_ROW, _SPACING = 40, 10
-_IRREGULAR = {"person": "people", "child": "children", "individual": "people"}
 
 Row = tuple[str, str]
 
@@ -69,8 +63,9 @@ def build_first_page(report: Mapping[str, Any], stated: Mapping[str, str]) -> di
     provenance = report["evidence"].get("provenance", {})
     software = report["evidence"]["software"]
     return {
+        "banner": [str(one) for one in write_banner(simulation=report["simulation"])],
         "headline": str(_write_headline(report, dots)),
-        "beside": "" if dots is None else str(Message.of("page/guessing", guessed=GUESSED, units=unit)),
+        "beside": "" if dots is None else str(write_guessing(guarantee["privacy_unit"])),
         "dots": None if dots is None else dots.paths(),
         "key": [] if dots is None else _list_key(dots),
         "units": unit,
@@ -98,8 +93,7 @@ def write_meaning(report: Mapping[str, Any]) -> str:
     dots = count_dots(report)
     found = [_write_headline(report, dots)]
     if dots is not None:
-        units = pluralize(report["claim"]["guarantee"]["privacy_unit"])
-        found.append(Message.of("page/guessing", guessed=GUESSED, units=units))
+        found.append(write_guessing(report["claim"]["guarantee"]["privacy_unit"]))
     return " ".join(map(str, found))
 
 
@@ -116,9 +110,7 @@ def count_dots(report: Mapping[str, Any]) -> Dots | None:
 def _find_rate(attack: Iterable[Mapping[str, float]]) -> int | None:
     """The true positive rate at the page's false positive rate, of 1,000, rounded up."""
     rates = [point["tpr"] for point in attack if point["fpr"] == FPR]
-    if not rates:
-        return None
-    return min(OF, max(GUESSED, math.ceil(OF * (rates[0] + _OUTCOMES))))
+    return count_units(rates[0]) if rates else None
 
 
 def _write_headline(report: Mapping[str, Any], dots: Dots | None) -> Message:
@@ -130,11 +122,7 @@ def _write_headline(report: Mapping[str, Any], dots: Dots | None) -> Message:
         if report["verification"]["status"] == Status.FAILED or not math.isfinite(supported):
             return Message("page/unsupported")
         return Message.of("page/epsilon", epsilon=supported, delta=guarantee["delta"], unit=unit)
-    found = dots.guessed + dots.found
-    if found >= NEARLY_ALL:
-        return Message.of("page/nearly-all", unit=unit)
-    kind = "participation" if guarantee["relation"] == "add-or-remove-one" else "value"
-    return Message.of(f"page/found-{kind}", found=found, units=pluralize(unit))
+    return write_found(dots.guessed + dots.found, unit, guarantee["relation"])
 
 
 def _list_key(dots: Dots) -> list[tuple[str, str, str]]:
@@ -233,20 +221,3 @@ def _list_unprotected(report: Mapping[str, Any]) -> list[str]:
     seen = [Message.of("page/sees", party=f"{one[0].lower()}{one[1:]}".removeprefix("the ")) for one in parties]
     others = (Message.of("page/in-general", units=units), Message.of("page/several", units=units))
     return [str(one) for one in (*seen, *others)]
-
-
-def pluralize(unit: str) -> str:
-    """Return the plural of a privacy unit; of what is no plain English noun, a phrase.
-
-    >>> pluralize("school"), pluralize("person"), pluralize("user-day"), pluralize("family"), pluralize("box")
-    ('schools', 'people', 'user-days', 'families', 'boxes')
-    """
-    match = re.fullmatch(r"(|[a-z -]*[ -])([a-z]+)", unit)
-    if match is None:
-        return f"units ({unit})"
-    before, noun = match.groups()
-    if noun in _IRREGULAR:
-        return before + _IRREGULAR[noun]
-    if re.search(r"[^aeiou]y$", noun):
-        return f"{before}{noun[:-1]}ies"
-    return f"{before}{noun}{'es' if re.search(r'(s|x|z|ch|sh)$', noun) else 's'}"

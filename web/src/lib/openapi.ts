@@ -266,6 +266,19 @@ export type DeltaModel = {
   findings: FindingModel[];
 };
 
+/** A published privacy budget. */
+export type DeploymentModel = {
+  /** publisher and release */
+  name: string;
+  /** how much of a person's data one unit holds */
+  protects: string;
+  epsilon: number;
+  delta: number;
+  /** of zCDP, where that was published */
+  rho: number | null;
+  source: string;
+};
+
 /** The cost of the first rounds. */
 export type EpsilonCurvePointModel = {
   rounds: number;
@@ -1038,6 +1051,73 @@ export type TuningCostModel = {
   count: number;
   all_released: IntervalModel | null;
   trial_distribution: string;
+};
+
+/** Say what an epsilon means, out of 1,000 people. */
+export type VerdictRequest = {
+  /** epsilon of the claim, in nats */
+  epsilon: number | null;
+  /** failure probability of the claim, in [0, 1); 0 for pure DP */
+  delta: number;
+  /** the release, as tagged JSON */
+  release: Record<string, unknown> | null;
+  /** neighboring relation */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out";
+  /** what two neighboring data sets differ in */
+  privacy_unit: string;
+  /** suspicion beforehand, in (0, 1) */
+  prior: number;
+  /** randomness was seeded, so that nobody is protected */
+  simulation: boolean;
+  /** name of what is released */
+  name: string | null;
+  /** SHA-256 of the report that the figures come from */
+  report: string | null;
+  /** verdict on the report */
+  verdict: string | null;
+  /** date of the card */
+  date: string | null;
+};
+
+/** A verdict card; every figure is an upper bound. */
+export type VerdictResponse = {
+  /** of 1,000 units, those that the best attack finds */
+  found: number;
+  /** those that a blind guess finds */
+  guessed: number;
+  /** further ones if the participation list leaks */
+  leaked: number;
+  /** a number; "inf" for an infinite one */
+  epsilon: number;
+  prior: number;
+  /** after an accusation; at most 0.999 is printed */
+  posterior: number;
+  /** what must be read before a rehearsal's figures */
+  banner: (string | [string, Record<string, unknown>])[];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  headline: string | [string, Record<string, unknown>];
+  /** what guessing finds, and where the figures come from */
+  notes: (string | [string, Record<string, unknown>])[];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  suspicion: string | [string, Record<string, unknown>];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  highest: string | [string, Record<string, unknown>];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  claim: string | [string, Record<string, unknown>];
+  /** the report that the figures come from, and its verdict */
+  origin: (string | [string, Record<string, unknown>])[];
+  /** what the claim does not protect */
+  unprotected: (string | [string, Record<string, unknown>])[];
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  published_note: string | [string, Record<string, unknown>];
+  published: DeploymentModel[];
+  /** the privacy unit, in the plural */
+  units: string;
+  date: string;
+  engine: string;
+  /** the card as text: what the hash covers */
+  text: string;
+  sha256: string;
 };
 
 /** A report, a bundle of a ledger, or both, with what an auditor kept elsewhere. */
