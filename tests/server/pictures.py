@@ -27,7 +27,7 @@ PAGES = {
     "montecarlo": "/montecarlo?v=1&participation=b-min-sep&strategy=square-root&epochs=8&probability=0.1",
     "ledger": "/ledger",
     "runs": "/runs",
-    "game": "/game",
+    "game": "/game?v=1&seed=picture",
 }
 
 REPORTS = {"clothes-central": "report.webp", "exam-scores-central": "report-exams.webp"}  # the README's, the tutorial's
@@ -56,12 +56,12 @@ def act(driver, name: str) -> None:
     if name == "runs":
         driver.find_element("css selector", "main table a").click()
     if name == "game":
-        time.sleep(6)
-        driver.execute_script(
-            "const stage = document.querySelector('.stage'), box = stage.getBoundingClientRect();"
-            "const at = {bubbles: true, pointerType: 'mouse', clientX: box.left + 0.68 * box.width};"
-            "stage.dispatchEvent(new PointerEvent('pointermove', at))"
-        )
+        for label in ("Release", "Decline"):
+            time.sleep(0.5)
+            driver.execute_script(
+                "[...document.querySelectorAll('.acts button')].find(e => e.textContent === arguments[0]).click()",
+                label,
+            )
 
 
 def capture(driver, asked: dict, file: str) -> None:

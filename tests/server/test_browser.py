@@ -820,33 +820,51 @@ def test_a_reader_is_offered_nothing(browser, serve_app, tmp_path, fill_ledger):
 
 
 def test_the_game_by_keyboard(browser, site):
+    """Number keys select, arrows set the noise, letters act; the key is committed to before the first release."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
+    def press(*keys):
+        ActionChains(browser).send_keys(*keys).perform()
+
     browser.get(site.url + "/game?v=1&seed=keys")
     until(lambda: one(browser, "button.main")).send_keys(Keys.ENTER)
-    until(lambda: browser.find_elements("css selector", ".stage"))
     until(lambda: browser.switch_to.active_element.get_attribute("class") == "board")
-    until(lambda: len(browser.find_elements("css selector", ".queue button")) == 2)
-    ActionChains(browser).send_keys("2").perform()
-    until(lambda: one(browser, ".queue li:nth-child(2) button").get_attribute("aria-pressed") == "true")
-    asked = text(browser, ".queue li:nth-child(2) .who").split("\n")[0]
-    keys = ActionChains(browser)
-    for _ in range(22):
-        keys.send_keys(Keys.ARROW_LEFT)  # less noise
-    keys.send_keys(" ").perform()
-    until(lambda: f"released to {asked}" in text(browser, ".said"))
-    assert len(browser.find_elements("css selector", ".strip .useful, .strip .useless")) == 1
-    ActionChains(browser).send_keys("p").perform()
-    until(lambda: text(browser, ".said") == "Paused.")
-    clock = text(browser, ".desk-top")
-    time.sleep(1.2)
-    assert text(browser, ".desk-top") == clock
-    assert "seed=keys" in browser.current_url
+    committed = text(browser, ".commitment code")
+    assert "First try" in text(browser, ".commitment")
+    asks = browser.find_elements("css selector", ".ask")
+    slot = next(
+        i
+        for i, ask in enumerate(asks)
+        if i and "over" not in ask.find_element("css selector", ".price").get_attribute("class")
+    )
+    press(str(slot + 1))
+    until(lambda: asks[slot].find_element("css selector", "input").is_selected())
+    asker = asks[slot].find_element("css selector", ".who").text.split("\n")[0].removesuffix(str(slot + 1)).strip()
+    noise = lambda: one(browser, "#steer").get_attribute("aria-valuetext")  # noqa: E731
+    before = noise()
+    press(Keys.ARROW_RIGHT)
+    until(lambda: noise() != before)
+    press("r")
+    until(lambda: f"released to {asker}" in text(browser, ".said"))
+    press("d")
+    until(lambda: "Declined: " in text(browser, ".said"))
+    for _ in range(47):
+        press("d")
+    until(lambda: browser.switch_to.active_element.get_attribute("aria-label") == "Result of the shift")
+    assert browser.execute_script("return document.querySelectorAll('.lessons li').length") == 3
+    record = one(browser, "textarea").get_attribute("value").split("\n")
+    key = record[2].removeprefix("key ")
+    assert record[1] == f"commitment {committed}"
+    assert committed == hashlib.sha256(key.encode()).hexdigest()
+    browser.get(site.url + "/game?v=1&seed=keys")
+    until(lambda: one(browser, "button.main")).send_keys(Keys.ENTER)
+    until(lambda: "Practice" in text(browser, ".commitment"))
+    assert text(browser, ".commitment code") != committed
 
 
 def test_the_calm_game_passes_axe_and_is_played_by_keys_alone(browser, site):
-    """With less motion asked for, it begins in words; the board of the other mode stands still there too."""
+    """With less motion asked for, it begins in text mode; nothing moves in the other mode either."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
@@ -857,7 +875,8 @@ def test_the_calm_game_passes_axe_and_is_played_by_keys_alone(browser, site):
         return browser.switch_to.active_element
 
     def reach(wanted):
-        until(lambda: wanted in (focused().get_attribute("id"), focused().text) or press(Keys.TAB))
+        names = lambda: (focused().get_attribute("id"), focused().text, focused().get_attribute("aria-label"))  # noqa: E731
+        until(lambda: wanted in names() or press(Keys.TAB))
 
     still = "return document.getAnimations().length === 0"
     calm = [{"name": "prefers-reduced-motion", "value": "reduce"}]
@@ -868,51 +887,53 @@ def test_the_calm_game_passes_axe_and_is_played_by_keys_alone(browser, site):
         reach("Start the shift")
         press(Keys.ENTER)
         until(lambda: focused().get_attribute("class") == "board")
+        assert not browser.find_elements("css selector", ".stage")
         reach("steer")
         before = focused().get_attribute("aria-valuetext")
         press(*[Keys.ARROW_LEFT] * 6)
-        assert focused().get_attribute("aria-valuetext") != before
+        until(lambda: focused().get_attribute("aria-valuetext") != before)
         reach("Release")
         press(Keys.ENTER)
         until(lambda: "released to" in text(browser, ".said"))
-        assert len(browser.find_elements("css selector", ".strip .useful, .strip .useless")) == 1
+        assert focused().text == "Release"  # the next act needs no search
         assert broken_rules(browser) == []
-        press(Keys.ESCAPE)
-        reach("Text mode on")
-        press(Keys.ENTER)
-        reach("Start the shift")
+        reach("Decline")
+        press(" ")
+        until(lambda: "Declined: " in text(browser, ".said"))
+        one(browser, "[aria-label='End the shift']").send_keys(Keys.ENTER)
+        until(lambda: focused().get_attribute("aria-label") == "Result of the shift")
+        for box in browser.find_elements("css selector", ".option input"):
+            box.send_keys(" ")  # pictures, and a clock
+        reach("Start again, as practice")
         press(Keys.ENTER)
         until(lambda: browser.find_elements("css selector", ".stage"))
-        until(lambda: browser.find_elements("css selector", ".queue button"))
-        press(" ")
-        until(lambda: browser.find_elements("css selector", ".drawn"))
+        until(lambda: "s left" in text(browser, ".desk-top"))
         assert browser.execute_script(still)
         assert broken_rules(browser) == []
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-        press(" ")
-        until(lambda: not browser.execute_script(still))  # the control: otherwise the ball that is drawn falls
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_a_finger_steers_and_releases_when_it_is_lifted(browser, site):
-    browser.get(site.url + "/game")
-    until(lambda: one(browser, "button.main")).click()
-    until(lambda: browser.find_elements("css selector", ".stage"))
-    touch = """
-        const board = document.querySelector('.stage'), box = board.getBoundingClientRect();
-        const clientX = box.left + arguments[1] * box.width, clientY = box.top + 9;
-        const at = {bubbles: true, pointerType: 'touch', clientX, clientY};
-        board.dispatchEvent(new PointerEvent(arguments[0], at))"""
-    seen = []
-    for event, x in (("pointerdown", 0.9), ("pointermove", 0.75), ("pointermove", 0.6)):
-        browser.execute_script(touch, event, x)
-        time.sleep(0.2)
-        assert "released to" not in text(browser, ".said")
-        seen.append(one(browser, ".stage .span").get_attribute("d"))
-    assert len(set(seen)) == 3
-    browser.execute_script(touch, "pointerup", 0.6)
-    until(lambda: "released to" in text(browser, ".said"))
+def test_the_game_fits_a_phone(browser, site):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    with screen(browser, 390):
+        browser.get(site.url + "/game?v=1&seed=phone")
+        until(lambda: one(browser, "button.main")).click()
+        until(lambda: browser.find_elements("css selector", ".stage"))
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+        small = "return [...document.querySelectorAll('.board button, .ask, #steer')].some(e => e.offsetHeight < 28)"
+        assert not browser.execute_script(small)
+        bottom = "return document.querySelector('.acts').getBoundingClientRect().bottom"
+        until(lambda: browser.execute_script(bottom) < 844)  # cards, noise and buttons share a screen
+        one(browser, ".ask:nth-of-type(3)").click()
+        until(lambda: one(browser, ".ask:nth-of-type(3) input").is_selected())
+        slider = one(browser, "#steer")
+        before = slider.get_attribute("aria-valuetext")
+        ActionChains(browser).move_to_element_with_offset(slider, 80, 0).click().perform()
+        until(lambda: slider.get_attribute("aria-valuetext") != before)
+        next(each for each in browser.find_elements("css selector", ".acts button") if each.text == "Decline").click()
+        until(lambda: "Declined: " in text(browser, ".said"))
 
 
 @pytest.mark.smoke
@@ -946,43 +967,53 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
     until(lambda: "It was not sent" in shown())
 
 
-def test_a_shift_in_words_ends_with_what_was_done_and_the_very_calculation(browser, site):
+PLAY = """
+    const wait = () => new Promise(done => setTimeout(done, 10));
+    (async () => {
+        while (document.querySelector('.board')) {
+            const asks = [...document.querySelectorAll('.asks input')].map(radio => {
+                const said = radio.getAttribute('aria-label');
+                const [, worth, price] = /worth (\\d+); 19 useful draws of 20 cost ([\\d.]+)%/.exec(said) ?? [, 0, 1];
+                return {radio, free: /useful in (over )?(19|18|17)/.test(said), value: worth / price};
+            });
+            const best = asks.find(each => each.free) ?? asks.reduce((a, b) => (b.value > a.value ? b : a));
+            best.radio.click();
+            await wait();
+            const label = best.free ? 'Hand on' : best.value > 0 ? 'Release' : 'Decline';
+            [...document.querySelectorAll('.acts button')].find(each => each.textContent.startsWith(label)).click();
+            await wait();
+        }
+    })()"""
+
+
+@pytest.mark.parametrize("mode", ["text", "pictures"])
+def test_a_whole_shift_ends_with_what_was_learned_and_the_very_calculation(browser, site, mode):
     browser.get(site.url + "/game?v=1&seed=2026-11-23")
-    until(lambda: [b for b in browser.find_elements("css selector", "button") if b.text.startswith("Text mode")])[
-        0
-    ].click()
+    until(lambda: one(browser, "button.main"))
+    if mode == "text":
+        one(browser, ".option input").click()
     one(browser, "button.main").click()
     until(lambda: browser.find_elements("css selector", "#steer"))
-    assert not browser.find_elements("css selector", ".stage")
-    slider = one(browser, "#steer")
-    before = slider.get_attribute("aria-valuetext")
-    slider.send_keys("\ue012")  # to the left: less noise
-    until(lambda: slider.get_attribute("aria-valuetext") != before)
-    browser.execute_script("""
-        const wait = () => new Promise(done => setTimeout(done, 10));
-        const buttons = () => [...document.querySelectorAll('.board button')];
-        const press = label => buttons().find(b => b.textContent === label).click();
-        (async () => {
-            for (let slider; (slider = document.querySelector('#steer')); await wait()) {
-                const said = () => slider.getAttribute('aria-valuetext');
-                for (let at = 0; at > -3.5 && Number(/: (\\d+) of/.exec(said())[1]) < 18; at -= 0.1) {
-                    slider.value = at;
-                    slider.dispatchEvent(new Event('input', {bubbles: true}));
-                    await wait();
-                }
-                press(said().includes('exceeds') ? 'Decline' : 'Release');
-            }
-        })()""")
+    assert len(browser.find_elements("css selector", ".stage")) == (mode == "pictures")
+    browser.execute_script(PLAY)
     until(lambda: browser.find_elements("css selector", ".did"))
-    assert "All requests are done." in text(browser, ".said")
+    assert broken_rules(browser) == []
+    lessons = [each.text for each in browser.find_elements("css selector", ".lessons li")]
+    assert [
+        bool(re.search(part, each))
+        for part, each in zip(["of 48 people", "post-processing", "took"], lessons, strict=True)
+    ] == [True] * 3
+    assert f"for {text(browser, '.scored b')} points".replace("−", "-") in lessons[0].replace("−", "-")
+    one(browser, "details.card summary").click()
+    next(each for each in browser.find_elements("css selector", "details.card button") if each.text == "Check").click()
+    until(lambda: "This record holds" in text(browser, "details.card [role=status]:not(.hidden)"))
     assert broken_rules(browser) == []
     told = [each.text for each in browser.find_elements("css selector", ".did")]
     assert [each.split(":")[0] for each in told] == [
         "The clinic’s 41 patients",
         "The school’s 312 pupils",
-        "The city’s 5\u202f200 riders",
+        "The city’s 5200 riders",
     ]
-    assert all("at most" in each and "of the true count" in each for each in told)
     charged = [re.search(r"ε ≤ ([\d.]+)", each)[1] for each in told]
     odds = [float(re.search(r"at most ([\d.]+) : 1", each)[1]) for each in told]
     assert all(math.exp(float(e) - 1e-3) <= o <= math.exp(float(e)) + 0.01 for e, o in zip(charged, odds, strict=True))

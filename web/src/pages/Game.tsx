@@ -1,233 +1,146 @@
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { Card as Panel } from "../components/Card";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Card } from "../components/Card";
 import { Copy } from "../components/Copy";
+import { ErrorNotice } from "../components/ErrorNotice";
+import { Table } from "../components/Table";
+import { TextArea } from "../components/TextArea";
+import * as rules from "../lib/game";
+import type { Name, Request, Shift, Waiting } from "../lib/game";
+import type { Secret } from "../lib/game-noise";
+import { newKey, openKey, publish, quantile } from "../lib/game-noise";
+import { checkRecord, expectedPoints, firstCome, lessons, playgroundOf, pointsOf, record, settle, shareOf } from "../lib/game-result";
+import { show, showInteger, showPercent } from "../lib/numbers";
+import { Problem } from "../lib/types";
 import { fromQuery, toQuery } from "../lib/url-state";
-import type { Name, Outcome, RequestStatus, Shift, Waiting } from "../lib/game";
-import {
-  active,
-  capOf,
-  chanceOf,
-  chargeOf,
-  decline,
-  epsilonOf,
-  fits,
-  GROUPS,
-  LAPSE_COSTS,
-  listStatuses,
-  multiplierOf,
-  NAMES,
-  NARROWEST,
-  oddsOf,
-  outcomes,
-  pick,
-  PLACES,
-  playgroundOf,
-  quantile,
-  readSeed,
-  REQUESTS,
-  release,
-  SECONDS,
-  seedOf,
-  spent,
-  start,
-  STEADY,
-  steer,
-  tick,
-  WRONG_COSTS,
-} from "../lib/game";
-import { show, showInteger } from "../lib/numbers";
+import "./game.css";
 
-const BEST = "epsilog-desk-best";
-const STEP = 1.12; // one press of an arrow key
 const BALLS = 20;
-const SIGN: Record<RequestStatus, string> = { useful: "●", useless: "✕", lapsed: "·", open: "○" };
-const LABELS: Record<RequestStatus, string> = { useful: "useful", useless: "useless", lapsed: "unanswered", open: "open" };
 const GLYPH: Record<Name, string> = {
   clinic: "M6 1h4v5h5v4h-5v5H6v-5H1V6h5z",
   school: "M8 1 15 5v1H1V5zM2 7h3v6H2zm4.5 0h3v6h-3zM11 7h3v6h-3zM1 14h14v1H1z",
   city: "M2 3h12v8H2zM3.5 4.5v3H7v-3zm5.5 0v3h3.5v-3zM3 12h3v2H3zm7 0h3v2h-3z",
 };
 
-const odds = (nanos: number): string => `${show(oddsOf(nanos), 3, "up")} : 1`;
-const of20 = (part: number): string => `${Math.floor(BALLS * part + 1e-9)} of ${BALLS}`;
+const addressOf = (seed: string): string => `/game?${toQuery({ seed })}`;
+const capital = (text: string): string => text[0]!.toUpperCase() + text.slice(1);
+const odds = (nanos: number): string => `${show(rules.oddsOf(nanos), 3, "up")} : 1`;
+const usefulBalls = (useful: number): number => Math.floor(BALLS * useful + 0.5);
+const of20 = (useful: number): string => (usefulBalls(useful) === BALLS ? `over ${BALLS - 1} of ${BALLS}` : `${usefulBalls(useful)} of ${BALLS}`);
+const share = (multiplier: number, group: Name): string => showPercent(shareOf(multiplier, group), 2, "up");
+const known = (shift: Shift, request: Request): string => {
+  const release = rules.knownOf(shift, request);
+  return release ? `${showInteger(release.published)} is published, useful in ${of20(rules.chanceOf(request, release.multiplier))}` : "";
+};
 
-const storageKey = (words: boolean): string => (words ? `${BEST}-words` : BEST);
-const best = (words: boolean): number => {
+/** A number or mark in this browser's storage; the game works without storage. */
+const stored = (name: string): string | null => {
   try {
-    return Number(localStorage.getItem(storageKey(words))) || 0;
+    return localStorage.getItem(`epsilog-game-${name}`);
   } catch {
-    return 0;
+    return null;
+  }
+};
+const keep = (name: string, value: string): void => {
+  try {
+    localStorage.setItem(`epsilog-game-${name}`, value);
+  } catch {
+    // see above
   }
 };
 
-const addressOf = (seed: string): string => `/game?${toQuery({ seed })}`;
+interface Try {
+  shift: Shift;
+  secret: Secret;
+  first: boolean;
+  ends: number; // time in ms; Infinity without a clock
+  said: string;
+}
 
 export function Game() {
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const [seed, setSeed] = useState(() => readSeed(fromQuery(location.search).raw.seed) ?? seedOf(new Date()));
-  const [words, setWords] = useState(calm);
-  const [shift, setShift] = useState<Shift | null>(null);
-  const [paused, setPaused] = useState(false);
-  const [record, setRecord] = useState(() => best(calm));
-  const now = useRef<Shift | null>(null);
+  const [seed, setSeed] = useState(() => rules.readSeed(fromQuery(location.search).raw.seed) ?? rules.seedOf(new Date()));
+  const [words, setWords] = useState(() => matchMedia("(prefers-reduced-motion: reduce)").matches);
+  const [clock, setClock] = useState(false);
+  const [game, setGame] = useState<Try | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
   const board = useRef<HTMLDivElement>(null);
   const end = useRef<HTMLElement>(null);
-  const put = useCallback((next: Shift | null) => {
-    const closes = next !== null && next.over !== null && now.current?.over === null;
-    now.current = next;
-    setShift(next);
-    if (!closes) return;
-    setTimeout(() => end.current?.focus());
-    const mode = !Number.isFinite(next.clock);
-    if (next.score <= best(mode)) return;
+  const playing = game !== null && !game.shift.over;
+
+  const begin = async (from: string): Promise<void> => {
     try {
-      localStorage.setItem(storageKey(mode), String(next.score));
-    } catch {
-      // the game works without storage
+      const secret = await openKey(newKey());
+      const first = stored(`seed-${from}`) === null;
+      keep(`seed-${from}`, "started");
+      setSeed(from);
+      history.replaceState(null, "", addressOf(from));
+      setGame({ shift: rules.start(from), secret, first, ends: clock ? Date.now() + 1000 * rules.CLOCK : Infinity, said: "The shift begins." });
+      setTimeout(() => {
+        board.current?.focus({ preventScroll: true });
+        board.current?.scrollIntoView({ block: "start" });
+      });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
     }
-    setRecord(next.score);
-  }, []);
-
-  const running = shift !== null && shift.over === null && !paused;
-  useEffect(() => {
-    if (!running || words) return;
-    let last = performance.now();
-    let frame = 0;
-    const step = (time: number): void => {
-      const passed = Math.min(0.1, (time - last) / 1000);
-      last = time;
-      if (now.current) put(tick(now.current, passed));
-      frame = requestAnimationFrame(step);
-    };
-    frame = requestAnimationFrame(step);
-    return () => cancelAnimationFrame(frame);
-  }, [running, words, put]);
-  useEffect(() => {
-    const hide = (): void => {
-      if (document.hidden) setPaused(true);
-    };
-    document.addEventListener("visibilitychange", hide);
-    return () => document.removeEventListener("visibilitychange", hide);
-  }, []);
-
-  const begin = (from: string): void => {
-    setSeed(from);
-    history.replaceState(null, "", addressOf(from));
-    put(start(from, words));
-    setPaused(false);
-    setTimeout(() => {
-      board.current?.focus({ preventScroll: true });
-      board.current?.scrollIntoView({ block: (board.current?.offsetHeight ?? 0) > 0.7 * innerHeight ? "start" : "nearest" });
-    });
   };
-  const act = (change: (shift: Shift) => Shift): void => {
-    if (running && now.current) put(change(now.current));
+  const put = (shift: Shift, said: string): void => {
+    if (!game) return;
+    setGame({ ...game, shift, said });
+    if (!shift.over) return;
+    const points = pointsOf(settle(shift, game.secret.truthOf));
+    if (game.first && points > Number(stored("best"))) keep("best", String(points));
+    setTimeout(() => end.current?.focus());
   };
-  const key = (event: KeyboardEvent): void => {
-    const target = event.target as HTMLElement;
-    if (target.closest("input, a") || event.ctrlKey || event.metaKey || event.altKey) return;
-    const wider = (): void => act((old) => steer(old, old.width * STEP));
-    const narrower = (): void => act((old) => steer(old, old.width / STEP));
-    const acts: Record<string, () => void> = {
-      ArrowRight: wider,
-      ArrowUp: wider,
-      ArrowLeft: narrower,
-      ArrowDown: narrower,
-      p: () => setPaused((old) => !old),
-      Escape: () => setPaused(true),
-    };
-    if (!target.closest("button")) acts[" "] = acts.Enter = () => act(release);
-    const waiting = now.current?.queue.find((each) => String(each.slot) === event.key);
-    const found = waiting ? () => act((old) => pick(old, waiting.id)) : acts[event.key];
-    if (!found || shift?.over !== null) return;
-    event.preventDefault();
-    found();
-  };
-  const today = seedOf(new Date());
-  const other = (): string => [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => (byte % 36).toString(36)).join("");
-
-  const rules = (
-    <Panel>
-      <p class="asked">
-        You are the curator of three data sets. Answer requests with <b>enough noise</b> to protect the people in the data, and <b>little enough</b> to be useful.
-      </p>
-      <p>
-        Drag to set the noise, then <b>click</b> or press <b>space</b> to release one of the {BALLS} balls. Inside the zone it earns the request’s
-        worth; outside it costs {WRONG_COSTS} times as much. Less noise spends more of the group’s budget, permanently. Select any request by click or{" "}
-        <b>number</b>; each unanswered request costs {LAPSE_COSTS}.
-      </p>
-      <div class="buttons">
-        <button type="button" class="main" onClick={() => begin(seed)}>
-          {shift === null ? "Start the shift" : "Start again"}
-        </button>
-        {shift !== null && shift.over === null && (
-          <button type="button" onClick={() => setPaused(false)}>
-            Resume
-          </button>
-        )}
-        {seed !== today && (
-          <button type="button" onClick={() => begin(today)}>
-            Today’s shift
-          </button>
-        )}
-        <button type="button" onClick={() => begin(other())}>
-          New shift
-        </button>
-        <button
-          type="button"
-          class="quiet"
-          aria-pressed={words}
-          onClick={() => {
-            setWords(!words);
-            setRecord(best(!words));
-            put(null);
-          }}
-        >
-          Text mode {words ? "on" : "off"}
-        </button>
-      </div>
-      <p class="method">
-        {seed === today ? "Today’s shift, the same for all players" : `Shift ${seed}`}: share it by its URL. {words ? `${STEADY} requests, no clock.` : `${REQUESTS} requests in ${SECONDS} seconds.`}
-        {record > 0 && ` Your best score, stored in this browser: ${showInteger(record)}.`}
-      </p>
-    </Panel>
-  );
+  const today = rules.seedOf(new Date());
+  const best = Number(stored("best"));
 
   return (
     <div class="stack">
-      {shift?.over == null && !running && rules}
-      {shift && (
-        <div ref={board} class="board" tabIndex={0} role="group" aria-label="Release control" onKeyDown={key}>
-          {shift.over === null && (
-            <>
-              <Top shift={shift} pause={() => setPaused(true)} />
-              {words ? (
-                <Words shift={shift} act={act} />
-              ) : (
-                <>
-                  <Queue shift={shift} choose={(id) => act((old) => pick(old, id))} />
-                  <Stage shift={shift} paused={paused} steerTo={(width) => act((old) => steer(old, width))} fire={() => act(release)} />
-                </>
-              )}
-              <Gauges shift={shift} />
-            </>
-          )}
-          <p class="said" role="status">
-            {shift.over !== null ? `${shift.over} ${shift.score} points.` : paused ? "Paused." : shift.message}
+      {problem && <ErrorNotice problem={problem} />}
+      {playing && <Board key={game.secret.key} here={board} game={game} words={words} put={put} />}
+      {game?.shift.over && <End here={end} game={game} />}
+      {!playing && (
+        <Card>
+          <p class="asked">{rules.REQUESTS} people ask for numbers about patients, pupils and riders. The budgets bear six or seven precise answers. Whom do you answer?</p>
+          <ul class="limits">
+            <li>More noise protects more and costs less. A wrong number costs twice its worth.</li>
+            <li>A number that is published may be handed on, for free, to anybody who asks the same.</li>
+            <li>To decline costs nothing. Whether a number was useful shows at the end: a curator who chose by the truth would reveal it.</li>
+          </ul>
+          <div class="buttons">
+            <button type="button" class="main" onClick={() => begin(seed)}>
+              {game === null ? "Start the shift" : "Start again, as practice"}
+            </button>
+            {seed !== today && (
+              <button type="button" onClick={() => begin(today)}>
+                Today’s shift
+              </button>
+            )}
+            <button type="button" onClick={() => begin(newKey().slice(0, 8))}>
+              New shift
+            </button>
+          </div>
+          <div class="options">
+            <Option label="Text mode" on={words} set={setWords} />
+            <Option label={`Clock, ${rules.CLOCK / 60} minutes`} on={clock} set={setClock} />
+          </div>
+          <p class="method">
+            {seed === today ? "Today’s shift" : `Shift ${seed}`}: its address brings the same requests to your friends. True numbers and noise are new at each try, so only a first try counts.
+            {best > 0 && ` Your best first try, stored in this browser: ${showInteger(best)}.`}
           </p>
-        </div>
+        </Card>
       )}
-      {shift && shift.over !== null && (
-        <>
-          <End here={end} shift={shift} words={words} record={record} />
-          {rules}
-        </>
-      )}
-      <p class="method">
-        All people are fictional. The noise is Laplace, drawn from the seed. A charge is the sensitivity over the noise scale, rounded up to a billionth of ε;
-        charges add up, also for adaptively chosen releases.
-      </p>
+      {!playing && <Check text={game ? record(game.shift, game.secret) : ""} />}
+      <p class="method">All people are fictional. A charge is the sensitivity over the scale of the Laplace noise, rounded up to a billionth of ε. Charges add up, also for adaptively chosen releases.</p>
     </div>
+  );
+}
+
+function Option({ label, on, set }: { label: string; on: boolean; set: (on: boolean) => void }) {
+  return (
+    <label class="option">
+      <input type="checkbox" checked={on} onChange={(e) => set(e.currentTarget.checked)} /> {label}
+    </label>
   );
 }
 
@@ -239,226 +152,243 @@ function Glyph({ name }: { name: Name }) {
   );
 }
 
-function Strip({ shift }: { shift: Shift }) {
-  const all = listStatuses(shift);
-  const counts = (["useful", "useless", "lapsed"] as const).map((mark) => `${all.filter((each) => each === mark).length} ${LABELS[mark]}`).join(", ");
-  return (
-    <p class="strip" role="img" aria-label={`Of ${all.length} requests: ${counts}`}>
-      {all.map((mark, i) => (
-        <i key={i} class={mark}>
-          {SIGN[mark]}
-        </i>
-      ))}
-    </p>
-  );
-}
+/** Everything while a shift lasts. The selected request and its noise belong to this component, acts to the rules. */
+function Board({ here, game, words, put }: { here: { current: HTMLDivElement | null }; game: Try; words: boolean; put: (shift: Shift, said: string) => void }) {
+  const { shift, secret } = game;
+  const [chosen, setChosen] = useState<number | null>(null);
+  const [noise, setNoise] = useState<number | null>(null); // a multiplier; null is 19 of 20
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    if (game.ends === Infinity) return;
+    const timer = setInterval(() => setNow(Date.now()), 500);
+    return () => clearInterval(timer);
+  }, [game.ends]);
+  useEffect(() => {
+    if (now >= game.ends) put(rules.close(shift), "");
+  }, [now]);
 
-function Top({ shift, pause }: { shift: Shift; pause: () => void }) {
+  const request = shift.waiting.find(({ id }) => id === chosen) ?? shift.waiting[0]!;
+  const choices = rules.choicesOf(request);
+  const multiplier = noise ?? rules.steady(request);
+  const release = rules.knownOf(shift, request);
+  const affordable = rules.fits(shift, request, multiplier);
+  const choose = (each: Request | undefined): void => {
+    if (!each) return;
+    setChosen(each.id);
+    setNoise(null);
+  };
+  const steer = (at: number): void => setNoise(choices[Math.max(0, Math.min(choices.length - 1, at))]!);
+  const perform = (done: rules.Act, said: string): void => {
+    const next = rules.act(shift, done);
+    if (next === shift) return;
+    const left = shift.waiting.filter(({ id }) => id !== done.id && !next.waiting.some((each) => each.id === id));
+    choose(next.waiting[0]);
+    put(next, `${said}${left.map(({ asker }) => ` ${capital(asker)} left.`).join("")}`);
+  };
+  const decline = (): void => perform({ id: request.id, kind: "decline" }, `Declined: ${request.asker}.`);
+  const publishIt = (): void => {
+    const published = publish(secret, request, multiplier);
+    const others = shift.waiting.some((each) => each !== request && rules.sameQuestion(each, request));
+    perform(
+      { id: request.id, kind: "release", multiplier, published },
+      `${showInteger(published)} released to ${request.asker}, for ${share(multiplier, request.group)} of the ${request.group}’s budget.${others ? " You may hand it on to others who ask the same, for free." : ""}`,
+    );
+  };
+  const handOn = (): void => {
+    if (!release) return;
+    const taught = shift.answers.some((each) => each.free) ? "" : " That is post-processing: a published number reveals nothing more when it is passed on.";
+    perform({ id: request.id, kind: "hand-on" }, `${showInteger(release.published)} handed on to ${request.asker}, for free.${taught}`);
+  };
+  const key = (event: KeyboardEvent): void => {
+    const target = event.target as HTMLElement;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = choices.findIndex((each) => each >= multiplier);
+    const acts: Record<string, () => void> = { r: publishIt, h: handOn, d: decline };
+    if (!target.closest("input")) Object.assign(acts, { ArrowRight: () => steer(at + 3), ArrowLeft: () => steer(at - 3) });
+    const waiting = shift.waiting[Number(event.key) - 1];
+    const found = waiting ? () => choose(waiting) : acts[event.key];
+    if (!found) return;
+    event.preventDefault();
+    found();
+  };
+  const useful = rules.chanceOf(request, multiplier);
+  const same = shift.waiting.filter((each) => each !== request && rules.sameQuestion(each, request));
+  const price = affordable ? share(multiplier, request.group) : "exceeds the budget";
+
   return (
-    <div class="desk-top">
-      <p class="points">
-        <b>{showInteger(shift.score)}</b> <small>points</small>
-      </p>
-      <Strip shift={shift} />
-      {Number.isFinite(shift.clock) && (
-        <>
+    <div ref={here} class="board" tabIndex={0} role="group" aria-label="Release control" onKeyDown={key}>
+      <div class="desk-top">
+        <p class="points">
+          <b>{showInteger(Math.round(expectedPoints(shift.answers)))}</b> <small>points expected</small>
+        </p>
+        <p class="points">
+          <b>{rules.REQUESTS - shift.dealt}</b> <small>to come</small>
+        </p>
+        {game.ends < Infinity && (
           <p class="points">
-            <b>{Math.ceil(shift.clock)}</b> <small>s left</small>
+            <b>{Math.max(0, Math.ceil((game.ends - now) / 1000))}</b> <small>s left</small>
           </p>
-          <button type="button" class="quiet" onClick={pause}>
-            Pause
-          </button>
-        </>
-      )}
+        )}
+        <button type="button" class="quiet" aria-label="End the shift" onClick={() => put(rules.close(shift), "")}>
+          End
+        </button>
+      </div>
+      <fieldset class={words ? "asks words" : "asks"}>
+        <legend>Who waits: precision, points, and part of the budget (for 19 of 20)</legend>
+        {shift.waiting.map((each, i) => (
+          <label key={each.id} class={rules.knownOf(shift, each) ? "ask known" : "ask"}>
+            <input type="radio" name="asks" checked={each.id === request.id} aria-label={describe(shift, each)} onChange={() => choose(each)} />
+            {words ? <span aria-hidden="true">{describe(shift, each)}</span> : <Face shift={shift} request={each} slot={i + 1} />}
+          </label>
+        ))}
+      </fieldset>
+      <p class="upcoming">
+        <b>Next, how many:</b>{" "}
+        {shift.deck.slice(shift.dealt, shift.dealt + rules.UPCOMING).map((each) => (
+          <span key={each.id}>
+            <Glyph name={each.group} /> {rules.questionOf(each).slice("How many ".length, -1)} <span class={words ? "" : "hidden"}>({each.group})</span>
+          </span>
+        ))}
+        {shift.dealt === rules.REQUESTS && "nobody else comes"}
+      </p>
+      {!words && <Stage request={request} multiplier={multiplier} affordable={affordable} />}
+      <div class="noise">
+        <label for="steer">Noise</label>
+        <input
+          id="steer"
+          type="range"
+          min="0"
+          max={choices.length - 1}
+          value={choices.findIndex((each) => each >= multiplier)}
+          aria-valuetext={`scale ${show(multiplier * request.most, 3)}: useful in ${of20(useful)} draws; ${affordable ? `costs ${price} of the budget` : price}`}
+          onInput={(e) => steer(Number(e.currentTarget.value))}
+        />
+        <p class="meant">
+          <b>{of20(useful)}</b> draws are useful to {request.asker}
+          {same.map((each) => `, ${of20(rules.chanceOf(each, multiplier))} to ${each.asker}`).join("")}. {affordable ? <>Costs <b>{price}</b> of the {request.group}’s budget.</> : <span class="plain-status void">▲ This exceeds the {request.group}’s budget.</span>}{" "}
+          {release && <b class="out">{capital(known(shift, request))}.</b>}
+        </p>
+      </div>
+      <div class="buttons acts">
+        <button type="button" class="main" aria-disabled={!affordable} onClick={publishIt}>
+          Release
+        </button>
+        <button type="button" aria-disabled={!release} onClick={handOn}>
+          {release ? `Hand on ${showInteger(release.published)}` : "Hand on"}
+        </button>
+        <button type="button" onClick={decline}>
+          Decline
+        </button>
+      </div>
+      <p class="said" role="status">
+        {game.said}
+      </p>
+      <Gauges shift={shift} group={request.group} next={rules.chargeOf(multiplier)} />
+      <p class="method commitment">
+        {game.first ? "First try" : "Practice"}. SHA-256 of the key that decides true numbers and noise: <code>{secret.commitment}</code> <Copy label="Copy" text={() => secret.commitment} />
+      </p>
     </div>
   );
 }
 
-const wants = (each: Waiting): string => `${each.asker}: ${each.question} Of ${GROUPS[each.group].of}, within ${each.tolerance}, worth ${each.worth}${each.most > 1 ? `, sensitivity ${each.most}` : ""}`;
+/** Everything that a card says, as sentences. */
+function describe(shift: Shift, each: Waiting): string {
+  const at = rules.steady(each);
+  const price = rules.fits(shift, each, at) ? `cost ${share(at, each.group)} of the budget` : "exceed the budget";
+  const out = known(shift, each);
+  return `${capital(each.asker)} asks about the ${each.group}: ${rules.questionOf(each)} Within ±${each.tolerance}, worth ${each.worth}; 19 useful draws of 20 ${price}.${each.most > 1 ? ` One person counts up to ${each.most} times.` : ""}${out && ` ${out}.`} Leaves after ${each.left} ${each.left === 1 ? "act" : "acts"}.`;
+}
 
-function Queue({ shift, choose }: { shift: Shift; choose: (id: number) => void }) {
-  const chosen = active(shift);
+function Face({ shift, request, slot }: { shift: Shift; request: Waiting; slot: number }) {
+  const at = rules.steady(request);
+  const release = rules.knownOf(shift, request);
   return (
-    <ol class="queue" aria-label="Waiting requests">
-      {Array.from({ length: PLACES }, (_, i) => shift.queue.find((each) => each.slot === i + 1) ?? i + 1).map((each) =>
-        typeof each === "number" ? (
-          <li key={`place ${each}`} class="vacant" aria-hidden="true">
-            {each}
-          </li>
-        ) : (
-          <li key={each.id}>
-            <button type="button" aria-pressed={each === chosen} onClick={() => choose(each.id)}>
-              <span class="who">
-                <Glyph name={each.group} />
-                {each.asker}
-                <kbd>{each.slot}</kbd>
-              </span>
-              <span class="what">
-                {each.question} {each.most > 1 && <small>up to {each.most} each</small>}
-              </span>
-              <span class="need">
-                <span class="hidden">of {GROUPS[each.group].of}, within </span>
-                <b>±{each.tolerance}</b>
-                <span class="hidden">, worth </span>
-                <b class="worth">+{each.worth}</b>
-              </span>
-              <svg class="patience" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
-                <rect class={each.left < 4 ? "short" : ""} width={(100 * each.left) / each.patience} height="4" />
-              </svg>
-            </button>
-          </li>
-        ),
-      )}
-    </ol>
+    <span class="face" aria-hidden="true">
+      <span class="who">
+        <Glyph name={request.group} /> {request.asker} <kbd>{slot}</kbd>
+      </span>
+      <span class="what">
+        {rules.questionOf(request)} {request.most > 1 && <small>up to {request.most} each</small>}
+      </span>
+      <span class="need">
+        <b>±{request.tolerance}</b> <b class="worth">+{request.worth}</b> <span class={rules.fits(shift, request, at) ? "price" : "price over"}>{share(at, request.group)}</span>
+      </span>
+      <span class="out">{release && `${showInteger(release.published)} published: ${of20(rules.chanceOf(request, release.multiplier))}`}</span>
+      <svg class="patience" viewBox="0 0 8 1" preserveAspectRatio="none">
+        <rect class={request.left < 3 ? "short" : ""} width={request.left} height="1" />
+      </svg>
+    </span>
   );
 }
 
-interface Steering {
-  shift: Shift;
-  paused: boolean;
-  steerTo: (width: number) => void;
-  fire: () => void;
-}
-
-const H = 240;
-const LINE = 196; // vertical position of the number line
-
-const radius = (w: number): number => (w > 700 ? 8 : 5.5);
+const H = 160;
+const LINE = 132; // vertical position of the number line
+const EDGE = 14;
 
 /** The noise as twenty equally likely balls, over the zone of useful answers. */
-function Stage({ shift, paused, steerTo, fire }: Steering) {
+function Stage({ request, multiplier, affordable }: { request: Request; multiplier: number; affordable: boolean }) {
   const svg = useRef<SVGSVGElement>(null);
   const [w, setW] = useState(640); // the drawing has the width of its container, so text keeps its size
   useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => setW(Math.max(260, Math.round(entry!.contentRect.width))));
+    const watch = new ResizeObserver(([entry]) => setW(Math.max(240, Math.round(entry!.contentRect.width))));
     watch.observe(svg.current!);
     return () => watch.disconnect();
   }, []);
-  const moved = useRef(true); // a mouse that has not moved since the last release does not fire
-  const point = (event: PointerEvent): void => {
-    const box = svg.current!.getBoundingClientRect();
-    moved.current = true;
-    steerTo((Math.abs(event.clientX - box.left - box.width / 2) / box.width) * 2 * (w / (w - 2 * EDGE)));
-  };
-  const shoot = (): void => {
-    if (!moved.current) return;
-    moved.current = false;
-    fire();
-  };
-  const request = active(shift);
-  const [mid, half] = [w / 2, w / 2 - EDGE];
-  const last = shift.answers.at(-1);
+  const [mid, half, r] = [w / 2, w / 2 - EDGE, w > 700 ? 8 : 5.5];
+  const zone = request.tolerance + 0.5;
+  const at = (error: number): number => mid + half * Math.max(-1, Math.min(1, error / (3 * zone)));
+  const useful = rules.chanceOf(request, multiplier);
+  const span = multiplier * request.most * Math.log(BALLS); // 19 of 20 draws are inside
+  const columns = new Map<number, number>();
+  const balls = Array.from({ length: BALLS }, (_, i) => {
+    const error = (i % 2 === 0 ? 1 : -1) * quantile(multiplier * request.most, 0.5 + (i + 0.5) / BALLS / 2);
+    const column = Math.round((at(error) - mid) / (2 * r));
+    const level = columns.get(column) ?? 0;
+    columns.set(column, level + 1);
+    return { x: mid + 2 * r * column, level, useful: i < usefulBalls(useful) };
+  });
+  const rise = Math.min(2 * r, (LINE - 50) / Math.max(...columns.values()));
+  const [left, right, from, to] = [at(-zone), at(zone), at(-span), at(span)];
   return (
-    <svg
-      ref={svg}
-      class={paused ? "stage dim" : "stage"}
-      viewBox={`0 0 ${w} ${H}`}
-      role="img"
-      aria-label={request ? `${wants(request)}. ${of20(chanceOf(request, multiplierOf(request, shift.width)))} draws are useful. Text mode shows every number.` : "No waiting requests."}
-      onPointerMove={point}
-      onPointerDown={(event) => event.pointerType !== "mouse" && point(event)}
-      onPointerUp={shoot}
-    >
-      {request && <Balls request={request} width={shift.width} mid={mid} half={half} affordable={fits(shift, request, shift.width)} first={shift.answers.length === 0} />}
-      <line class="axis" x1={mid - half} x2={mid + half} y1={LINE} y2={LINE} />
-      {last && <ReleasedValue key={last.id} at={mid + half * Math.max(-1, Math.min(1, last.error / GROUPS[last.group].reach))} published={last.published} useful={last.useful} points={last.points} w={w} />}
+    <svg ref={svg} class={affordable ? "stage" : "stage over"} viewBox={`0 0 ${w} ${H}`} role="img" aria-label={`${of20(useful)} draws of the noise are within ±${request.tolerance}`}>
+      <rect class="zone" x={left} width={right - left} y="30" height={LINE - 30} />
+      <path class="goal" d={`M${left} 30V${LINE + 6}M${right} 30V${LINE + 6}`} />
+      {balls.map((ball, i) => (
+        <circle key={i} class={ball.useful ? "ball useful" : "ball"} cx={ball.x} cy={LINE - r - 1 - ball.level * rise} r={r - 0.7} />
+      ))}
+      <path class="span" d={`M${from} 14v10M${from} 19H${to}M${to} 14v10`} />
+      <line class="axis" x1={EDGE} x2={w - EDGE} y1={LINE} y2={LINE} />
+      <text x={mid} y={LINE + 20} text-anchor="middle">
+        truth
+      </text>
+      <text x={left} y={LINE + 20} text-anchor="middle">
+        −{request.tolerance}
+      </text>
+      <text x={right} y={LINE + 20} text-anchor="middle">
+        +{request.tolerance}
+      </text>
     </svg>
   );
 }
 
-const EDGE = 14;
-
-function Balls({ request, width, mid, half, affordable, first }: { request: Waiting; width: number; mid: number; half: number; affordable: boolean; first: boolean }) {
-  const r = radius(2 * mid);
-  const { reach } = GROUPS[request.group];
-  const multiplier = multiplierOf(request, width);
-  const scale = multiplier * request.most;
-  const at = (error: number): number => mid + (half * error) / reach;
-  const columns = new Map<number, number>();
-  const places = Array.from({ length: BALLS }, (_, i) => {
-    const error = quantile(scale, (i + 0.5) / BALLS);
-    const column = Math.round((at(Math.max(-reach, Math.min(reach, error))) - mid) / (2 * r));
-    const level = columns.get(column) ?? 0;
-    columns.set(column, level + 1);
-    return { x: mid + 2 * r * column, level, useful: Math.abs(error) <= request.tolerance };
-  });
-  const rise = Math.min(2 * r, (LINE - 66) / Math.max(...columns.values()));
-  const [left, right] = [at(-request.tolerance), at(request.tolerance)];
-  const [from, to] = [mid - half * width, mid + half * width];
-  return (
-    <>
-      <rect class="zone" x={left} width={right - left} y="34" height={LINE - 34} />
-      <path class="goal" d={`M${left} 34V${LINE + 6}M${right} 34V${LINE + 6}`} />
-      <text x={mid} y={LINE + 20} text-anchor="middle">
-        {right - mid > 34 ? right - mid > 80 && showInteger(request.truth) : `±${request.tolerance}`}
-      </text>
-      {right - mid > 34 && (
-        <>
-          <text x={left} y={LINE + 20} text-anchor="middle">
-            −{request.tolerance}
-          </text>
-          <text x={right} y={LINE + 20} text-anchor="middle">
-            +{request.tolerance}
-          </text>
-        </>
-      )}
-      {places.map(({ x, level, useful }, i) => (
-        <circle key={i} class={useful ? "ball useful" : "ball"} cx={x} cy={LINE - r - 1 - level * rise} r={r - 0.7} />
-      ))}
-      <path class={affordable ? "span" : "span over"} d={`M${from} 18v10M${from} 23H${to}M${to} 18v10`} />
-      <path class={affordable ? "grip" : "grip over"} d={`M${from - 10} 23l8 -6v12zM${to + 10} 23l-8 -6v12z`} />
-      <text class={affordable ? "told" : "told over"} x={mid} y="13" text-anchor="middle">
-        {affordable ? `${of20(chanceOf(request, multiplier))} are useful` : "exceeds the budget"}
-      </text>
-      {first && right - left > 130 && (
-        <text x={mid} y="50" text-anchor="middle">
-          useful zone
-        </text>
-      )}
-      {first && (
-        <text x={mid} y={H - 6} text-anchor="middle">
-          {half > 300 ? "drag: wide protects people, narrow is more useful and costs budget; click to release" : "drag: wide protects, narrow is useful"}
-        </text>
-      )}
-    </>
-  );
-}
-
-function ReleasedValue({ at, published, useful, points, w }: { at: number; published: number; useful: boolean; points: number; w: number }) {
-  return (
-    <g class={useful ? "drawn good" : "drawn bad"}>
-      <circle cx={at} cy={LINE} r={radius(w) + 2} />
-      <text x={Math.max(60, Math.min(w - 60, at))} y="52" text-anchor="middle">
-        {showInteger(published)}: {useful ? `+${points}` : `−${-points}`}
-      </text>
-    </g>
-  );
-}
-
 /** The spent budget of each group, with the charge of the next release, up to the cap. */
-function Gauges({ shift }: { shift: Shift }) {
-  const request = active(shift);
+function Gauges({ shift, group, next }: { shift: Shift; group: Name; next: number }) {
   return (
     <ul class="gauges" aria-label="Spent budget by group">
-      {NAMES.map((name) => {
-        const [have, cap] = [spent(shift, name), capOf(name)];
-        const next = request?.group === name ? chargeOf(multiplierOf(request, shift.width)) : 0;
-        const over = have + next > cap;
+      {rules.NAMES.map((name) => {
+        const [have, cap, more] = [rules.spent(shift, name), rules.capOf(name), name === group ? next : 0];
         const at = (nanos: number): number => Math.min(100, (100 * nanos) / cap);
         return (
-          <li key={name} class={next > 0 ? "now" : undefined}>
+          <li key={name} class={more > 0 ? "now" : undefined}>
             <span class="who">
-              <Glyph name={name} />
-              {name}, {showInteger(GROUPS[name].people)} {GROUPS[name].whom}
+              <Glyph name={name} /> {name}, {showInteger(rules.GROUPS[name].people)} {rules.GROUPS[name].whom}
             </span>
-            <svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label={`${show(epsilonOf(have), 3, "up")} of ${show(GROUPS[name].cap, 3)} epsilon spent`}>
+            <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
               <rect class="rail" width="100" height="10" />
-              <rect class={over ? "next over" : "next"} x={at(have)} width={at(have + next) - at(have)} height="10" />
+              <rect class={have + more > cap ? "next over" : "next"} x={at(have)} width={at(have + more) - at(have)} height="10" />
               <rect class="spent" width={at(have)} height="10" />
             </svg>
-            <span class="odds">
-              odds ≤ {odds(have)} <small>of {odds(cap)}</small>
-            </span>
+            <span class="odds">{showPercent((cap - have) / cap, 3, "down")} left</span>
           </li>
         );
       })}
@@ -466,81 +396,70 @@ function Gauges({ shift }: { shift: Shift }) {
   );
 }
 
-function Words({ shift, act }: { shift: Shift; act: (change: (shift: Shift) => Shift) => void }) {
-  const request = active(shift);
-  if (request === null) return null;
-  const multiplier = multiplierOf(request, shift.width);
-  const charge = chargeOf(multiplier);
-  const affordable = fits(shift, request, shift.width);
-  const part = chanceOf(request, multiplier);
-  const left = capOf(request.group) - spent(shift, request.group);
-  const noise = show(multiplier * request.most, 3);
-  return (
-    <>
-      <fieldset class="waiting">
-        <legend>Waiting requests</legend>
-        {shift.queue.map((each) => (
-          <div key={each.id} class="flag">
-            <input type="radio" id={`asks-${each.id}`} name="asks" checked={each.id === request.id} onChange={() => act((old) => pick(old, each.id))} />
-            <label for={`asks-${each.id}`}>
-              {wants(each)}; leaves after {each.left} {each.left === 1 ? "release" : "releases"}
-            </label>
-          </div>
-        ))}
-      </fieldset>
-      <div class="field">
-        <label for="steer">Noise</label>
-        <input
-          id="steer"
-          type="range"
-          min={Math.log(NARROWEST)}
-          max="0"
-          step="0.05"
-          value={Math.log(shift.width)}
-          aria-valuetext={`noise scale ${noise}: ${of20(part)} draws useful; costs epsilon ${show(epsilonOf(charge), 3, "up")} of ${show(epsilonOf(left), 3, "down")} available${affordable ? "" : ", exceeds the budget"}`}
-          onInput={(e) => act((old) => steer(old, Math.exp(Number(e.currentTarget.value))))}
-        />
-      </div>
-      <p>
-        Laplace noise of scale {noise}: <b>{of20(part)}</b> draws are useful; cost ε = {show(epsilonOf(charge), 3, "up")} of {show(epsilonOf(left), 3, "down")} available{" "}
-        {!affordable && <span class="plain-status void">▲ exceeds the budget</span>}
-      </p>
-      <div class="buttons">
-        <button type="button" class="main" onClick={() => act(release)}>
-          Release
-        </button>
-        <button type="button" onClick={() => act(decline)}>
-          Decline
-        </button>
-      </div>
-    </>
-  );
-}
-
-function End({ here, shift, words, record }: { here: { current: HTMLElement | null }; shift: Shift; words: boolean; record: number }) {
-  const found = outcomes(shift);
+function End({ here, game }: { here: { current: HTMLElement | null }; game: Try }) {
+  const { shift, secret, first } = game;
+  const results = settle(shift, secret.truthOf);
+  const points = pointsOf(results);
+  const sign = (request: Request): string => {
+    const result = results.find((each) => each.request.id === request.id);
+    return !result ? "·" : result.useful ? "●" : "✕";
+  };
+  const wrong = results.filter((each) => !each.useful).length;
   const line = (): string =>
-    [
-      `Release control ${shift.seed}${words ? " (text mode)" : ""}: ${shift.score} points`,
-      listStatuses(shift).map((mark) => SIGN[mark]).join(""),
-      `Odds at most ${found.map((each) => `${odds(each.nanos)} (${each.group})`).join(", ")}`,
-      location.origin + addressOf(shift.seed),
-    ].join("\n");
+    [`Release control ${shift.seed}: ${points} points, ${first ? "first try" : "practice"} (self-reported)`, shift.deck.map(sign).join(""), location.origin + addressOf(shift.seed)].join("\n");
   return (
     <section class="card" tabIndex={-1} ref={here} aria-label="Result of the shift">
       <div class="headline">
         <p class="claim scored">
-          <b>{showInteger(shift.score)}</b> <span>points</span>
+          <b>{showInteger(points)}</b> <span>points</span>
         </p>
         <p class="beside">
-          {shift.score > 0 && shift.score >= record ? "Your best so far." : record > 0 ? `Your best is ${showInteger(record)}.` : "A higher score is possible with better protection."}
+          {results.length} answered, {wrong} wrong. Serving in order of arrival can expect {showInteger(firstCome(shift.seed))}. {first ? "A first try, as this browser reports it." : "Practice: this browser has seen these requests before."}
         </p>
       </div>
-      <Strip shift={shift} />
+      <h2>What your game shows</h2>
+      <ol class="limits lessons">
+        {lessons(shift, results).map((lesson) => (
+          <li key={lesson}>{lesson}</li>
+        ))}
+      </ol>
       <h2>Privacy loss by group</h2>
-      {found.map((each) => (
-        <Did key={each.group} shift={shift} outcome={each} />
-      ))}
+      {rules.NAMES.map((group) => {
+        const nanos = rules.spent(shift, group);
+        return (
+          <p key={group} class="did">
+            <Glyph name={group} /> <b>The {group}’s {showInteger(rules.GROUPS[group].people)} {rules.GROUPS[group].whom}</b>: an attacker’s odds that a given person is in the data{" "}
+            {nanos === 0 ? (
+              "stay at 1 : 1."
+            ) : (
+              <>
+                rose from 1 : 1 to <b class="odds">at most {odds(nanos)}</b>.{" "}
+                <a href={playgroundOf(shift, group)}>
+                  Calculation: ε ≤ {show(rules.epsilonOf(nanos), 4, "up")} of {show(rules.GROUPS[group].cap, 3)}
+                </a>
+              </>
+            )}
+          </p>
+        );
+      })}
+      {shift.releases.length > 0 && (
+        <Table
+          caption="Every number that you published, and the true one"
+          prose
+          columns={[{ title: "Question" }, { title: "Published", number: true }, { title: "True", number: true }, { title: "Answered", number: true }, { title: "Wrong", number: true }, { title: "Points", number: true }]}
+          rows={shift.releases.map((release) => {
+            const served = results.filter((each) => each.release === release);
+            return [
+              `${capital(release.request.group)}: ${rules.questionOf(release.request)}`,
+              showInteger(release.published),
+              showInteger(secret.truthOf(release.request)),
+              served.length,
+              served.filter((each) => !each.useful).length,
+              showInteger(pointsOf(served)),
+            ];
+          })}
+        />
+      )}
       <div class="buttons">
         <Copy label="Copy the result" text={line} />
       </div>
@@ -548,31 +467,32 @@ function End({ here, shift, words, record }: { here: { current: HTMLElement | nu
   );
 }
 
-function Did({ shift, outcome }: { shift: Shift; outcome: Outcome }) {
-  const { of, cap } = GROUPS[outcome.group];
-  const some = outcome.answered > 0;
+/** Check a record: the player's own after a game, or anybody's. */
+function Check({ text: own }: { text: string }) {
+  const [text, setText] = useState(own);
+  const [said, setSaid] = useState("");
+  useEffect(() => setText(own), [own]);
+  const check = async (): Promise<void> => {
+    const found = await checkRecord(text);
+    setSaid(found ?? "This record holds: the key matches the commitment, and seed, key and acts give these numbers and points.");
+  };
   return (
-    <div class="did">
-      <p>
-        <Glyph name={outcome.group} /> <b>{of[0]!.toUpperCase() + of.slice(1)}</b>: an attacker’s odds that a given person is in the data{" "}
-        {some ? (
-          <>
-            rose from 1 : 1 to <b class="odds">at most {odds(outcome.nanos)}</b>
-          </>
-        ) : (
-          "stay at 1 : 1"
-        )}
-        .
-      </p>
-      <p>
-        {outcome.asked} requests, {outcome.answered} answered, {outcome.useful} useful
-        {some && <>; every answer is within ±{outcome.furthest} of the true count</>}.{" "}
-        {some && (
-          <a href={playgroundOf(shift, outcome.group)}>
-            Calculation: ε ≤ {show(epsilonOf(outcome.nanos), 4, "up")} of {show(cap, 3)}
-          </a>
-        )}
-      </p>
-    </div>
+    <details class="card">
+      <summary>Check {own ? "this" : "a"} game</summary>
+      <TextArea
+        label="Record of a game"
+        hint="Seed and points, commitment, key, acts. A check proves that key and rules gave these numbers, and, for those who saw the commitment before the first release, that the key did not change. It cannot prove how many tries or keys the player had."
+        rows={6}
+        value={text}
+        set={setText}
+      />
+      <div class="buttons">
+        <button type="button" onClick={check}>
+          Check
+        </button>
+        <Copy label="Copy the record" text={() => text} />
+      </div>
+      <p role="status">{said}</p>
+    </details>
   );
 }

@@ -177,7 +177,7 @@ export function Home() {
           <a href="/ledger">Open the ledger</a>
         </Card>
         <Card title="Release control">
-          <p>A 75-second game: release statistics as a data curator. Too little noise uses up the budget; too much makes the answers useless.</p>
+          <p>A game: 48 people ask, and the budgets bear six or seven precise answers. Choose whom to answer, and how precisely.</p>
           <a href="/game">Play</a>
         </Card>
       </div>
