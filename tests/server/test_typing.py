@@ -1,79 +1,108 @@
-"""What is typed stays: every field of every page and embed, character by character, in a real Chromium.
+"""The form contract: every field of every page, embed and element, character by character, in a real Chromium.
 
-After each character the field is the same, has the focus and holds what was typed; where it is marked, its message is
-there and no number that follows from it is.
+After each character the field is the same, in its place, has the focus and holds what was typed; the page shows no NaN;
+where a field is marked it says why, and while it has no value no number stands in the place of the results.
 """
 
-from pathlib import Path
+import re
 
 import pytest
+from tests.extent import ALL, amount
 from tests.server.test_browser import browser, foreign, until  # noqa: F401
+
+from epsilog.server import pages
 
 pytestmark = pytest.mark.slow
 
+REFUSED = ("2,5", "-", "1e-", "1e400", "1e-400", "<b>1", "60k", "1/3", "NaN", "６０", "007", "1,234.5", "abc")
+ECHOED = ("2.000", "50.000", "50 000", "60000")  # or refused: a number field says something below each
+VALUES = (*REFUSED, *ECHOED, "", "0.5", "50,000", "1e-1", "-1", "10^-6", "10⁻⁶", ".5", "0.")
 MIX = "mix=gaussian:1::0.01:10|approximate:1:1e-7::2|laplace:10:::5&delta=1e-6"
 PAIR = "first_mechanism=approximate&first_parameter=1&first_second=1e-7&second_parameter=2"
-PAGES = (
-    "/",
-    "/federated?v=1&delta=1e-6",
-    "/queries",
-    f"/playground?v=1&{MIX}",
-    f"/compare?v=1&{PAIR}",
-    "/montecarlo?v=1&strategy=square-root&participation=b-min-sep",
-    "/ledger",
-    "/embed/federated",
-    "/embed/queries",
-    "element",
-)
+PRESETS = {  # values with which every field of a page is in use
+    "/federated": "?v=1&delta=1e-6",
+    "/queries": "?v=1&query=mean",
+    "/playground": f"?v=1&{MIX}",
+    "/compare": f"?v=1&{PAIR}",
+    "/montecarlo": "?v=1&strategy=square-root&participation=b-min-sep",
+}
 FEWEST = {"/": 3, "/federated": 14, "/queries": 14, "/playground": 12, "/compare": 8, "/montecarlo": 8, "/ledger": 14}
-WORDS = [
-    "privacy_unit",
-    "trials",
-    "scope",
-    "at",
-    "key",
-    "reason",
-    "actor",
-]  # fields that hold text, as tables and notes do
-WRONG = ("2,5", "50.000")  # in any field for a number
-VALUES = ("0.5", "-1", "1e-1", "1 000", "10⁻⁶", "abc", *WRONG)
-QUICK = ("0.5", "2,5", "50.000")
+BREAKS = {  # what a page does at each key, and what the test says of it
+    "this.value = this.value.trim().replace('.000', '')": "it holds",
+    "if (this.value > '1') this.replaceWith(this.cloneNode())": "the field is gone",
+    "other.focus()": "the focus is gone",
+    "note.textContent = this.value.length > 3 ? 'Not a number. '.repeat(40) : ''": " to ",
+    "result.textContent = Number(this.value)": "the page shows NaN",
+    "this.ariaInvalid = isNaN(this.value); result.textContent = '0.72'": "a number stands beside it: 0.72",
+    "this.ariaInvalid = isNaN(this.value); note.textContent = ''; result.textContent = ''": "marked without a word",
+    "this.ariaInvalid = false": "is not marked",
+    "history.replaceState(0, '', '?x=' + parseFloat(this.value))": "the address lacks",
+}
+CONTROL = """<!doctype html><meta charset="utf-8"><title>Control</title><main><h1>Control</h1>
+<form><input name="x" inputmode="text" required value="1" aria-describedby="note" oninput="BREAK">
+<p id="note">a hint</p><input id="other"></form><div aria-busy="false"><b id="result">–</b></div></main>"""
+ELEMENTS = re.compile(r"""[`"'](epsilog-[a-z]+)[`"']""")
 
 # Opens what is folded, and types as a hand does: at the caret, a character at a time, each with its own event.
 TYPING = """
-    const [values, wrong, words, settle, done] = arguments;
-    const numbers = '.claim b, .stat dd, td.number, .plot path.line, .notice.good, .refusal, details.helper b';
+    const [values, refused, echoed, each, settle, done] = arguments;
     const faults = [];
     const wait = time => new Promise(then => setTimeout(then, time));
     const roots = () => [document, ...[...document.querySelectorAll('*')].flatMap(each => each.shadowRoot ?? [])];
     const all = css => roots().flatMap(root => [...root.querySelectorAll(css)]);
-    const owner = field => field.closest('details, .act, .calculator, .mix, .live, .stack, .framed');
-    const beside = field => {
-        if (field.closest('.owned, [aria-label="Monte Carlo run"], .act')) return [];
-        return [...owner(field).querySelectorAll(numbers)];
+    const results = field => { // what stands in the place of the field's results, and holds a digit or a curve
+        if (field.form?.querySelector('[type=submit]') || field.closest('.owned')) return [];
+        let place = field.closest('details') ?? field.form;
+        while (place && !place.querySelector('[aria-busy]')) place = place.parentElement;
+        return [...(place?.querySelectorAll('[aria-busy] :is(b, dd, td, output, .claim, svg text, path.line)') ?? [])]
+            .filter(each => /\\d/.test(each.textContent) || each.matches('path'));
     };
-    const said = field => (field.getAttribute('aria-describedby') ?? '').split(' ')
+    const said = field => (field.getAttribute('aria-describedby') ?? '').split(' ').slice(-1)
         .map(id => field.getRootNode().getElementById(id)?.textContent ?? '').join('').trim();
-    const check = (field, text, name) => {
+    const place = field => { // in its form
+        const [own, form] = [field, field.form ?? field].map(each => each.getBoundingClientRect());
+        return [own.left - form.left, own.top - form.top, own.width, own.height, form.height].map(Math.round);
+    };
+    const marked = field => field.getAttribute('aria-invalid') === 'true';
+    const check = (field, text, name, typing = true) => {
         const fault = what => faults.push(`${name}, typed ${JSON.stringify(text)}: ${what}`);
         if (!field.isConnected) return fault('the field is gone'), false;
-        if (field.getRootNode().activeElement !== field) fault('the focus is gone');
+        if (typing && field.getRootNode().activeElement !== field) fault('the focus is gone');
         if (field.value !== text) fault(`it holds ${JSON.stringify(field.value)}`);
-        const invalid = field.getAttribute('aria-invalid') === 'true';
-        if (invalid && !said(field)) fault('it is marked without a word');
-        if (invalid && beside(field).length) fault(`a number stands beside it: ${beside(field)[0].textContent}`);
+        if (marked(field) && !said(field)) fault('it is marked without a word');
+        const found = roots().map(root => root.body?.innerText ?? root.firstElementChild?.innerText ?? '').join(' ')
+            .match(/\\b(NaN|undefined|Infinity)\\b/);
+        if (found) fault(`the page shows ${found[0]}`);
+        if ((marked(field) || /^Keep typing/.test(said(field))) && results(field).length)
+            fault(`a number stands beside it: ${results(field)[0].textContent}`);
         return true;
     };
     const type = async (field, text, name) => {
         field.focus();
         field.select();
         document.execCommand('delete');
+        await wait(0);
+        if (!check(field, '', name)) return false;
+        const before = place(field);
         for (let i = 1; i <= text.length; i++) {
             document.execCommand('insertText', false, text[i - 1]);
             await wait(0);
             if (!check(field, text.slice(0, i), name)) return false;
+            const after = place(field);
+            if (String(after) !== String(before)) faults.push(`${name}, typed ${text}: ${before} to ${after}`);
         }
         return true;
+    };
+    const leave = async (field, text, name) => { // what it says once the reader has left it
+        field.blur();
+        await wait(0);
+        if (!check(field, text, name, false) || !field.hasAttribute('inputmode')) return;
+        if ((refused.includes(text) || (text === '' && field.required)) && !marked(field))
+            faults.push(`${name}: ${JSON.stringify(text)} is not marked`);
+        if (echoed.includes(text) && !said(field)) faults.push(`${name}: ${text} is read without a word`);
+        const kept = field.name && field.getRootNode() === document && !field.form?.querySelector('[type=submit]');
+        if (kept && new URLSearchParams(location.search).get(field.name) !== text)
+            faults.push(`${name}: the address lacks ${JSON.stringify(text)}`);
     };
     const settled = async () => {
         for (let i = 0; i < 200 && (await wait(50), all('.busy, [aria-busy=true]').length); i++);
@@ -85,25 +114,19 @@ TYPING = """
             for (const each of folded()) each.open = true; // what they hold is drawn, and may be folded again
             await wait(50);
         }
-        for (const each of all('[name=query]')) {
-            each.value = 'mean';
-            each.dispatchEvent(new Event('input', {bubbles: true}));
-            await wait(50);
-        }
-        const fields = () => all(kinds).filter(each => each.checkVisibility()); // those of a form may change with it
-        let count = 0;
+        const fields = () => all(kinds).filter(each => each.checkVisibility() && !each.disabled); // they may change
+        let [count, turn] = [0, 0];
         for (let field; (field = fields()[count]); count++) {
             const name = field.name || field.id || field.ariaLabel || field.closest('div').textContent.slice(0, 30);
-            const [before, table] = [field.value, field.matches('textarea')];
-            const word = table || words.some(each => name.startsWith(each));
-            for (const text of values) {
+            const before = field.value;
+            for (let i = 0; i < each; i++) {
+                const text = values[turn++ % values.length];
                 if (!(await type(field, text, name))) break;
-                if (!word && wrong.includes(text) && field.getAttribute('aria-invalid') !== 'true')
-                    faults.push(`${name}: ${text} is not marked`);
                 if (settle) {
                     await settled();
                     check(field, text, name);
                 }
+                await leave(field, text, name);
             }
             if (!field.isConnected) continue;
             field.select();
@@ -111,49 +134,57 @@ TYPING = """
             field.blur();
             await wait(0);
         }
-        done([count, faults]);
+        done([count, [...new Set(faults)]]);
     })();
 """
 
 SHOWN = """
     const inside = [...document.querySelectorAll('*')].find(each => each.shadowRoot)?.shadowRoot ?? document;
-    return inside.querySelector('.claim b, .compared .plot, .act, [aria-label="Monte Carlo run"], .part summary');
+    const ready = inside.querySelector('main h1, .framed') && !/^(Loading|Reading)…$/m.test(document.body.innerText);
+    return ready && !inside.querySelector('[aria-busy=true]');
 """
 
 
 @pytest.fixture(scope="module")
-def element(site, tmp_path_factory):
-    """Both calculators as elements of another site's page."""
+def addresses(site, tmp_path_factory):
+    """Every page and embed of the server, and another site's page with every element."""
     folder = tmp_path_factory.mktemp("foreign")
+    names = set(ELEMENTS.findall((pages.STATIC / "embed" / "epsilog-embed.js").read_text()))
+    assert {"epsilog-federated", "epsilog-queries"} <= names
     (folder / "page.html").write_text(
         f'<!doctype html><meta charset="utf-8"><script src="{site.url}/embed/epsilog-embed.js"></script>'
-        "<epsilog-federated></epsilog-federated><epsilog-queries></epsilog-queries>"
+        + "".join(f"<{name}></{name}>" for name in sorted(names))
     )
+    paths = ["/", *(f"/{name}" for name in pages.PAGE_NAMES), *(f"/embed/{name}" for name in pages.EMBED_NAMES)]
     with foreign(folder) as base:
-        yield base + "/page.html"
+        yield {path: site.url + path + PRESETS.get(path, "") for path in paths} | {"element": base + "/page.html"}
 
 
-def typed(browser, address, values, *, settle):  # noqa: F811
-    """How many fields were typed into, and what went wrong."""
+def typed(browser, address, values, each, *, settle):  # noqa: F811
+    """How many fields were typed into, and what went wrong; the values take turns, ``each`` of them in a field."""
     browser.get(address)
     until(lambda: browser.execute_script(SHOWN))
-    browser.set_script_timeout(300)
-    return browser.execute_async_script(TYPING, values, WRONG, WORDS, settle)
+    browser.set_script_timeout(900)
+    return browser.execute_async_script(TYPING, values, REFUSED, ECHOED, each, settle)
 
 
 @pytest.mark.smoke
-@pytest.mark.every(4)
-@pytest.mark.parametrize("path", PAGES)
-def test_what_is_typed_stays_is_marked_when_wrong_and_has_no_number_beside_it(browser, site, element, path):  # noqa: F811
-    count, faults = typed(browser, element if path == "element" else site.url + path, QUICK, settle=False)
-    assert faults == []
-    assert count >= FEWEST.get(Path(path.split("?")[0]).as_posix(), 7)
+def test_a_field_keeps_what_is_typed_and_no_number_stands_beside_a_marked_one(browser, addresses):  # noqa: F811
+    """Each field takes one value in turn at each change, and every value in all tests."""
+    faults, counts = {}, {}
+    turn = 0
+    for path, address in addresses.items():
+        values = [*VALUES[turn % len(VALUES) :], *VALUES[: turn % len(VALUES)]]
+        counts[path], faults[path] = typed(browser, address, values, amount(1, len(VALUES)), settle=ALL)
+        turn += counts[path]
+    assert {path: found for path, found in faults.items() if found} == {}
+    assert {path: count for path, count in counts.items() if count < FEWEST.get(path, 0)} == {}
+    assert sum(counts.values()) >= 4 * len(VALUES)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("path", PAGES)
-def test_every_spelling_stays_and_what_the_server_refuses_is_marked(browser, site, element, path):  # noqa: F811
-    """Each text is left alone until the page has settled; what the server refuses has no number beside it, either."""
-    address = element if path == "element" else site.url + path
-    faults = {value: typed(browser, address, [value], settle=True)[1] for value in VALUES}
-    assert not any(faults.values()), faults
+@pytest.mark.parametrize("broken", BREAKS)
+def test_a_page_that_breaks_the_contract_fails(browser, tmp_path, broken):  # noqa: F811
+    (tmp_path / "page.html").write_text(CONTROL.replace("BREAK", broken))
+    with foreign(tmp_path) as base:
+        _, faults = typed(browser, base + "/page.html", ["2.000", "abc"], 2, settle=False)
+    assert [each for each in faults if BREAKS[broken] in each], faults

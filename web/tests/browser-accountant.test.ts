@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { parseField } from "../src/lib/form";
+import { readField } from "../src/lib/form";
 import { readFederatedRequest, readQueriesRequest } from "../src/lib/openapi";
 import type { RawValues } from "../src/lib/parse-values";
 import { classicGaussian, federatedClosedForm } from "../src/lib/browser-accountant/closed";
@@ -184,8 +184,7 @@ describe("query plans", () => {
 });
 
 test("the formula never stands without a bound", async () => {
-  const form = FEDERATED.map((spec) => [spec.name, parseField(spec, spec.initial)] as const);
-  const values = Object.fromEntries(form.map(([name, parsed]) => [name, "value" in parsed ? parsed.value : undefined]));
+  const values = Object.fromEntries(FEDERATED.map((spec) => [spec.name, readField(spec, spec.initial).value]));
   const ask = readFederatedRequest(values);
   expect(ask).toEqual(readFederatedRequest({ population: 50_000, cohort_size: 500, rounds: 200, noise_multiplier: 1.2 }));
   const answer = await browserEngine.federated(ask, new AbortController().signal);

@@ -19,6 +19,7 @@ PAGE_NAMES = (
     *("federated", "queries", "playground", "compare", "montecarlo"),
     *("ledger", "runs", "verify", "certificate", "game"),
 )
+EMBED_NAMES = ("federated", "queries")
 CHECKERS = ("dp_certificate.mjs", "dp_certificate.py")
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -104,7 +105,7 @@ def serve_checker_route(name: str) -> Response:
 @router.get("/embed/{name}")
 def serve_embed_route(name: str) -> Response:
     """A calculator to be framed, or the custom element's script."""
-    if name in {"federated", "queries"}:
+    if name in EMBED_NAMES:
         return _serve_static_file("embed.html")
     if name == "epsilog-embed.js":
         return _serve_static_file("embed/epsilog-embed.js")

@@ -2,7 +2,8 @@
 
 A point is the decimal point. Digits may be grouped in threes by spaces or underscores. A comma is never read, and
 neither is a point that may have been meant to group digits, nor a number that begins with a zero too many. The pages
-read numbers by the same grammar (``web/src/lib/numbers.ts``); ``tests/vectors/numerals.json`` holds both to it.
+read numbers by a grammar of their own (``web/src/lib/numbers.ts``), which takes commas in whole numbers and refuses
+fractions; ``tests/vectors/numerals.json`` holds both to their readings.
 """
 
 from __future__ import annotations

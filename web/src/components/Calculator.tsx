@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { Form } from "../lib/form";
 import { useStickyTop } from "../lib/visibility";
 import type { Problem } from "../lib/types";
-import { Card } from "./Card";
+import { Results } from "./Results";
 import { StickyResult } from "./StickyResult";
 import { LiveRegion } from "./LiveRegion";
 import { ErrorNotice } from "./ErrorNotice";
@@ -26,16 +26,11 @@ export function Calculator(props: {
         {props.inputs}
         {props.peek && <StickyResult>{props.peek}</StickyResult>}
       </form>
-      <div class={main.busy ? "results busy" : "results"} aria-busy={main.busy}>
-        {form.values === null && (
-          <Card>
-            <p class="empty">Correct the marked fields to update the results.</p>
-          </Card>
-        )}
+      <Results waiting={form.waiting} busy={main.busy}>
         {main.problem && <ErrorNotice problem={main.problem} retry={main.retry} />}
         {props.children}
-        {props.spoken && <LiveRegion text={props.spoken} />}
-      </div>
+        <LiveRegion text={form.waiting || (props.spoken ?? "")} />
+      </Results>
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** Announce the result to screen readers once typing pauses. */
+/** Announce the result to screen readers once typing pauses; an earlier result does not stay. */
 export function LiveRegion({ text }: { text: string }) {
   const [announced, setAnnounced] = useState("");
   const first = useRef(true);
@@ -11,7 +11,7 @@ export function LiveRegion({ text }: { text: string }) {
   }, [text]);
   return (
     <output class="hidden" aria-live="polite">
-      {announced}
+      {announced === text && announced}
     </output>
   );
 }

@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { useQuery } from "../lib/use-query";
-import { type FieldSpec, type Form, parseField, type Raw, type Values } from "../lib/form";
+import { type FieldSpec, type Form, readField, type Raw, type Values } from "../lib/form";
 import { Card } from "./Card";
 import { Table } from "./Table";
 import { ErrorNotice } from "./ErrorNotice";
@@ -76,9 +76,9 @@ export function Scenarios<Q, A>(props: {
 function parseScenario<Q>(specs: readonly FieldSpec[], pin: Raw, read: (values: Values) => Q): Q | null {
   const values: Values = {};
   for (const spec of specs) {
-    const parsed = parseField(spec, pin[spec.name] ?? "");
-    if ("error" in parsed) return null;
-    values[spec.name] = parsed.value;
+    const { value } = readField(spec, pin[spec.name] ?? "");
+    if (value === undefined) return null;
+    values[spec.name] = value;
   }
   return read(values);
 }

@@ -1,7 +1,7 @@
-// A form keeps its text as typed and parses it on every keystroke; it has no values while a field is invalid.
+// A form keeps its text as typed and reads it on every keystroke; it has no values while a field has none.
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { parseNumber } from "./numbers";
+import { bad, type Reading, readNumber, twoReadings, withCommas } from "./numbers";
 import type { FieldError } from "./types";
 
 export interface FieldSpec {
@@ -21,6 +21,7 @@ export interface FieldSpec {
   maxField?: string; // the field that it must not exceed
   choices?: readonly (readonly [value: string, label: string])[];
   suggestions?: readonly string[]; // likely values
+  disabled?: (raw: Raw) => boolean; // whether another field's choice leaves it unused; its text stays
   helpPage?: string; // the page of the docs that explains it, with its anchor
 }
 
@@ -35,51 +36,63 @@ export interface Store {
   watch(changed: () => void): () => void;
 }
 
-export function parseField(spec: FieldSpec, raw: string): { value: Value } | { error: string } {
+/** Read a field's text; the text itself is never changed. */
+export function readField(spec: FieldSpec, raw: string): Reading<Value> {
   const text = raw.trim();
-  if (spec.kind === "flag") return { value: text === "yes" };
-  if (spec.kind === "choice") {
-    const known = spec.choices!.some(([value]) => value === text);
-    return known ? { value: text } : { error: `must be one of ${spec.choices!.map(([value]) => value).join(", ")}` };
+  if (spec.kind === "flag") return good(text === "yes");
+  if (spec.kind === "choice") return spec.choices!.some(([value]) => value === text) ? good(text) : bad(`One of ${spec.choices!.map(([value]) => value).join(", ")}.`);
+  if (text === "" && spec.optional) return good(null);
+  if (spec.kind === "text") {
+    if (text === "") return { state: "empty", say: "Fill this in.", offers: [] };
+    return text.length > (spec.max ?? 80) ? bad(`At most ${spec.max ?? 80} characters.`) : good(text);
   }
-  if (text === "") return spec.optional ? { value: null } : { error: "needs a value" };
-  if (spec.kind === "text") return text.length > (spec.max ?? 80) ? { error: "is too long" } : { value: text };
-  if (spec.kind === "list") {
-    const numbers: number[] = [];
-    for (const part of text.split(/[;\s]+|,\s+/).filter(Boolean)) {
-      const one = parseOne(spec, part);
-      if ("error" in one) return one;
-      numbers.push(one.value);
-    }
-    return { value: numbers };
-  }
-  if (spec.kind === "amount") {
-    const parsed = parseOne(spec, text);
-    return "error" in parsed ? parsed : AMOUNT.test(text) ? { value: text } : { error: "must be a decimal number, as 0.5 or 1e-6" };
-  }
-  return parseOne(spec, text);
+  if (text !== "" && spec.kind === "list") return readList(spec, text);
+  const read = readOne(spec, text);
+  if (spec.kind !== "amount" || read.value === undefined) return read;
+  const two = twoReadings(text);
+  if (two) return bad("This reads two ways.", ...two);
+  return AMOUNT.test(text) ? { ...read, value: text } : bad("Write it as 0.5 or 1e-6.");
 }
 
 const AMOUNT = /^(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/; // the ledger's exact format
 
-function parseOne(spec: FieldSpec, text: string): { value: number } | { error: string } {
-  const parsed = parseNumber(text, { integer: spec.kind === "integer" });
-  if (!parsed.ok) return { error: parsed.error };
-  const { value } = parsed;
-  if (spec.min !== undefined && value < spec.min) return { error: `must be at least ${spec.min}` };
-  if (spec.exclusiveMin !== undefined && value <= spec.exclusiveMin) return { error: `must be above ${spec.exclusiveMin}` };
-  if (spec.exclusiveMax !== undefined && value >= spec.exclusiveMax) return { error: `must be below ${spec.exclusiveMax}` };
-  if (spec.max !== undefined && value > spec.max) return { error: `must be at most ${spec.max}` };
-  return { value };
+const good = (value: Value): Reading<Value> => ({ state: "good", value, say: "", offers: [] });
+
+function readList(spec: FieldSpec, text: string): Reading<Value> {
+  const parts = text.split(/[;\s]+|,\s+/).filter(Boolean);
+  const read = parts.map((part) => readOne(spec, part));
+  const at = read.findIndex((one) => one.value === undefined);
+  if (at < 0) return good(read.map((one) => one.value!));
+  return { ...read[at]!, offers: read[at]!.offers.map((offer) => text.replace(parts[at]!, offer)) };
+}
+
+/** Read one number within its field's bounds; what may be the beginning of one, as 0. for 0.5, is unfinished. */
+function readOne(spec: FieldSpec, text: string): Reading {
+  const read = readNumber(text, { integer: spec.kind === "integer" });
+  if (read.value === undefined) return { ...read, offers: read.offers.filter((offer) => isUsable(readOne(spec, offer))) };
+  const say = outside(spec, read.value);
+  if (say === null) return read;
+  return read.value === 0 && !text.startsWith("-") ? { state: "unfinished", say, offers: [] } : bad(say);
+}
+
+function outside(spec: FieldSpec, value: number): string | null {
+  if (spec.min !== undefined && value < spec.min) return `At least ${withCommas(spec.min)}.`;
+  if (spec.exclusiveMin !== undefined && value <= spec.exclusiveMin) return `Above ${withCommas(spec.exclusiveMin)}.`;
+  if (spec.exclusiveMax !== undefined && value >= spec.exclusiveMax) return `Below ${withCommas(spec.exclusiveMax)}.`;
+  if (spec.max !== undefined && value > spec.max) return `At most ${withCommas(spec.max)}.`;
+  return null;
 }
 
 export interface Form {
   specs: readonly FieldSpec[];
   raw: Raw;
-  errors: Record<string, string>;
-  values: Values | null; // null while a field is invalid
+  readings: Readonly<Record<string, Reading<Value>>>;
+  values: Values | null; // null while a field has no value
+  waiting: string; // which fields a result waits for
+  attempted: boolean; // whether the reader tried to send it; then what is empty is marked
   set(name: string, text: string): void;
   commit(): void;
+  attempt(): void;
   refuse(errors: readonly FieldError[]): void;
 }
 
@@ -98,26 +111,12 @@ export function useForm(
     return { ...Object.fromEntries(specs.map((s) => [s.name, alone ? s.initial : (s.omitted ?? s.initial)])), ...given };
   }, [specs, store]);
   const [raw, setRaw] = useState<Raw>(initial);
-  const [refused, setRefused] = useState<{ raw: Raw; errors: Record<string, string> } | null>(null);
+  const [refused, setRefused] = useState<{ raw: Raw; readings: Form["readings"] } | null>(null);
+  const [attempted, setAttempted] = useState(false);
   const latest = useRef(raw);
   latest.current = raw;
   useEffect(() => store.watch(() => setRaw(initial())), [store, initial]);
-
-  const { values, errors } = useMemo(() => {
-    const errors: Record<string, string> = {};
-    const values: Values = {};
-    for (const spec of specs) {
-      const parsed = parseField(spec, raw[spec.name] ?? "");
-      if ("error" in parsed) errors[spec.name] = parsed.error;
-      else values[spec.name] = parsed.value;
-    }
-    for (const spec of specs) {
-      const [value, most] = [values[spec.name], values[spec.maxField ?? ""]];
-      if (typeof value === "number" && typeof most === "number" && value > most) errors[spec.name] = `must be at most ${nameOf(specs, spec.maxField!)}`;
-    }
-    if (Object.keys(errors).length === 0 && rule) Object.assign(errors, rule(values));
-    return { values: Object.keys(errors).length === 0 ? values : null, errors };
-  }, [raw, specs, rule]);
+  const { values, readings } = useMemo(() => readForm(specs, raw, rule), [raw, specs, rule]);
 
   const set = useCallback(
     (name: string, text: string) => {
@@ -129,21 +128,54 @@ export function useForm(
     [store],
   );
   const commit = useCallback(() => store.write(latest.current, true), [store]);
+  const attempt = useCallback(() => setAttempted(true), []);
   const refuse = useCallback((list: readonly FieldError[]) => {
-    const byField = list.filter((error) => error.field !== null).map((error) => attachError(error.field!, error.message));
-    setRefused({ raw: latest.current, errors: Object.fromEntries(byField) });
+    const byField = list.filter((error) => error.field !== null).map((error) => refuseField(error.field!, error.message));
+    setRefused({ raw: latest.current, readings: Object.fromEntries(byField) });
   }, []);
-  const allErrors = refused && refused.raw === raw ? { ...refused.errors, ...errors } : errors;
-  return { specs, raw, errors: allErrors, values, set, commit, refuse };
+  const all = refused && refused.raw === raw ? { ...readings, ...refused.readings } : readings;
+  return { specs, raw, readings: all, values, waiting: sayWaiting(specs, all), attempted, set, commit, attempt, refuse };
 }
 
-/** Return the field of a path ("weights" for "weights[1]") with the message, which names a deeper path. */
-function attachError(path: string, message: string): readonly [name: string, message: string] {
+function readForm(specs: readonly FieldSpec[], raw: Raw, rule?: (values: Values) => Record<string, string>): Pick<Form, "values" | "readings"> {
+  const readings: Record<string, Reading<Value>> = {};
+  const values: Values = {};
+  for (const spec of specs) {
+    const read = spec.disabled?.(raw) ? UNUSED : readField(spec, raw[spec.name] ?? "");
+    readings[spec.name] = read;
+    if (read.value !== undefined) values[spec.name] = read.value;
+  }
+  for (const spec of specs) {
+    const [value, most] = [values[spec.name], values[spec.maxField ?? ""]];
+    if (typeof value === "number" && typeof most === "number" && value > most) readings[spec.name] = bad(`At most the ${nameOf(specs, spec.maxField!)}.`);
+  }
+  if (rule && Object.values(readings).every(isUsable)) for (const [name, message] of Object.entries(rule(values))) readings[name] = refuseField(name, message)[1];
+  return { readings, values: Object.values(readings).every(isUsable) ? values : null };
+}
+
+const UNUSED: Reading<never> = { state: "disabled", say: "Not used.", offers: [] };
+
+export const isUsable = (reading: Reading<Value>): boolean => reading.value !== undefined || reading.state === "disabled";
+
+/** Return the field of a path ("weights" for "weights[1]"), refused with the message, which names a deeper path. */
+function refuseField(path: string, message: string): readonly [name: string, reading: Reading<never>] {
   const name = /^[^.[]+/.exec(path)![0];
-  return [name, name === path ? message : `(${path}) ${message}`];
+  return [name, bad(`${name === path ? capital(message) : `${path} ${message}`}.`)];
 }
 
-const nameOf = (specs: readonly FieldSpec[], name: string): string => specs.find((spec) => spec.name === name)!.symbol ?? name;
+export const capital = (message: string): string => message[0]!.toUpperCase() + message.slice(1);
+
+/** Name the fields that a result waits for: "Waiting for batch size and epochs." */
+function sayWaiting(specs: readonly FieldSpec[], readings: Form["readings"]): string {
+  const names = specs.filter((spec) => !isUsable(readings[spec.name]!)).map((spec) => nameOf(specs, spec.name));
+  return names.length === 0 ? "" : `Waiting for ${[names.slice(0, -1).join(", "), names.at(-1)].filter(Boolean).join(" and ")}.`;
+}
+
+/** Return a label as it stands in a sentence: "batch size", but "ε" and "TPR at an FPR". */
+function nameOf(specs: readonly FieldSpec[], name: string): string {
+  const { label } = specs.find((spec) => spec.name === name)!;
+  return /^[A-Z][a-z]/.test(label) ? label[0]!.toLowerCase() + label.slice(1) : label;
+}
 
 const pick = (raw: Raw, specs: readonly FieldSpec[]): Raw =>
   Object.fromEntries(specs.filter((s) => raw[s.name] !== undefined).map((s) => [s.name, raw[s.name]!]));

@@ -1,17 +1,27 @@
-// Parse numbers as people write them, and format them.
+// Read numbers as people write them, and format them.
 
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
-export type Parsed = { ok: true; value: number } | { ok: false; error: string };
-
-const bad = (error: string): Parsed => ({ ok: false, error });
+/** What a field's text says. Only a good or noted text has a value; `say` is the reason or the echo. */
+export interface Reading<V = number> {
+  state: "empty" | "unfinished" | "good" | "noted" | "bad" | "disabled";
+  value?: V;
+  say: string;
+  offers: readonly string[]; // corrections that the reader may choose
+}
 
 const GAP = "[ \\u00a0\\u2009\\u202f_]";
-const GROUPED = new RegExp(`^([+-]?)([1-9]\\d{0,2}(?:${GAP}\\d{3})+)(\\.\\d+)?$`);
-const PLAIN = /^[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
-const POWER = /^(?:([+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+))[×x*·])?10(?:\^|\*\*)([+-]?\d+)$/i;
-const GROUPS = /^[+-]?[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*$/;
+const NUMERAL = "[+-]?(?:(?:0|[1-9]\\d*)(?:\\.\\d*)?|\\.\\d+)";
+const PLAIN = new RegExp(`^${NUMERAL}(?:e[+-]?\\d+)?$`, "i");
+const POWER = new RegExp(`^(?:(${NUMERAL})[×x*·])?10(?:\\^|\\*\\*)([+-]?\\d+)$`, "i");
+const SPACED = new RegExp(`^[+-]?[1-9]\\d{0,2}(?:${GAP}\\d{3})+(?:\\.\\d*)?$`);
+const COMMAS = /^[+-]?[1-9]\d{0,2}(?:,\d{3})+$/;
+const DOTS = /^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$/;
 const TYPED_GROUP = /^[+-]?[1-9]\d{0,2}\.\d\d0$/; // a decimal fraction would not end in 0
+const SUFFIX = /^([+-]?\d+(?:\.\d+)?) ?([km])$/i;
+const BEGUN = new RegExp(`^(?:[+-]?\\.?|${NUMERAL}e[+-]?|${NUMERAL}[×x*·](?:10?)?|(?:${NUMERAL}[×x*·])?10(?:\\^|\\*\\*?|(?=[⁻⁺]))[+⁻⁺-]?)$`, "i");
+const BEGUN_GROUP = new RegExp(`^[+-]?[1-9]\\d{0,2}(?:${GAP}\\d{3})*${GAP}\\d{0,2}$`);
+const BEGUN_COMMA = /^[+-]?[1-9]\d{0,2}(?:,\d{3})*,\d{0,2}$/;
 const LONGEST = 200; // characters
 
 /** Normalize exponents of ten, minus signs, and spaces around operators. */
@@ -23,49 +33,77 @@ function plainDigits(text: string): string {
     .replace(/\s*(\*\*|[×x*·^/])\s*/g, "$1");
 }
 
+const good = (value: number): Reading => ({ state: "good", value, say: "", offers: [] });
+const noted = (value: number): Reading => ({ state: "noted", value, say: `reads as ${withCommas(value)}`, offers: [] });
+const unfinished = (say: string): Reading => ({ state: "unfinished", say, offers: [] });
+export const bad = (say: string, ...offers: readonly string[]): Reading<never> => ({ state: "bad", say, offers: [...new Set(offers)] });
+
 /**
- * Parse a number: 1e-6, 10^-6, 10⁻⁶, 1.2×10^-6, 1/50000, 0.000001, 50 000. Ambiguous text is rejected: a point is the
- * decimal point, spaces group digits in threes; commas are rejected, and so is a point that may group digits. The library
- * parses tables by the same grammar (terms/numerals.py); tests/vectors/numerals.json checks both.
+ * Read a number in one way or not at all: 1e-6, 10^-6, 10⁻⁶, 1.2×10^-6, .5, 0.000001, 50 000; whole numbers also 50,000.
+ * A dot in a whole number is refused, as is a comma in any other. The library reads tables and commands by a grammar that
+ * differs in commas, fractions and `2.000` (terms/numerals.py); tests/vectors/numerals.json checks both.
  */
-export function parseNumber(raw: string, options: { integer?: boolean } = {}): Parsed {
-  const integer = options.integer ?? false;
+export function readNumber(raw: string, { integer = false } = {}): Reading {
   const given = raw.trim();
-  if (given === "") return bad("needs a number");
-  const parts = given.length > LONGEST ? [] : plainDigits(given).split("/");
-  const [above, below] = parts.map((part) => readPart(part, integer));
-  if (typeof above === "object") return above;
-  if (typeof below === "object") return below;
-  if (above === undefined || parts.length > 2 || below === 0 || Number.isNaN(above) || Number.isNaN(below)) return bad(`is not a number: “${given.slice(0, 40)}”`);
-  const value = below === undefined ? above : above / below;
-  if (!Number.isFinite(value)) return bad("is too large");
-  if (value === 0 && /[1-9]/.test(parts[0]!.split(/[eE×x*·^]/)[0]!)) return bad("is too small");
-  if (integer && !Number.isInteger(value)) return bad("must be a whole number");
-  if (integer && !Number.isSafeInteger(value)) return bad("is too large");
-  return { ok: true, value: value + 0 }; // no negative zero
+  if (given === "") return { state: "empty", say: "Enter a number.", offers: [] };
+  if (given.length > LONGEST) return bad("Too long.");
+  const text = plainDigits(given);
+  const read = (integer ? readDotted(text) : readCommas(text)) ?? readOther(text, integer) ?? readPlain(text, integer);
+  return { ...read, offers: read.offers.filter((offer) => readNumber(offer, { integer }).value !== undefined) };
 }
 
-/** Parse a number without a fraction bar; NaN if invalid. Ambiguous text is rejected first. */
-function readPart(text: string, integer: boolean): number | Parsed {
-  const mark = GROUPS.exec(text)?.[1];
-  if (mark !== undefined && (mark === "," || integer || TYPED_GROUP.test(text))) return bad(explainAmbiguity(text, mark, integer));
-  if (text.includes(",")) return bad("must be written without a comma: a point begins the decimals, spaces group digits");
-  const grouped = GROUPED.exec(text);
-  const joined = grouped ? `${grouped[1]}${grouped[2]!.replace(new RegExp(GAP, "g"), "")}${grouped[3] ?? ""}` : text;
+/** A dot in a whole number groups digits or begins decimals: both readings are offered, neither is taken. */
+function readDotted(text: string): Reading | null {
+  if (!/^[+-]?\d*\.[\d.]*$/.test(text)) return null;
+  if (/^[+-]?\d*\.$/.test(text)) return unfinished("Whole numbers only.");
+  const [whole, decimals, ...more] = text.split(".") as [string, string, ...string[]];
+  const exact = more.length === 0 && /^0*$/.test(decimals) && whole !== "" ? [whole] : [];
+  if (DOTS.test(text)) return bad("This reads two ways.", text.replaceAll(".", ","), ...exact);
+  const value = Number(text);
+  return bad("Whole numbers only.", ...(Number.isFinite(value) ? [withCommas(Math.floor(value)), withCommas(Math.ceil(value))] : []));
+}
+
+/** A comma in a number that is not whole begins decimals or groups digits. */
+function readCommas(text: string): Reading | null {
+  if (!text.includes(",")) return null;
+  if (/^[+-]?\d*,$/.test(text)) return unfinished("Use a decimal point.");
+  const [point, joined] = [text.replace(",", "."), text.replaceAll(",", "")];
+  if (COMMAS.test(text)) return bad("This reads two ways.", joined, ...(PLAIN.test(point) ? [String(Number(point))] : []));
+  return bad("Use a decimal point.", ...(/^[+-]?\d*,\d+$/.test(text) ? [point] : COMMAS.test(text.split(".")[0]!) && PLAIN.test(joined) ? [joined] : []));
+}
+
+/** Other spellings that are refused: 60k, 1/3, 007. */
+function readOther(text: string, integer: boolean): Reading | null {
+  const suffixed = SUFFIX.exec(text);
+  if (suffixed) return bad("Write it out.", (integer ? withCommas : String)(Number(`${suffixed[1]}e${/k/i.test(suffixed[2]!) ? 3 : 6}`)));
+  if (text.includes("/")) return bad("Write a decimal number.");
+  if (/^[+-]?0\d/.test(text)) return bad("Drop the first zeros.", text.replace(/^([+-]?)0+(?=\d)/, "$1"));
+  return null;
+}
+
+function readPlain(text: string, integer: boolean): Reading {
+  const grouped = SPACED.test(text) || (integer && COMMAS.test(text));
+  const joined = grouped ? text.replace(new RegExp(`${GAP}|,`, "g"), "") : text;
   const power = POWER.exec(joined);
-  if (!PLAIN.test(joined)) return power ? Number(`${power[1] ?? "1"}e${power[2]}`) : NaN;
-  if (integer && joined.includes(".") && !/e/i.test(joined)) return bad("must be a whole number, written without a point");
-  return Number(joined);
+  if (!power && !PLAIN.test(joined)) {
+    if (integer && BEGUN_COMMA.test(text)) return unfinished("Commas group three digits.");
+    return BEGUN.test(text) || BEGUN_GROUP.test(text) ? unfinished("Not a number yet.") : bad("Not a number.");
+  }
+  const value = Number(power ? `${power[1] ?? "1"}e${power[2]}` : joined) + 0; // no negative zero
+  if (!Number.isFinite(value)) return bad("Too large.");
+  if (value === 0 && /[1-9]/.test(power?.[1] ?? joined.split(/e/i)[0]!)) return bad("Too small.");
+  if (value === 0 && power && !power[1]) return bad("Too small.");
+  if (integer && !Number.isInteger(value)) return bad("Whole numbers only.");
+  if (integer && !Number.isSafeInteger(value)) return bad("Too large.");
+  return (Math.abs(value) >= 1000 && Math.abs(value) < 1e15 && !text.includes(",")) || TYPED_GROUP.test(text) ? noted(value) : good(value);
 }
 
-/** Return an error with both readings of one separator; several separators can only group digits. */
-function explainAmbiguity(text: string, mark: string, integer: boolean): string {
-  const joined = text.replaceAll(mark, "");
-  const rule = `must be written without “${mark}”, which can group digits or begin decimals: write ${joined}`;
-  if (joined.length + 1 < text.length) return rule;
-  const decimals = String(Number(text.replace(mark, ".")));
-  return integer && decimals.includes(".") ? rule : `${rule} or ${decimals}`;
-}
+/** Return both readings of an amount such as 2.000, which are refused where no echo suffices; null for other texts. */
+export const twoReadings = (text: string): readonly string[] | null => (TYPED_GROUP.test(text) ? [text.replace(".", ""), String(Number(text))] : null);
+
+/** A limit or an echo: 50,000; 0.5; 10⁻⁹. */
+export const withCommas = (value: number): string =>
+  value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e15) ? value.toLocaleString("en-US", { maximumSignificantDigits: 17 }) : show(value, 15);
 
 /** Format a power of ten: 10⁻⁶. */
 export function power10(exponent: number): string {

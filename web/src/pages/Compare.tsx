@@ -7,6 +7,7 @@ import { Card } from "../components/Card";
 import { Copy } from "../components/Copy";
 import { Field } from "../components/Field";
 import { Plot } from "../components/Plot";
+import { Results } from "../components/Results";
 import { LiveRegion } from "../components/LiveRegion";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
@@ -108,12 +109,7 @@ export function Compare() {
           </div>
         </fieldset>
       </form>
-      <div class={answered.busy ? "compared busy" : "compared"} aria-busy={answered.busy}>
-        {ask === null && (
-          <Card>
-            <p class="empty">Correct the marked fields to update the results.</p>
-          </Card>
-        )}
+      <Results name="compared" waiting={form.waiting} busy={answered.busy}>
         {answered.problem && <ErrorNotice problem={answered.problem} retry={answered.retry} />}
         {waits && rough && ask ? (
           <BrowserBounds curves={rough} of={ask} height={height.current} />
@@ -122,7 +118,7 @@ export function Compare() {
         ) : (
           answered.busy && <p class="empty">Computing both curves; this can take several seconds…</p>
         )}
-      </div>
+      </Results>
       <div class="buttons">
         <Copy label="Copy link" text={() => `${location.origin}/compare?${toQuery(form.raw)}`} />
       </div>

@@ -65,7 +65,7 @@ const EXAMPLES = ["1.2", "0.7"].map((noise) => ({ ...Object.fromEntries(FEDERATE
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
   if (values.sampling === "fixed-size" && values.relation !== "replace-one")
-    errors.relation = "must be “replace one” with fixed-size sampling, because a fixed-size cohort cannot lose or gain one unit";
+    errors.relation = "fixed-size sampling needs “replace one”";
   return errors;
 }
 
@@ -77,9 +77,8 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
-  const right = Object.keys(form.errors).length === 0;
   const answered = useRef(false); // parts below the first result appear with it, and stay
-  if (answer || !right) answered.current = true;
+  if (answer || form.waiting) answered.current = true;
 
   const inputs = (
     <>

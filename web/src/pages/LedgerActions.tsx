@@ -203,9 +203,6 @@ function Sums({ refusal }: { refusal: Refusal }) {
   );
 }
 
-/** Hide errors of empty fields until the form is submitted. */
-const patient = (form: Form, sent: boolean): Form => (sent ? form : { ...form, errors: Object.fromEntries(Object.entries(form.errors).filter(([name]) => form.raw[name]?.trim())) });
-
 const text = (name: string, label: string, more: Partial<FieldSpec> = {}): FieldSpec => ({ name, label, kind: "text", initial: "", max: 500, ...more });
 
 const newKey = (): string => `page-${[...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
@@ -231,8 +228,8 @@ function makeReleaseSpecs({ budgets, who, given }: Context): FieldSpec[] {
         ["gdp", "μ-GDP"],
       ],
     },
-    { name: "value", label: "Parameter", kind: "real", initial: "0.1", exclusiveMin: 0, symbol: "ε" },
-    { name: "delta", label: "Failure probability", kind: "real", symbol: "δ", initial: given?.delta ?? "", optional: true, exclusiveMin: 0, exclusiveMax: 1, hint: "of the guarantee, or at which approximate budgets are charged" },
+    { name: "value", label: "Parameter", kind: "real", initial: "0.1", exclusiveMin: 0, symbol: "ε", disabled: (raw) => raw.release === "given" },
+    { name: "delta", label: "Failure probability", kind: "real", symbol: "δ", initial: given?.delta ?? "", optional: true, exclusiveMin: 0, exclusiveMax: 1, hint: "of the guarantee or of the charge", disabled: (raw) => !hasDelta(budgets, raw.release, raw.scope ?? "") },
     text("key", "Key", { initial: newKey(), hint: "retries with this key are charged once" }),
   ];
 }
@@ -247,8 +244,8 @@ const hasDelta = (budgets: Budget[], release: unknown, scope: string): boolean =
 
 const quantitiesAt = (budgets: Budget[], scope: string): string[] => [...new Set(path(budgets, scope).flatMap((each) => Object.keys(each.caps)))];
 
-const costFields = (quantities: string[], optional: boolean): FieldSpec[] =>
-  quantities.map((each) => ({ name: `cost_${each}`, label: "Cost", kind: "amount", initial: "", symbol: symbolOf(each), optional }));
+const costFields = (budgets: Budget[], quantities: string[], optional: boolean): FieldSpec[] =>
+  quantities.map((each) => ({ name: `cost_${each}`, label: "Cost", kind: "amount", initial: "", symbol: symbolOf(each), optional, disabled: (raw) => !quantitiesAt(budgets, raw.scope ?? "").includes(each) }));
 
 /** Return the typed cost as exact text, or null. */
 function readCost(values: Values, quantities: string[]): Amounts | null {
@@ -265,7 +262,7 @@ function releaseOf(values: Values, { budgets, given }: Context, cost: Amounts | 
 }
 
 /** The fields of a stated release, with the symbol of its guarantee. */
-function ReleaseFields({ form, budgets }: { form: Form; budgets: Budget[] }) {
+function ReleaseFields({ form }: { form: Form }) {
   const kind = form.raw.release ?? "pure";
   const labeled = { ...form, specs: form.specs.map((each) => (each.name === "value" ? { ...each, symbol: SYMBOLS[kind] ?? "ε" } : each)) };
   return (
@@ -276,8 +273,8 @@ function ReleaseFields({ form, budgets }: { form: Form; budgets: Budget[] }) {
       </div>
       <div class="pair">
         <Field form={labeled} name="release" />
-        {kind !== "given" && <Field form={labeled} name="value" />}
-        {hasDelta(budgets, kind, form.raw.scope ?? "") && <Field form={labeled} name="delta" />}
+        <Field form={labeled} name="value" />
+        <Field form={labeled} name="delta" />
       </div>
     </>
   );
@@ -285,19 +282,16 @@ function ReleaseFields({ form, budgets }: { form: Form; budgets: Budget[] }) {
 
 /** Use a form for a stated release, with a cost in the quantities of its scope. */
 function useReleaseForm(context: Context, more: readonly FieldSpec[], optional: boolean) {
-  const [sent, setSent] = useState(false);
-  const [at, setAt] = useState("");
-  const base = useMemo(() => makeReleaseSpecs(context), []);
-  const scope = at || base[0]!.initial;
-  const quantities = quantitiesAt(context.budgets, scope);
-  const specs = useMemo(() => [...base, ...costFields(quantities, optional), ...more], [quantities.join(" ")]);
+  const { budgets } = context;
+  const quantities = [...new Set(budgets.flatMap((each) => Object.keys(each.caps)))];
+  const known = JSON.stringify(budgets.map((each) => [each.scope, each.kind, Object.keys(each.caps)]));
+  const specs = useMemo(() => [...makeReleaseSpecs(context), ...costFields(budgets, quantities, optional), ...more], [known]);
   const form = useForm(specs, temporaryStore, needsDelta);
-  const typed = { ...form, set: (name: string, value: string) => (name === "scope" && setAt(value), form.set(name, value)) };
-  return { form: patient(typed, sent), values: form.values, quantities, sent: () => setSent(true) };
+  return { form, values: form.values, quantities };
 }
 
 function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Named) => void }) {
-  const { form: release, values, quantities, sent } = useReleaseForm(context, [], true);
+  const { form: release, values, quantities } = useReleaseForm(context, [], true);
   const { busy, act, outcome, form } = useAction(release);
   const ask = () => {
     const cost = readCost(values!, quantities);
@@ -321,7 +315,7 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
     );
   };
   const go = (work: () => Promise<ComponentChildren>) => {
-    sent();
+    form.attempt();
     if (values) void act(work);
   };
   return (
@@ -333,7 +327,7 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
       }}
       noValidate
     >
-      <ReleaseFields form={form} budgets={context.budgets} />
+      <ReleaseFields form={form} />
       {context.given && form.raw.release === "given" && (
         <details>
           <summary>The calculated release, as the ledger stores it</summary>
@@ -378,7 +372,6 @@ const NEXT: Record<string, readonly (readonly [label: string, verb: string, says
 };
 
 function ContinueCharge({ budgets, who, done, first }: Context & { first: Named }) {
-  const [sent, setSent] = useState(false);
   const [asked, setAsked] = useState(first);
   const specs = useMemo(
     () => [
@@ -418,13 +411,13 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
       class="act"
       onSubmit={(e) => {
         e.preventDefault();
-        setSent(true);
+        form.attempt();
         if (form.values) (still ? looked.retry() : setAsked({ key: String(form.values.key), scope: String(form.values.at ?? "") }));
       }}
       noValidate
     >
       <div class="line">
-        <Field form={patient(form, sent)} name="key" />
+        <Field form={form} name="key" />
         <Field form={form} name="at" />
         <button type="submit" class="quiet">
           Look up
@@ -458,7 +451,7 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
 
 function AllowOverride(context: Context) {
   const reason = useMemo(() => [text("reason", "Reason for this cost", { max: 2000, hint: "stored permanently" })], []);
-  const { form: release, values, quantities, sent } = useReleaseForm(context, reason, false);
+  const { form: release, values, quantities } = useReleaseForm(context, reason, false);
   const { busy, act, outcome, form } = useAction(release);
   const allow = async (): Promise<ComponentChildren> => {
     const { ask, simulation } = releaseOf(values!, context, {});
@@ -475,12 +468,12 @@ function AllowOverride(context: Context) {
       class="act"
       onSubmit={(e) => {
         e.preventDefault();
-        sent();
+        form.attempt();
         if (values) void act(allow);
       }}
       noValidate
     >
-      <ReleaseFields form={form} budgets={context.budgets} />
+      <ReleaseFields form={form} />
       <div class="pair">
         {quantities.map((each) => (
           <Field key={each} form={form} name={`cost_${each}`} />
@@ -527,7 +520,6 @@ function Caps(context: Context) {
 }
 
 function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => void }) {
-  const [sent, setSent] = useState(false);
   const limits = budget.target_guarantee ?? budget.caps;
   const quantities = Object.keys(limits);
   const specs = useMemo(
@@ -551,14 +543,14 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
       class="act"
       onSubmit={(e) => {
         e.preventDefault();
-        setSent(true);
+        form.attempt();
         if (form.values) void act(set);
       }}
       noValidate
     >
       <div class="pair roomy">
         {specs.map((each) => (
-          <Field key={each.name} form={patient(form, sent)} name={each.name} />
+          <Field key={each.name} form={form} name={each.name} />
         ))}
       </div>
       <p class="method">Changing a cap does not change spent or reserved amounts. A cap below them refuses all further charges.</p>

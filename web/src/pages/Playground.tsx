@@ -2,23 +2,22 @@ import { useMemo } from "preact/hooks";
 import { Assumptions } from "../components/Assumptions";
 import { Card } from "../components/Card";
 import { Copy } from "../components/Copy";
-import { Field } from "../components/Field";
+import { Field, FieldView } from "../components/Field";
 import { GetCertificate } from "../components/GetCertificate";
 import { IntervalBar } from "../components/IntervalBar";
 import { Plot } from "../components/Plot";
+import { Results } from "../components/Results";
 import { LiveRegion } from "../components/LiveRegion";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { Interpretation } from "../components/Interpretation";
-import { FieldHelpLink } from "../components/FieldHelpLink";
 import { sentence } from "../lib/messages";
 import { urlStore, toQuery } from "../lib/url-state";
 import { useQuery } from "../lib/use-query";
 import { post } from "../lib/api";
-import type { FieldSpec } from "../lib/form";
-import { parseField, useForm } from "../lib/form";
-import { show, showPercent } from "../lib/numbers";
+import { capital, type FieldSpec, readField, useForm, type Value, type Values } from "../lib/form";
+import { bad, type Reading, show, showPercent } from "../lib/numbers";
 import { type CompositionRequest, type CompositionPlan, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
 import { makeFields } from "../lib/parameter-spec";
 import { fieldOf, PART_FIELDS } from "../lib/part";
@@ -46,31 +45,33 @@ function decodeCell(cell: string): string {
   }
 }
 
-function parseLine(line: string): { cells: string[]; part: Part | null; errors: string[] } {
+interface Line {
+  cells: string[];
+  readings: (Reading<Value> | null)[]; // null: the mechanism has no such parameter
+  part: Part | null;
+}
+
+function readLine(line: string): Line {
   const cells = line.split(":").map(decodeCell);
   while (cells.length < 5) cells.push("");
-  const errors = COLUMNS.map((spec, i) => {
-    const parsed = parseField(spec, cells[i + 1]!);
-    return "error" in parsed && fieldOf(spec, spec.name, cells[0]!) ? parsed.error : "";
-  });
+  const readings = COLUMNS.map((spec, i) => (fieldOf(spec, spec.name, cells[0]!) ? readField(spec, cells[i + 1]!) : null));
   const mechanism = PARAMETERS.Part.mechanism.choices.map(([name]) => name).find((name) => name === cells[0]);
-  if (errors.some(Boolean) || !mechanism) return { cells, part: null, errors };
-  const value = (i: number): number | null => (fieldOf(COLUMNS[i]!, COLUMNS[i]!.name, mechanism) ? (parseField(COLUMNS[i]!, cells[i + 1]!) as { value: number | null }).value : null);
-  const part = { mechanism, parameter: value(0)!, second: value(1), sampling_probability: value(2) ?? 1, count: value(3)! };
-  return { cells, part, errors };
+  if (readings.some((reading) => reading && reading.value === undefined) || !mechanism) return { cells, readings, part: null };
+  const value = (i: number): number | null => (readings[i]?.value as number | null | undefined) ?? null;
+  return { cells, readings, part: { mechanism, parameter: value(0)!, second: value(1), sampling_probability: value(2) ?? 1, count: value(3)! } };
 }
 
 export function Playground() {
   const store = useMemo(urlStore, []);
   const form = useForm(SPECS, store);
-  const lines = (form.raw.mix ?? "").split("|").map(parseLine);
-  const parts = lines.map((line) => line.part);
-  const others = SPECS.some(({ name, ...spec }) => name !== "mix" && "error" in parseField({ name, ...spec }, form.raw[name] ?? ""));
+  const lines = (form.raw.mix ?? "").split("|").map(readLine);
+  const unread = lines.findIndex((line) => line.part === null);
+  const waiting = unread < 0 ? form.waiting : `Waiting for release ${unread + 1}.`;
   const ask = useMemo(() => {
-    if (others || parts.some((part) => part === null)) return null;
-    const read = (name: string): unknown => (parseField(SPECS.find((s) => s.name === name)!, form.raw[name]!) as { value: unknown }).value;
-    return { parts, delta: read("delta") as number, relation: form.raw.relation as CompositionRequest["relation"], fpr: read("fpr") };
-  }, [form.raw, others]);
+    if (waiting || form.values === null) return null;
+    const { delta, relation, fpr } = form.values as Values & Pick<CompositionRequest, "delta" | "relation" | "fpr">;
+    return { parts: lines.map((line) => line.part!), delta, relation, fpr };
+  }, [form.values, waiting]);
   const account = useQuery(ask, (body, signal) => post<CompositionPlan>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
@@ -81,7 +82,10 @@ export function Playground() {
   };
   const cells = lines.map((line) => line.cells);
   const refused = new Map(account.problem?.errors.map(({ field, message }) => [field ?? "", message]));
-  const marked = (line: (typeof lines)[number], i: number, j: number): string => line.errors[j] || (refused.get(`parts[${i}].${COLUMNS[j]!.name}`) ?? "");
+  const readingOf = (line: Line, i: number, j: number): Reading<Value> | null => {
+    const message = refused.get(`parts[${i}].${COLUMNS[j]!.name}`);
+    return line.readings[j] && message ? bad(`${capital(message)}.`) : line.readings[j]!;
+  };
   const edit = (row: number, column: number, text: string): void =>
     write(cells.map((each, i) => (i === row ? each.map((cell, j) => (j === column ? text : cell)) : each)), false);
 
@@ -93,43 +97,10 @@ export function Playground() {
           {lines.map((line, i) => (
             <fieldset key={i} class="line">
               <legend>Release {i + 1}</legend>
-              <div class="field">
-                <label for={`mechanism-${i}`}>Mechanism</label>
-                <select id={`mechanism-${i}`} value={line.cells[0]} onInput={(e) => edit(i, 0, e.currentTarget.value)} onChange={form.commit}>
-                  {PARAMETERS.Part.mechanism.choices.map(([name, label]) => (
-                    <option key={name} value={name} selected={name === line.cells[0]}>
-                      {label}
-                    </option>
-                  ))}
-                </select>
-                <FieldHelpLink page={PART_FIELDS[0]!.helpPage!} label="Mechanism" />
-              </div>
+              <FieldView spec={PART_FIELDS[0]!} raw={line.cells[0]!} reading={readField(PART_FIELDS[0]!, line.cells[0]!)} set={(text) => edit(i, 0, text)} commit={form.commit} />
               {COLUMNS.map((column, j) => {
-                const spec = fieldOf(column, column.name, line.cells[0]!);
-                if (!spec) return null;
-                const error = marked(line, i, j);
-                const { label, helpPage } = spec;
-                const id = `${spec.name}-${i}`;
-                return (
-                  <div key={spec.name} class={error ? "field wrong" : "field"}>
-                    <label for={id}>{label}</label>
-                    <input
-                      id={id}
-                      type="text"
-                      value={line.cells[j + 1]}
-                      placeholder={spec.name === "sampling_probability" ? "all" : spec.optional ? "blank" : undefined}
-                      aria-invalid={error ? "true" : undefined}
-                      aria-describedby={`${id}-error`}
-                      autocomplete="off"
-                      onInput={(e) => edit(i, j + 1, e.currentTarget.value)}
-                      onChange={form.commit}
-                    />
-                    {helpPage && <FieldHelpLink page={helpPage} label={label} />}
-                    <span id={`${id}-error`} class="error" role="alert">
-                      {error && `${label} ${error}`}
-                    </span>
-                  </div>
-                );
+                const [spec, reading] = [fieldOf(column, column.name, line.cells[0]!), readingOf(line, i, j)];
+                return spec && reading && <FieldView key={spec.name} spec={spec} raw={line.cells[j + 1]!} reading={reading} set={(text) => edit(i, j + 1, text)} commit={form.commit} />;
               })}
               {lines.length > 1 && (
                 <button type="button" class="quiet" aria-label={`Remove release ${i + 1}`} onClick={() => write(cells.filter((_, k) => k !== i), true)}>
@@ -152,12 +123,7 @@ export function Playground() {
           </div>
         </form>
       </Card>
-      <div class={account.busy ? "results busy" : "results"} aria-busy={account.busy}>
-        {ask === null && (
-          <Card>
-            <p class="empty">Correct the marked fields to update the results.</p>
-          </Card>
-        )}
+      <Results waiting={waiting} busy={account.busy}>
         {account.problem && <ErrorNotice problem={account.problem} retry={account.retry} />}
         {answer && (
           <>
@@ -192,7 +158,7 @@ export function Playground() {
             {curves.answer ? <Curves found={curves.answer} /> : !curves.problem && <p class="empty">Computing the curves…</p>}
           </>
         )}
-      </div>
+      </Results>
     </div>
   );
 }

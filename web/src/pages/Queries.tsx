@@ -59,9 +59,9 @@ const EXAMPLES = [
 function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
   if (values.mechanism === "gaussian" && values.delta === null && values.population === null)
-    errors.delta = "is required for the Gaussian mechanism, unless a population is given";
+    errors.delta = "Gaussian noise needs δ or a population";
   const weights = values.weights as number[] | null;
-  if (weights && weights.length !== values.queries) errors.weights = `must be ${values.queries} numbers, one per query; got ${weights.length}`;
+  if (weights && weights.length !== values.queries) errors.weights = `must be ${values.queries} numbers, not ${weights.length}`;
   if (values.magnitude === 0) errors.magnitude = "must not be 0";
   return errors;
 }
@@ -73,7 +73,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   const main = useRefinedQuery(ask, engine.queries, browserEngine.queries, { onProblem });
   const { answer } = main;
   const answered = useRef(false); // parts below the first result appear with it, and stay
-  if (answer || Object.keys(form.errors).length > 0) answered.current = true;
+  if (answer || form.waiting) answered.current = true;
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const inputs = (
     <>

@@ -7,11 +7,12 @@ import { post, server } from "../../lib/api";
 import { gaussianDistance, maxTpr, quantile, RATES } from "../../lib/tradeoff";
 import { type FieldSpec, useForm } from "../../lib/form";
 import { typeset } from "../../lib/messages";
-import { power10, show, showPercent, showInteger } from "../../lib/numbers";
+import { power10, show, showInteger } from "../../lib/numbers";
 import { type ProfileResponse, readFederatedRequest, type InterpretationResponse } from "../../lib/openapi";
 import { federatedClosedForm } from "../../lib/browser-accountant/closed";
 import { deltasOf, epsilonOf, type Schedule } from "../../lib/browser-accountant/sampled";
 import { IntervalBar } from "../IntervalBar";
+import { Results } from "../Results";
 import { Slider, stops } from "../Slider";
 import { LiveRegion } from "../LiveRegion";
 import { Bells } from "./Bells";
@@ -24,9 +25,9 @@ const THRESHOLD = quantile(1 - FPR);
 const SHARES = [0, 0.05, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15]; // of the epsilon at delta 1e-3
 
 const SPECS: readonly FieldSpec[] = [
-  { name: "noise_multiplier", label: "Noise", symbol: "σ", kind: "real", initial: "1", min: 0.03, max: 1e6 },
-  { name: "rounds", label: "Rounds", symbol: "T", kind: "integer", initial: "1000", min: 1, max: 1e7 },
-  { name: "cohort_size", label: "Cohort", symbol: "m", kind: "integer", initial: "500", min: 1, max: POPULATION },
+  { name: "noise_multiplier", label: "Noise", symbol: "σ", kind: "real", initial: "1", min: 0.03, max: 1e6, hint: "times one person’s largest contribution" },
+  { name: "rounds", label: "Rounds", symbol: "T", kind: "integer", initial: "1000", min: 1, max: 1e7, hint: "each publishes a model" },
+  { name: "cohort_size", label: "Cohort", symbol: "m", kind: "integer", initial: "500", min: 1, max: POPULATION, hint: `expected per round, of ${showInteger(POPULATION)} people` },
 ];
 const NOISE = stops(0.3, 30, false);
 const ROUNDS = stops(1, 100_000, true);
@@ -125,21 +126,16 @@ export function Hero() {
 }
 
 function Frame({ form, children }: { form: ReturnType<typeof useForm>; children?: preact.ComponentChildren }) {
-  const cohort = Number(form.values?.cohort_size ?? 0) / POPULATION;
   return (
     <section class="live card" aria-label="Privacy loss of a run">
       <form class="dials" aria-label="The run" onSubmit={(e) => e.preventDefault()}>
-        <Slider form={form} name="noise_multiplier" at={NOISE}>
-          times one person's largest contribution
-        </Slider>
-        <Slider form={form} name="rounds" at={ROUNDS}>
-          each publishes a model
-        </Slider>
-        <Slider form={form} name="cohort_size" at={COHORT}>
-          {`expected per round, of ${showInteger(POPULATION)} people; sampling probability ${form.values ? showPercent(cohort) : "–"}`}
-        </Slider>
+        <Slider form={form} name="noise_multiplier" at={NOISE} />
+        <Slider form={form} name="rounds" at={ROUNDS} />
+        <Slider form={form} name="cohort_size" at={COHORT} />
       </form>
-      {children ?? <p class="empty">Correct the marked number to update the chart.</p>}
+      <Results name="live-results" waiting={form.waiting} busy={false}>
+        {children}
+      </Results>
       <p class="more">
         <a href={`/federated?${toQuery({ population: String(POPULATION), ...form.raw, delta: String(DELTA), delta_cap: "" })}`}>Open this run in the calculator</a>
       </p>
