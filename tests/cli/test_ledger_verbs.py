@@ -17,7 +17,14 @@ from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.exports import COLUMNS, format_csv_lines
 from epsilog.mechanisms import PureDP
 from epsilog.signing import SigningKey
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, RecordError
+from epsilog.terms import (
+    BatchRefusedError,
+    BudgetExceededError,
+    CheckError,
+    ConflictError,
+    LedgerIntegrityError,
+    RecordError,
+)
 
 app = load()
 
@@ -440,3 +447,63 @@ def test_a_ledger_is_verified_and_held_against_a_signed_checkpoint(ask, reserve,
     point.write_bytes(b"")
     with pytest.raises(RecordError, match="is no checkpoint"):
         ask(*since)
+
+
+# --- several at once --------------------------------------------------------------------------------------------------
+
+
+def lines(folder, *charges):
+    asked = [
+        {"scope": "acme/x", "release": {"v": 1, "term": {"type": "pure", "epsilon": e}}, "key": k} for k, e in charges
+    ]
+    (folder / "charges.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    return folder / "charges.jsonl"
+
+
+def test_a_file_of_charges_is_charged_as_a_whole_and_again_changes_nothing(ask, books, tmp_path):
+    file = lines(tmp_path, ("a", 0.5), ("b", 0.25))
+    code, text = ask("charge-many", file)
+    assert (code, text.splitlines()[0]) == (0, "2 of 2 charged")
+    assert "a at acme/x is charged: epsilon 0.5 (pure)" in text
+    assert "is charged, as before" in ask("charge-many", file)[1]
+    code, document = ask("charge-many", file, as_json=True)
+    assert (code, document["charged"], document["refused"]) == (0, 2, 0)
+    assert [one["replayed"] for one in document["charges"]] == [True, True]
+    assert verify_ledger(books).count == 3
+
+
+def test_a_refused_line_is_named_and_nothing_is_charged_unless_each_stands_alone(ask, books, tmp_path):
+    file = lines(tmp_path, ("a", 0.5), ("b", 9.0), ("c", 0.25))
+    with pytest.raises(BatchRefusedError, match=r"^line 2 \(key 'b'\) is refused, and nothing was charged: budget of"):
+        ask("charge-many", file)
+    assert verify_ledger(books).count == 1
+    code, text = ask("charge-many", file, "--each")
+    assert (code, text.splitlines()[0]) == (3, "2 of 3 charged")
+    assert "b at acme/x is refused: budget of 'acme' refuses" in text
+    assert verify_ledger(books).count == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2 must be the JSON of a charge"),
+        ("[]", "line 2.charge must be a dict"),
+        ('{"scope": "acme", "key": "a", "key": "b"}', "line 2 must be the JSON of a charge.*twice"),
+        ('{"scope": "acme", "key": "a"}', "line 2.release must be given"),
+        (
+            '{"scope": "acme", "key": "a", "release": {"v": 1, "term": {"type": "pure", "epsilon": 1}}, "x": 1}',
+            "line 2.fields",
+        ),
+        (
+            '{"scope": "acme", "key": "a", "release": {"v": 1, "term": {"type": "pure", "epsilon": -1}}}',
+            "line 2.release",
+        ),
+        ("", "line 2 must be the JSON of a charge"),
+    ],
+)
+def test_a_line_that_is_no_charge_is_named_before_anything_is_charged(ask, books, tmp_path, line, message):
+    file = lines(tmp_path, ("a", 0.5))
+    file.write_text(file.read_text() + line + "\n")
+    with pytest.raises(CheckError, match=message):
+        ask("charge-many", file)
+    assert verify_ledger(books).count == 1

@@ -16,10 +16,12 @@ import pytest
 from tests.extent import amount
 
 from epsilog.ledger import Amounts, ChargeRequest, Entry, Verb, open_ledger, read_ledger
+from epsilog.ledger.commands import ChargeAtOnce
 from epsilog.ledger.remote import connection
 from epsilog.mechanisms import PureDP
 from epsilog.server import create_app
 from epsilog.terms import (
+    BatchRefusedError,
     BudgetExceededError,
     CheckError,
     ConflictError,
@@ -180,6 +182,28 @@ def test_a_charge_whose_answer_was_lost_is_found_under_its_key_and_paid_once(led
         ledger.charge("acme", PureDP(0.125), key="lost-charge")
     assert ledger.charge("acme", PureDP(0.125), key="lost-charge").replayed
     assert [entry.verb.value for entry in ledger.history("acme") if entry.key == "lost-charge"].count("charged") == 1
+
+
+def test_a_batch_whose_answer_was_lost_is_charged_once(ledger, line):
+    batch = [ChargeAtOnce("acme", PureDP(0.125), key=f"lost-{number}") for number in range(3)]
+    before = ledger.head()[0]
+    line.lose = 1
+    with pytest.raises(OutcomeUnknownError, match="exist, but it is unknown whether this request created them"):
+        ledger.charge_many(batch)
+    assert [one.replayed for one in ledger.charge_many(batch)] == [True] * 3
+    assert ledger.head()[0] == before + 3
+
+
+def test_a_batch_that_both_attempts_must_refuse_was_not_charged(ledger, line):
+    before = ledger.head()
+    line.lose = 1
+    with pytest.raises(BatchRefusedError):
+        ledger.charge_many([ChargeAtOnce("acme", PureDP(99.0), key="dear")])
+    ledger.reserve("acme", PureDP(0.125), key="reserved-once")
+    line.lose = 1
+    with pytest.raises(OutcomeUnknownError, match="a retry was refused"):  # perhaps by our own effect
+        ledger.charge_many([ChargeAtOnce("acme", PureDP(0.125), key="reserved-once")])
+    assert ledger.head()[0] == before[0] + 1
 
 
 def test_a_cap_is_asked_for_once(ledger, line):

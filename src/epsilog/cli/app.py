@@ -21,6 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from epsilog.terms import (
+    BatchRefusedError,
     BudgetExceededError,
     CalibrationError,
     CheckError,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 OK, BAD_INPUT, REFUSED, NOT_VERIFIED, NOT_ALL_CHECKED, UNUSABLE, STOPPED = 0, 2, 3, 4, 5, 6, 130
 EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
-    ((BudgetExceededError, CalibrationError), REFUSED),
+    ((BatchRefusedError, BudgetExceededError, CalibrationError), REFUSED),
     ((LedgerIntegrityError,), NOT_VERIFIED),
     ((StorageError,), UNUSABLE),
     ((EpsilogError, ValueError), BAD_INPUT),
@@ -397,6 +398,8 @@ def error_to_json(error: Exception) -> dict[str, Any]:
         details = error.to_json()
     if isinstance(error, BudgetExceededError):
         details = {"refusal": error.to_json()}
+    if isinstance(error, BatchRefusedError):
+        details = {"index": error.index, "key": error.key, "refusal": error_to_json(error.refusal)}
     if isinstance(error, ConfigError):
         details = {"findings": [_finding_to_json(each) for each in error.findings]}
     message = getattr(error, "format_message", error.__str__)()  # usage errors format their own

@@ -11,18 +11,30 @@ from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
 from epsilog.cli import derive
-from epsilog.cli.app import Application, hash_file, option_from_parameter, print_json, read_bytes, read_release
+from epsilog.cli.app import REFUSED, Application, hash_file, option_from_parameter, print_json, read_bytes, read_release
 from epsilog.cli.ledger import DEFAULT_LEDGER, LEDGER_OPTION, open_for_writing, redact_address
 from epsilog.cli.ledger_rows import budget_to_json, format_amounts
 from epsilog.cli.show import write
-from epsilog.ledger import Balance, ChargeRecord, Command, Done, Ledger, make_rdp_quantity, open_ledger, parse_address
-from epsilog.ledger.commands import BUDGET, COMMANDS, RESERVATION, CreateBudget
-from epsilog.terms import CheckError
+from epsilog.ledger import (
+    Amounts,
+    Balance,
+    Charge,
+    ChargeRecord,
+    Command,
+    Done,
+    Ledger,
+    make_rdp_quantity,
+    open_ledger,
+    parse_address,
+)
+from epsilog.ledger.commands import BUDGET, COMMANDS, RESERVATION, ChargeAtOnce, CreateBudget
+from epsilog.terms import BatchRefusedError, CheckError, check
+from epsilog.terms.codec import parse_json
 from epsilog.terms.fields import REQUIRED
 
 _CAPS = {
@@ -59,7 +71,60 @@ def build() -> Application:
         app.command(kind.name)(
             derive.make_command(partial(_execute, kind), [*parameters, derive.JSON_PARAMETER], kind.description)
         )
+    app.command("charge-many")(charge_many_command)
     return app
+
+
+def charge_many_command(
+    file: Annotated[Path, typer.Argument(help="A JSON Lines file of charges; - for standard input.")],
+    each: Annotated[bool, typer.Option("--each", help="Let each charge stand for itself.")] = False,
+    ledger: Annotated[str, LEDGER_OPTION] = DEFAULT_LEDGER,
+    as_json: Annotated[bool, derive.JSON_OPTION] = False,
+) -> None:
+    """Charge several releases in one transaction: all or none.
+
+    Each line is an object with the fields of `charge`: scope, key, release in its JSON, delta and so on. A refused line
+    is named. With --each the others are charged, and the exit code is 3.
+
+    Example: epsilog ledger charge-many charges.jsonl
+    """
+    with open_for_writing(ledger) as books:
+        charges = _read_charges(read_bytes(file))
+        try:
+            outcomes = books.charge_many(charges, all_or_nothing=not each)
+        except BatchRefusedError as error:
+            line = f"line {error.index + 1}"
+            raise BatchRefusedError(error.index, error.key, error.refusal, place=line) from None
+    found = [_describe_outcome(charge, one) for charge, one in zip(charges, outcomes, strict=True)]
+    refused = sum("error" in document for document, _ in found)
+    text = f"{len(found) - refused} of {len(found)} charged"
+    document = {"charged": len(found) - refused, "refused": refused, "charges": [one for one, _ in found]}
+    print_json(document) if as_json else write("\n".join([text, *(line for _, line in found)]))
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+def _read_charges(content: bytes) -> list[ChargeAtOnce]:
+    charges = []
+    for number, line in enumerate(content.splitlines(), 1):
+        name = f"line {number}"
+        try:
+            charges.append(ChargeAtOnce.from_json(check.instance_of(dict)(charge=parse_json(line))))
+        except CheckError as error:
+            raise error.under(name) from None
+        except (ValueError, TypeError) as error:
+            raise CheckError(name, "the JSON of a charge", str(error)[:200]) from None
+    return charges
+
+
+def _describe_outcome(asked: ChargeAtOnce, found: Charge | Exception) -> Formatted:
+    if isinstance(found, Exception):
+        text = f"{asked.key} at {asked.scope} is refused: {found}"
+        return {"key": asked.key, "scope": asked.scope, "error": str(found)}, text
+    amounts = {kind: dict(amount) for kind, amount in found.amounts.items()}
+    document = {"key": found.key, "scope": found.scope, "amounts": amounts, "replayed": found.replayed}
+    before = ", as before" if found.replayed else ""
+    return document, f"{found.key} at {found.scope} is charged{before}: {_format_costs(found.amounts)}"
 
 
 def _execute(kind: type[Command], /, *, ledger: str, as_json: bool, **given: Any) -> None:
@@ -202,5 +267,9 @@ def _charge_to_json(charge: ChargeRecord) -> dict[str, Any]:
 
 
 def _format_charge(charge: ChargeRecord) -> str:
-    costs = "; ".join(f"{format_amounts(amount)} ({kind})" for kind, amount in charge.amounts.items())
-    return f"{charge.key} at {charge.scope} is {charge.state}: {costs or 'no charge'}"
+    return f"{charge.key} at {charge.scope} is {charge.state}: {_format_costs(charge.amounts)}"
+
+
+def _format_costs(amounts: Mapping[str, Amounts]) -> str:
+    costs = "; ".join(f"{format_amounts(amount)} ({kind})" for kind, amount in amounts.items())
+    return costs or "no charge"

@@ -26,7 +26,7 @@ from epsilog.ledger.commands import COMMANDS, Caller, Command
 from epsilog.ledger.cost import Cost, compute_cost, compute_stated_cost
 from epsilog.ledger.cycles import Cycle, CycleHistory, PlanSummary, ReleasedCharge, read_cycles
 from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
-from epsilog.ledger.execute import Done
+from epsilog.ledger.execute import MAX_BATCH, Done
 from epsilog.ledger.exports import export_entries
 from epsilog.ledger.factory import (
     copy_ledger,
@@ -82,6 +82,7 @@ __all__ = [
     "CLOSED_STATES",
     "COMMANDS",
     "CREATION_VERBS",
+    "MAX_BATCH",
     "MAX_RENYI_ORDERS",
     "MOST_EXCESS",
     "PRIVACY_FILTERS",

@@ -6,7 +6,9 @@ Costs are computed outside of any transaction, so that other writers do not wait
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -21,9 +23,18 @@ from epsilog.ledger.lazy import lazy
 from epsilog.ledger.store import LedgerSnapshot, Store, WriteTransaction
 from epsilog.ledger.stored_rows import StoredRow, parse_row
 from epsilog.ledger.transitions import TRANSITIONS
-from epsilog.terms import BudgetExceededError, ConflictError
+from epsilog.terms import (
+    BatchRefusedError,
+    BudgetExceededError,
+    ConflictError,
+    EpsilogError,
+    LedgerIntegrityError,
+    StorageError,
+    check,
+)
 
 REMEMBERED = 4096  # charges
+MAX_BATCH = 1000  # commands of one transaction, for which all other writers wait
 _NAMED = 10  # scopes that have the same key
 
 
@@ -75,6 +86,105 @@ class Local:
             if work is not None:
                 prepared = work(self._cost_model)
             writing = True
+
+    def execute_many(
+        self, commands: Sequence[Command], caller: Caller, *, all_or_nothing: bool
+    ) -> list[Done | Exception]:
+        """Carry out commands in one transaction, in order; each sees what those before it have done.
+
+        Returns:
+            For each what it has done; without ``all_or_nothing`` the error of each that was refused.
+
+        Raises:
+            BatchRefusedError: with ``all_or_nothing``: one was refused, and nothing was written.
+        """
+        check.integer(0, MAX_BATCH)(charges=len(commands))
+        batch = _Batch(commands, {}, {})
+        missing = [index for index, command in enumerate(commands) if not command.at_once()]
+        while True:
+            self._prepare(batch, missing, caller)
+            try:
+                return self._write_batch(batch, caller, all_or_nothing=all_or_nothing)
+            except _NotPreparedError as error:  # a budget was created since
+                missing = [error.index]
+
+    def _prepare(self, batch: _Batch, indexes: Sequence[int], caller: Caller) -> None:
+        """Compute what commands need, outside of any transaction."""
+        if not indexes:
+            return
+        with self._store.reading() as session:
+            works = {}
+            for index in indexes:
+                at = self._read(session, batch, index, caller)
+                with suppress(*_REFUSALS):  # which the transaction meets again
+                    require_own(batch.commands[index], at)
+                    works[index] = batch.commands[index].prepare(at)
+        for index, work in works.items():
+            try:
+                batch.prepared[index] = None if work is None else work(self._cost_model)
+            except _REFUSALS as refusal:
+                batch.failed[index] = _require_refusal(refusal)
+
+    def _write_batch(self, batch: _Batch, caller: Caller, *, all_or_nothing: bool) -> list[Done | Exception]:
+        outcomes: list[Done | Exception] = []
+        refused: list[tuple[int, BudgetExceededError, Reading]] = []
+        try:
+            with self._store.writing() as session:
+                for index, command in enumerate(batch.commands):
+                    at = self._read(session, batch, index, caller)
+                    try:
+                        outcomes.append(_write_prepared(session, command, at, batch, index))
+                    except _REFUSALS as refusal:  # before anything of it was written
+                        outcomes.append(_require_refusal(refusal))
+                        if isinstance(refusal, BudgetExceededError):
+                            refused.append((index, refusal, at))
+                        if all_or_nothing:
+                            raise BatchRefusedError(index, str(command.key_of_charge()), refusal) from refusal
+        except BatchRefusedError as error:
+            for index, found, at in refused:
+                explained = batch.commands[index].explain_refusal(found, at, self._cost_model)
+                raise BatchRefusedError(index, error.key, explained) from None
+            raise
+        quick = replace(self._cost_model, repetitions=lambda *_: 0)  # a search for each would take long
+        for index, found, at in refused:
+            outcomes[index] = batch.commands[index].explain_refusal(found, at, quick)
+        return outcomes
+
+    def _read(self, session: WriteTransaction, batch: _Batch, index: int, caller: Caller) -> Reading:
+        prepared = batch.prepared.get(index)
+        return Reading(session, batch.commands[index], caller, clock=self._clock, prepared=prepared, times=self._times)
+
+
+class _Batch(NamedTuple):
+    """Commands of one transaction, with what was computed for each, or why that failed, by its place."""
+
+    commands: Sequence[Command]
+    prepared: dict[int, Any]
+    failed: dict[int, Exception]
+
+
+class _NotPreparedError(Exception):
+    """A command needs a computation that was not made."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+_REFUSALS = (EpsilogError, ValueError)
+
+
+def _require_refusal(error: Exception) -> Exception:
+    """Return an error that is of one command alone; raise an error of the ledger or its store."""
+    if isinstance(error, StorageError | LedgerIntegrityError):
+        raise error
+    return error
+
+
+def _write_prepared(session: WriteTransaction, command: Command, at: Reading, batch: _Batch, index: int) -> Done:
+    require_own(command, at)
+    if command.prepare(at) is not None:
+        raise batch.failed.get(index) or _NotPreparedError(index)
+    return _write(session, command, at)
 
 
 def _write(session: WriteTransaction, command: Command, at: Reading) -> Done:

@@ -18,6 +18,7 @@ from epsilog.ledger.commands.base import BUDGET, CHARGE, Command
 from epsilog.ledger.cost import Cost
 from epsilog.ledger.execute import Done
 from epsilog.terms import (
+    BatchRefusedError,
     BudgetExceededError,
     CheckError,
     ConflictError,
@@ -48,6 +49,10 @@ def error_to_json(error: Exception) -> dict[str, Any]:
     match error:
         case CheckError():
             return {"code": "check", "check": [error.field, error.bound, error.value[:1000], error.verb]}
+        case BatchRefusedError():
+            return {"code": "batch-refused", "index": error.index, "key": error.key} | {
+                "refusal": error_to_json(error.refusal)
+            }
         case BudgetExceededError():
             return {"code": "budget-exceeded", "refusal": error.to_json()}
         case LedgerIntegrityError():
@@ -82,6 +87,10 @@ def _budget_error_from_json(problem: Mapping[str, Any]) -> Exception:
     return BudgetExceededError(**refusal | {"owners": tuple(refusal["owners"])})
 
 
+def _batch_error_from_json(problem: Mapping[str, Any]) -> Exception:
+    return BatchRefusedError(int(problem["index"]), str(problem["key"]), error_from_json(problem["refusal"]))
+
+
 def _unsupported_error_from_json(problem: Mapping[str, Any]) -> Exception:
     term = problem["term"]
     return UnsupportedMechanismError(
@@ -95,6 +104,7 @@ def _make_error_reader(kind: type[Exception]) -> Callable[[Mapping[str, Any]], E
 
 _RAISED: dict[str, Callable[[Mapping[str, Any]], Exception]] = {
     "check": lambda problem: CheckError(*map(str, problem["check"])),
+    "batch-refused": _batch_error_from_json,
     "budget-exceeded": _budget_error_from_json,
     "integrity": lambda problem: LedgerIntegrityError(str(problem["message"]), index=problem["index"]),
     "unsupported": _unsupported_error_from_json,

@@ -225,6 +225,47 @@ class Ledger(LedgerView):
     abandon = _method(commands.Abandon, _return_none)
     decommission = _method(commands.Decommission, _return_none)
 
+    def execute_many(self, charges: Sequence[commands.ChargeAtOnce], *, all_or_nothing: bool) -> list[Done | Exception]:
+        """Carry out charges in one transaction; see ``charge_many``."""
+        if self._served is not None:
+            return self._served.charge_many(charges, all_or_nothing=all_or_nothing)
+        assert self._local is not None, "it is kept here or by a server"
+        return self._local.execute_many(charges, self._caller, all_or_nothing=all_or_nothing)
+
+    def charge_many(
+        self, charges: Sequence[commands.ChargeAtOnce], *, all_or_nothing: bool = True
+    ) -> list[Charge | Exception]:
+        """Charge several releases in one transaction, by one durable write; run it before the releases.
+
+        Each charge sees those before it. The same release at several scopes is several charges, all of which stand or
+        none. To repeat the batch changes nothing: each key gives its charge again.
+
+        Args:
+            charges: at most 1,000.
+            all_or_nothing: whether one refusal undoes the batch; else each charge stands for itself.
+
+        Returns:
+            The charge of each, in order; without ``all_or_nothing`` the error of each that was refused.
+
+        Raises:
+            BatchRefusedError: with ``all_or_nothing``: one was refused, and nothing was charged.
+
+        Example:
+            >>> import tempfile, epsilog as ep
+            >>> from epsilog.ledger import open_ledger
+            >>> from epsilog.ledger.commands import ChargeAtOnce
+            >>> with tempfile.TemporaryDirectory() as folder, open_ledger(f"{folder}/ledger.db") as ledger:
+            ...     _ = ledger.create_budget("acme", kind="pure", epsilon="1")
+            ...     questions = [ChargeAtOnce("acme/visits", ep.PureDP(0.1), key=f"visits-{n}") for n in range(3)]
+            ...     charges = ledger.charge_many(questions)
+            ...     print(len(charges), ledger.balance("acme").available["epsilon"])
+            3 0.7
+        """
+        check.boolean()(all_or_nothing=all_or_nothing)
+        batch = [check.instance_of(commands.ChargeAtOnce)(charges=one) for one in charges]
+        found = self.execute_many(batch, all_or_nothing=all_or_nothing)
+        return [one if isinstance(one, Exception) else _charge(self, one) for one in found]
+
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:
         """Return the charge with a key, if there is one that the caller may see."""
         entry = self._opening(key, scope)

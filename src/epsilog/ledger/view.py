@@ -12,7 +12,7 @@ from epsilog.ledger.amounts import Amounts, Number
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState, refuse_until_accepted
 from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint
-from epsilog.ledger.commands import Command
+from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.execute import Done, find_record
 from epsilog.ledger.headroom import Headroom
@@ -34,6 +34,9 @@ class Served(ReadableStore, Protocol):
 
     def execute(self, command: Command, /) -> Done:
         """Has a command carried out; the server knows the caller by their token."""
+
+    def charge_many(self, charges: Sequence[ChargeAtOnce], *, all_or_nothing: bool) -> list[Done | Exception]:
+        """See ``Ledger.charge_many``."""
 
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:
         """See ``LedgerView.spending``."""

@@ -97,6 +97,7 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
                 )
                 for one in COMMANDS.values()
             ),
+            ("POST", "/ledger/charges", _SPEND),
             ("POST", "/ledger/verify", _AUDIT),
             ("GET", "/ledger/verify/{name}", _AUDIT),
             ("GET", "/ledger/verify/{name}/events", _AUDIT),

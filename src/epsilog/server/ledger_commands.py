@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import Field, create_model
 
-from epsilog.ledger import COMMANDS, ChargeRequest, Command, Ledger, done_to_json
+from epsilog.ledger import COMMANDS, MAX_BATCH, ChargeRequest, Command, Done, Ledger, done_to_json, error_to_json
 from epsilog.ledger.commands import RESERVATION, ChargeAtOnce
 from epsilog.server.access import LOCAL_HOLDER, Holder
 from epsilog.server.authorization import AuthorizedCaller, Caller, authorize
@@ -130,6 +130,46 @@ for _command in COMMANDS.values():
         summary=_summary.rstrip("."),
         description=_more.partition("Example:")[0].strip() or _summary,
     )
+
+
+_Charge = build_command_model(ChargeAtOnce)
+
+
+class ChargesRequest(RequestModel):
+    """Charges of one transaction."""
+
+    charges: Annotated[list[_Charge], Field(max_length=MAX_BATCH, description="see ``charge``; each with its key")]  # type: ignore[valid-type]
+    all_or_nothing: Annotated[
+        bool, Field(description="whether one refusal undoes the batch; else each charge stands for itself")
+    ] = True
+
+
+@router.post("/ledger/charges", summary="Charge several releases in one transaction")
+async def charges_route(ask: ChargesRequest, service: Service, caller: Caller) -> dict[str, Any]:
+    """One durable write for all. The answer has an outcome for each charge: its reservation, or its error."""
+    charges = [_read_charge(index, one, caller) for index, one in enumerate(ask.charges)]
+
+    def work(ledger: Ledger) -> list[dict[str, Any]]:
+        restricted = restrict_ledger(ledger, caller)
+        found = restricted.execute_many(charges, all_or_nothing=ask.all_or_nothing)
+        return [_outcome_to_json(charge, one) for charge, one in zip(charges, found, strict=True)]
+
+    return {"outcomes": await service.run(work, costed=True)}
+
+
+def _read_charge(index: int, asked: RequestModel, caller: AuthorizedCaller) -> ChargeAtOnce:
+    given = asked.model_dump()
+    try:
+        caller.require(given["scope"])
+        return ChargeAtOnce.from_json(given)
+    except CheckError as error:
+        raise error.under(f"charges[{index}]") from None
+
+
+def _outcome_to_json(charge: ChargeAtOnce, found: Done | Exception) -> dict[str, Any]:
+    if isinstance(found, Exception):
+        return {"error": error_to_json(found) | {"detail": str(found)[:500]}}
+    return done_to_json(charge, found)
 
 
 class HeadroomRequest(RequestModel):

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from epsilog.ledger import error_to_json
 from epsilog.terms import (
+    BatchRefusedError,
     BudgetExceededError,
     CalibrationError,
     CheckError,
@@ -49,6 +50,7 @@ _PROBLEMS: dict[type[Exception], _Problem] = {
     UnsupportedMechanismError: _Problem(422, "unsupported", "Unsupported"),
     CalibrationError: _Problem(422, "no-answer", "Calibration failed"),
     PermissionDeniedError: _Problem(403, "forbidden", "Permission denied"),
+    BatchRefusedError: _Problem(409, "batch-refused", "Batch of charges refused"),
     BudgetExceededError: _Problem(409, "budget-exceeded", "Budget exceeded"),
     ConflictError: _Problem(409, "conflict", "Conflict with the ledger"),
     LedgerIntegrityError: _Problem(500, "integrity", "Ledger integrity error"),
@@ -99,7 +101,9 @@ def map_error_to_problem(error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return make_problem_response(error.status_code, "http", str(error.detail), str(error.detail))
     found = next(_PROBLEMS[kind] for kind in type(error).__mro__ if issubclass(kind, Exception) and kind in _PROBLEMS)
-    longest = 4 * _MAX_DETAIL_LENGTH if isinstance(error, BudgetExceededError) else _MAX_DETAIL_LENGTH
+    longest = (
+        4 * _MAX_DETAIL_LENGTH if isinstance(error, BudgetExceededError | BatchRefusedError) else _MAX_DETAIL_LENGTH
+    )
     text = shorten_unsupported(error) if isinstance(error, UnsupportedMechanismError) else str(error)[:longest]
     errors = None
     if found is _PROBLEMS[ValueError]:  # a form marks the field; a rule on several fields names none

@@ -2,6 +2,7 @@
 
 from epsilog.terms.canaries import Canaries
 from epsilog.terms.errors import (
+    BatchRefusedError,
     BudgetExceededError,
     CalibrationError,
     CheckError,
@@ -36,6 +37,7 @@ __all__ = [
     "LOG_EVIDENCE_KINDS",
     "OPTIONAL_EVIDENCE_KINDS",
     "OUTCOME_SHARE",
+    "BatchRefusedError",
     "BudgetExceededError",
     "CalibrationError",
     "Canaries",

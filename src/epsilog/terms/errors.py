@@ -7,6 +7,7 @@
     |-- LedgerIntegrityError        a chain, order or id that does not hold; carries the entry's index
     |-- StorageError                a ledger file that cannot be used in its present state
     |   `-- OutcomeUnknownError         a lost reply of a ledger server: the request may have taken effect or not
+    |-- BatchRefusedError          a batch of which one charge was refused; carries its place, key and refusal
     |-- ConflictError               the same idempotency key with another body, or a verb out of order
     |-- PermissionDeniedError                 a token that a ledger's server does not know, or that does not allow this
     |-- ConfigError              a run config that cannot be run; carries every finding, by field
@@ -137,6 +138,21 @@ _ARGS = (
     *("scope", "requested", "available", "caps", "spent", "reserved", "set_aside", "shortfall"),
     *("reason", "hint", "owners"),
 )
+
+
+class BatchRefusedError(EpsilogError):
+    """A batch of charges of which one was refused; nothing of the batch was charged.
+
+    Attributes:
+        index: the place of the refused charge in the batch, from 0.
+        key: its idempotency key.
+        refusal: why it was refused.
+    """
+
+    def __init__(self, index: int, key: str, refusal: Exception, *, place: str = "") -> None:
+        self.index, self.key, self.refusal = index, key, refusal
+        named = place or f"charges[{index}]"
+        super().__init__(f"{named} (key {key!r:.80}) is refused, and nothing was charged: {refusal}")
 
 
 class LedgerIntegrityError(EpsilogError):

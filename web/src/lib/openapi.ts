@@ -87,6 +87,14 @@ export type ChargeAtOnceRequest = {
   certificate: string | null;
 };
 
+/** Charges of one transaction. */
+export type ChargesRequest = {
+  /** see ``charge``; each with its key */
+  charges: ChargeAtOnceRequest[];
+  /** whether one refusal undoes the batch; else each charge stands for itself */
+  all_or_nothing: boolean;
+};
+
 /** The popular closed form: an estimate. */
 export type ClosedFormModel = {
   /** a number; "inf" for an infinite one */

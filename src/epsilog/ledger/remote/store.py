@@ -8,7 +8,7 @@ another caller's, the error says that it is unknown: a release needs a charge wi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
@@ -24,12 +24,14 @@ from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.ledger.entries import ChargeId, Entry, hash_entry
 from epsilog.ledger.execute import Done
 from epsilog.ledger.headroom import Headroom
+from epsilog.ledger.http_codec import error_from_json
 from epsilog.ledger.remote.connection import Connection, NotFoundError
 from epsilog.ledger.requests import ChargeRequest
 from epsilog.ledger.stored_rows import UNREADABLE, StoredRow, StoredState, parse_row, parse_state
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.ledger.view import Served
 from epsilog.terms import (
+    BatchRefusedError,
     BudgetExceededError,
     CheckError,
     EpsilogError,
@@ -172,17 +174,34 @@ class RemoteStore(Served):
             )
         return Done(reserved=_read_reservation(found["entry"], command.to_json()), replayed=replayed)
 
+    def charge_many(self, charges: Sequence[ChargeAtOnce], *, all_or_nothing: bool) -> list[Done | Exception]:
+        """Send charges for one transaction."""
+        asked = [charge.to_json() for charge in charges]
+        found, lost = self._post("/charges", {"charges": asked, "all_or_nothing": all_or_nothing})
+        stated = found["outcomes"]
+        if len(stated) != len(asked):
+            raise EpsilogError(f"the server answered {len(stated)} of {len(asked)} charges")
+        if lost and any("error" not in one and one["replayed"] is not False for one in stated):
+            raise OutcomeUnknownError(
+                "a reply was lost: charges of the batch exist, but it is unknown whether this request created them"
+            )
+        return [_read_outcome(one, ask) for one, ask in zip(stated, asked, strict=True)]
+
     def _send(self, command: Command) -> tuple[dict[str, Any], bool]:
         """Ask the server, which does it or refuses.
 
         After a lost answer a conflict may come from our own effect, and a refused caller may have had access before:
         the outcome is unknown. A refusal that the first attempt would also have met means that nothing was done.
         """
+        return self._post(f"/{command.name}", command.to_json(), again=command.repeatable)
+
+    def _post(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:
         try:
-            return self._connection.post(f"/{command.name}", command.to_json(), again=command.repeatable)
-        except _REFUSED_AS_BEFORE:
-            raise
+            return self._connection.post(path, ask, again=again)
         except EpsilogError as error:
+            refusal = error.refusal if isinstance(error, BatchRefusedError) else error
+            if isinstance(refusal, _REFUSED_AS_BEFORE):
+                raise
             if isinstance(error.__cause__, OutcomeUnknownError) and not isinstance(error, OutcomeUnknownError):
                 raise OutcomeUnknownError(f"{error.__cause__}; a retry was refused: {error}") from error
             raise
@@ -255,6 +274,13 @@ def remote_ledger_exists(connection: Connection) -> bool:
     finally:
         connection.close()
     return True
+
+
+def _read_outcome(document: Mapping[str, Any], asked: Mapping[str, Any]) -> Done | Exception:
+    """Return what was done for one charge of a batch, or why it was refused."""
+    if "error" in document:
+        return error_from_json(document["error"])
+    return Done(reserved=_read_reservation(document["entry"], asked), replayed=document["replayed"] is not False)
 
 
 def _read_reservation(document: Any, asked: Mapping[str, Any]) -> Entry:
