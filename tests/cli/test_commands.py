@@ -324,8 +324,11 @@ def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     assert "sampling poisson, q = m/N = 0.00333333 (0.333%)" in text
     assert f"delta {found.delta.delta:g} ({found.delta.rationale})" in text
     assert "relation, unit add-or-remove-one, one client" in text
-    assert f"epsilon, certified {show.format_interval(found.epsilon)} method" in text
-    assert f"epsilon, participation known {show.format_interval(found.unamplified)} closed form" in text
+    assert (
+        f"epsilon, certified {show.format_interval(found.epsilon)} meaning The best attack could pick out at most"
+        in text
+    )
+    assert f"epsilon if the list of participants leaks {show.format_interval(found.unamplified)}" in text
     assert f"closed form (estimate) {formula.total:.4f} root term {formula.root_term:.4f}" in text
     larger = {"root": f"{formula.root_term:.4f}", "linear": f"{formula.linear_term:.4f}"}
     assert text.count("(the larger)") == 1
@@ -1233,12 +1236,29 @@ def test_a_command_to_copy_can_be_copied_with_any_folder(monkeypatch, tmp_path):
     assert shlex.split(command)[:4] == ["epsilog", "serve", "--runs", str(tmp_path / "my runs")]
 
 
-def test_stages_are_told_unless_json_was_asked_for(capsys):
+def test_nothing_is_told_of_stages_without_a_terminal(capsys):
     for quiet in (False, True):
         with run_commands._RunWatcher(quiet=quiet) as watcher:
             watcher.stage("planning")
             watcher.round(None, None)  # nothing is drawn where there is no terminal
-        assert capsys.readouterr().out == ("" if quiet else "planning ...\n")
+            watcher.comparison(1, 2)
+        assert capsys.readouterr() == ("", "")  # nothing but the result where nobody watches
+
+
+def test_a_terminal_shows_stages_counts_and_the_time_left_on_standard_error(monkeypatch, capsys):
+    monkeypatch.setattr(show, "progress_console", lambda: Console(stderr=True, force_terminal=True, width=100))
+    plan = SimpleNamespace(scheme=SimpleNamespace(rounds=4), epsilon_after=lambda done: SimpleNamespace(upper=done))
+    with run_commands._RunWatcher(quiet=False) as watcher:
+        watcher.stage("planning")
+        for done in (1, 2, 3):
+            watcher.round(SimpleNamespace(round=done, diverged=False, test_loss=0.25, test_score=0.5), plan)
+            watcher.comparison(done, 9)
+        watcher._progress.refresh()
+    out, told = capsys.readouterr()
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told)
+    assert out == ""
+    for part in ("planning ...", "rounds", "3/4", "comparisons", "3/9", " left", "loss 0.25  score 0.5"):
+        assert part in plain
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "diverged"), ("inf", "inf"), (0.123456, "0.1235"), (3, "3")])
@@ -1449,14 +1469,14 @@ def test_bars_are_drawn_on_a_terminal_unless_json_was_asked_for(monkeypatch, qui
     screen = Console(file=io.StringIO(), force_terminal=terminal, width=200)
     trial = SimpleNamespace(candidate=0, samples=100, tilt=SimpleNamespace(direction="remove"))
     monkeypatch.setattr("epsilog.accounting.montecarlo.compute_running_interval", lambda *_: (0.25, 0.75))
-    monkeypatch.setattr(montecarlo_commands, "console", lambda: screen)
+    monkeypatch.setattr(show, "progress_console", lambda: screen)
     with montecarlo_commands._IntervalWatcher(quiet=quiet, failure=1e-6, kept=True) as watcher:
         for draws in (10, 20, 30):
             watcher(trial, draws, 5)
         assert len(watcher._bars) == (terminal and not quiet)
     assert ("delta 0.25 .. 0.75" in screen.file.getvalue()) == (terminal and not quiet)
     screen = Console(file=io.StringIO(), force_terminal=terminal, width=200)
-    monkeypatch.setattr(run_commands, "console", lambda: screen)
+    monkeypatch.setattr(show, "progress_console", lambda: screen)
     run = SimpleNamespace(scheme=SimpleNamespace(rounds=7), epsilon_after=lambda at: SimpleNamespace(upper=at / 8))
     with run_commands._RunWatcher(quiet=quiet) as watcher:
         for number in range(1, 8):
@@ -1465,7 +1485,7 @@ def test_bars_are_drawn_on_a_terminal_unless_json_was_asked_for(monkeypatch, qui
         bars = watcher._progress.tasks
         assert [(bar.total, bar.completed) for bar in bars] == ([(7, 7)] if terminal and not quiet else [])
     drawn = screen.file.getvalue()
-    assert all((part in drawn) == (terminal and not quiet) for part in ("round 7", "loss 0.5  score diverged"))
+    assert all((part in drawn) == (terminal and not quiet) for part in ("7/7", "loss 0.5  score diverged"))
     assert ("epsilon <= 0.625" in drawn) == ("epsilon <= 0.875" in drawn) == (terminal and not quiet)
     assert "epsilon <= 0.250" not in drawn
 

@@ -1,20 +1,28 @@
 """What commands show as text, in this process: every line that a reader relies on is there, with the right side."""
 
+import io
 import json
+import re
 import tomllib
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
 from typer.testing import CliRunner
 
 from epsilog import reports
 from epsilog.accounting import epsilon
 from epsilog.cli import run as run_commands
 from epsilog.cli import show
-from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, load
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, exit_with_error, load
 from epsilog.ledger import open_ledger, selftest, verify_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.terms import CheckError, Finding, Interval, NeighboringRelation, Status, codec
@@ -29,6 +37,54 @@ ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 def shown(*args):
     done = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "200", "TERM": "dumb"})
     return done.exit_code, done.output
+
+
+WORD = st.text(st.sampled_from("ab01.-_/é日"), min_size=1, max_size=70)
+CELL = st.lists(WORD, min_size=1, max_size=9).map(" ".join)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+@given(data=st.data())
+def test_no_word_of_a_value_or_name_is_broken(width, data):
+    columns = data.draw(st.integers(1, 6))
+    rows = data.draw(st.lists(st.lists(CELL, min_size=columns, max_size=columns), min_size=1, max_size=4))
+    headings = data.draw(st.lists(WORD, min_size=columns, max_size=columns))
+    terminal = Console(width=width, highlight=False, markup=False, file=io.StringIO())
+    with mock.patch.object(show, "console", return_value=terminal):
+        show.print_table("title", headings, rows)
+        show.print_figures("title", [(row[0], row[-1]) for row in rows])
+        show.print_notice(rows[0][0])
+    text = terminal.file.getvalue()
+    shown = Counter(text.split())
+    expected = Counter(word for row in rows for cell in (*row, row[0], row[-1]) for word in cell.split())
+    assert not expected + Counter(rows[0][0].split()) - shown
+    longest = max(cell_len(word) for row in [headings, *rows] for cell in row for word in cell.split())
+    assert all(cell_len(line) <= max(width, 2 * longest + 4) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_error_breaks_between_words_on_a_terminal_and_nowhere_else(monkeypatch, capsys, terminal):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    message = (
+        "budget of 'acme' refuses: requested epsilon 0.25; available epsilon 0.15; file runs/exam-scores/report.html"
+    )
+    with pytest.raises(SystemExit):
+        exit_with_error(CheckError("budget", message, "it"), 2)
+    lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().err).splitlines()
+    assert " ".join(lines) == f"epsilog: {CheckError('budget', message, 'it')}"
+    assert (len(lines) > 1) == terminal
+    assert not terminal or max(map(len, lines)) <= 60
+
+
+def test_runs_side_by_side_keep_their_names_at_80_columns(monkeypatch, capsys):
+    monkeypatch.setattr(show.console(), "_width", 80)
+    server = "epsilon 4 for each pupil; nothing for a client as a whole, or for its participation"
+    row = ["exam-scores-local", "one pupil of 28,000", server, "4", "0.4434", "0.4459"]
+    show.print_table("Side by side", ["run", "protects", "against the server", "epsilon", "score", "without DP"], [row])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("exam-scores-local  one pupil of") for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 def test_an_interval_shows_both_sides_each_rounded_its_own_way():

@@ -1,6 +1,7 @@
 """The docs keep their word: code runs, links lead somewhere, commands and names have their place, output is real."""
 
 import importlib
+import math
 import re
 import shutil
 import sys
@@ -14,6 +15,10 @@ import typer
 sys.path.insert(0, str(Path(__file__).parent))
 import outputs
 from built import built_in
+
+import epsilog as ep
+from epsilog.plan import bound_attack
+from epsilog.terms.formatting import format_lower, format_upper
 
 ROOT = outputs.ROOT
 CLI = ROOT / "docs/reference/cli.md"
@@ -86,6 +91,17 @@ def test_the_readme_begins_with_the_two_commands():
     lines = [line.strip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.strip()]
     assert [line.split("#")[0].strip() for line in lines[1:3]] == ["make run", "make test"]
     assert (ROOT / "docs/images/report.webp").stat().st_size < 200_000
+
+
+def test_the_readmes_one_result_is_what_the_accountant_says():
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    sgd = ep.Repeated(ep.PoissonSampled(ep.Gaussian(1.0), 0.01), 1_000)
+    cost = ep.epsilon(sgd, delta=1e-5)
+    rates = bound_attack(sgd, delta=1e-5, relation=cost.relation)
+    (found,) = (math.ceil(1000 * one["tpr"]) for one in rates if one["fpr"] == 0.01)
+    assert f"costs epsilon {math.ceil(100 * cost.upper) / 100} at delta 1e-5" in text
+    assert f"The best attack could pick out at most {found} of 1,000 people. Guessing finds 10." in text
+    assert f"[{format_lower(cost.lower, 7)}, {format_upper(cost.upper, 7)}]" in text
 
 
 @pytest.mark.parametrize("page", [*outputs.pages(), *ROOT.glob("[CS]*.md")], ids=lambda page: page.stem)

@@ -16,6 +16,9 @@ class Silent:
     def stage(self, says):
         """Nothing."""
 
+    def comparison(self, done, total):
+        """Nothing."""
+
     def round(self, record, plan):
         """Nothing."""
 

@@ -20,7 +20,8 @@ from epsilog.terms.fields import Field, list_fields
 def test_the_examples_load(write_config):
     config = load_run_config(write_config(short=False, study=True))
     assert config.scheme.rounds == 60
-    assert config.run.comparison_budgets[0] == 0.1
+    assert config.run.comparison_budgets[0] == 0.25
+    assert config.run.comparison_seeds == 5
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,10 @@ def test_a_mistake_is_named(write_config, change, says):
         (
             ("seed = 20261121", "seed = 1\ncomparison_budgets = [1, 1e300]"),
             "run.comparison_budgets[1] must be at most 1000",
+        ),
+        (
+            ("seed = 20261121", "seed = 1\ncomparison_seeds = 1"),
+            "run.comparison_seeds must be at least 2",
         ),
         (("population = 2000 ", f"population = '{'x' * 100_000}' "), "guarantee.population"),
     ],

@@ -41,6 +41,9 @@ class Silent:
     def stage(self, says):
         pass
 
+    def comparison(self, done, total):
+        pass
+
     def round(self, record, plan):
         pass
 
@@ -84,7 +87,7 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
         assert old in text
         text = text.replace(old, new)
     text = re.sub(
-        r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 8", re.sub(r"(?m)^comparison_budgets = .*$", "", text)
+        r"(?m)^(rounds|rounds_per_release) = \d+", r"\1 = 8", re.sub(r"(?m)^comparison_(budgets|seeds) = .*$", "", text)
     )
     text = text.replace("cohort_size = 200", "cohort_size = 40").replace("survivors = 160", "survivors = 32")
     path = tmp_path / "p.toml"

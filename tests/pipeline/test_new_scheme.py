@@ -95,6 +95,9 @@ def test_its_config_runs_from_plan_to_proof(write_config, tmp_path, everybody):
         def stage(self, says):
             pass
 
+        def comparison(self, done, total):
+            pass
+
         def round(self, record, plan):
             pass
 

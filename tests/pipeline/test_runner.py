@@ -87,6 +87,9 @@ class Observer:
     def stage(self, says):
         self.stages.append(says.split()[0].strip(","))
 
+    def comparison(self, done, total):
+        pass
+
     def round(self, record, plan):
         assert plan.scheme.rounds == ROUNDS
         self.rounds.append(record.round)

@@ -110,7 +110,12 @@ def finished(tmp_path_factory):
     """A simulated sweep of five trials, of which the fourth is the best."""
     folder = tmp_path_factory.mktemp("sweep")
     text = (EXAMPLES / "central.toml").read_text()
-    for old, new in (*SHORT, *LOUD, sweep("fixed:5"), ("comparison_budgets = [0.1, 0.25, 0.5, 1, 2, 4, 8]\n", "")):
+    for old, new in (
+        *SHORT,
+        *LOUD,
+        sweep("fixed:5"),
+        ("comparison_budgets = [0.25, 1, 8]\ncomparison_seeds = 5\n", ""),
+    ):
         assert old in text
         text = text.replace(old, new)
     path = folder / "p.toml"
@@ -341,6 +346,7 @@ def test_nothing_that_is_said_of_one_run_stands_beside_a_sweep(trials, write_con
     trials(0.1)
     for beside, field in (
         (("seed = 20261121", "seed = 7\ncomparison_budgets = [1]"), r"run\.comparison_budgets"),
+        (("seed = 20261121", "seed = 7\ncomparison_seeds = 2"), r"run\.comparison_seeds"),
         (("[references]", "[audit]\ncanaries = 16\n\n[references]"), "audit"),
     ):
         stated = sweep("fixed:2")

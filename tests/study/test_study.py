@@ -77,7 +77,7 @@ def test_a_study_that_is_not_there_is_refused(tmp_path):
 @pytest.mark.slow
 def test_a_real_budget_takes_no_part_in_a_study(write, tmp_path):
     text = (tmp_path / "one.toml") if write() else None
-    kept = [line for line in text.read_text().splitlines() if not line.startswith(("seed", "comparison_budgets"))]
+    kept = [line for line in text.read_text().splitlines() if not line.startswith(("seed", "comparison_"))]
     text.write_text("\n".join(kept).replace("simulation = true", "simulation = false"))
     with pytest.raises(ConfigError, match="must be true in a study"):
         load_study(tmp_path / "study.toml")

@@ -11,7 +11,9 @@ import importlib
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -379,6 +381,15 @@ def exit_on_interrupt() -> NoReturn:
     raise SystemExit(STOPPED) from None
 
 
+def _wrap_on_terminal(text: str) -> str:
+    """Return a message wrapped between words on a terminal; as it is where it is captured."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = (textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
+    return "\n".join("\n".join(parts) for parts in lines)
+
+
 def exit_with_error(error: Exception, code: int) -> NoReturn:
     """Print an error, as JSON under ``--json``, and exit with ``code``."""
     if "--json" in sys.argv:
@@ -387,7 +398,7 @@ def exit_with_error(error: Exception, code: int) -> NoReturn:
         text = legible(
             str(error), keep="\n" if isinstance(error, ConfigError) else ""
         )  # a ConfigError has several lines
-        typer.secho(f"epsilog: {text}", err=True, fg=typer.colors.RED)
+        typer.secho(_wrap_on_terminal(f"epsilog: {text}"), err=True, fg=typer.colors.RED)
     raise SystemExit(code)
 
 

@@ -145,6 +145,9 @@ class _OutputWriter:
     def stage(self, text: str) -> None:
         self.line(stage=text)
 
+    def comparison(self, done: int, total: int) -> None:
+        """Ignore it: comparisons are made by the process that started the app."""
+
     def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
         self.line(stage=f"round {record.round} of {plan.scheme.rounds}")
 

@@ -26,7 +26,7 @@ from epsilog.cli.app import (
     require_new,
     write_output,
 )
-from epsilog.cli.show import console, format_interval, print_figures, print_notice, print_table, style, write
+from epsilog.cli.show import format_interval, make_progress, print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError
 from epsilog.terms.formatting import format_upper
 
@@ -425,13 +425,9 @@ class _IntervalWatcher:
     """Shows the interval while draws come in."""
 
     def __init__(self, *, quiet: bool, failure: float, kept: bool) -> None:
-        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+        from rich.progress import TaskID
 
-        facts = TextColumn("{task.fields[facts]}")
-        columns = (TextColumn("{task.description}"), BarColumn(), facts, TimeElapsedColumn())
-        self._progress = Progress(
-            *columns, console=console(), disable=quiet or not console().is_terminal, transient=True
-        )
+        self._progress = make_progress(quiet=quiet)
         self._bars: dict[tuple[int, str], TaskID] = {}
         self._failure = failure
         on_stop(RESUMABLE if kept else "nothing was kept; a run with --journal can be resumed")

@@ -22,7 +22,7 @@ from epsilog.cli.app import (
     read_document,
 )
 from epsilog.cli.certificates import print_with_certificate
-from epsilog.cli.show import format_interval, print_figures, print_notice, print_table, style, write
+from epsilog.cli.show import LEAKED, format_interval, print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError, parameters
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import Message
@@ -84,29 +84,25 @@ def _plan_federated(*, epsilon: float | None, certificate: Path | None, as_json:
     plan = question.plan(fit=True)
     print_with_certificate(
         question.describe(plan),
-        lambda: _show_federated(plan),
+        lambda: _show_federated(plan, calibrated=epsilon is not None),
         file=certificate,
         claim=question.claim,
         as_json=as_json,
     )
 
 
-def _show_federated(plan: FederatedPlan) -> None:
-    q, noise = plan.schedule.sampling_probability, plan.schedule.noise_multiplier
-    formula, releases = plan.closed_form, plan.releases_per_period
+def _show_federated(plan: FederatedPlan, *, calibrated: bool) -> None:
+    q, formula, releases = plan.schedule.sampling_probability, plan.closed_form, plan.releases_per_period
+    noise = ("noise multiplier", format_upper(plan.schedule.noise_multiplier, 6))
     print_figures(
         "Federated plan",
         [
-            ("sampling", f"{plan.schedule.sampling}, q = m/N = {q:.6g} ({q:.3%})"),
-            ("noise multiplier", format_upper(noise, 6)),
+            *([(style(noise[0]), style(noise[1]))] if calibrated else []),
+            (style("epsilon, certified"), style(format_interval(plan.epsilon))),
+            *([(style("meaning"), meaning)] if (meaning := _write_meaning(plan)) else []),
             ("delta", f"{plan.delta.delta:g} ({plan.delta.rationale})"),
             ("relation, unit", f"{plan.relation}, one {plan.privacy_unit}"),
-            (style("epsilon, certified"), style(format_interval(plan.epsilon))),
-            ("method", str(plan.epsilon.method)),
-            ("epsilon, participation known", format_interval(plan.unamplified)),
-            ("closed form (estimate)", f"{formula.total:.4f}"),
-            ("  root term", f"{formula.root_term:.4f}" + _mark_larger(formula.dominant_term == "root")),
-            ("  linear term", f"{formula.linear_term:.4f}" + _mark_larger(formula.dominant_term == "linear")),
+            (LEAKED, format_interval(plan.unamplified)),
             *([(f"{releases} releases together", format_interval(plan.cumulative))] if releases > 1 else []),
             *(
                 []
@@ -114,6 +110,12 @@ def _show_federated(plan: FederatedPlan) -> None:
                 else [(f"holder of up to {plan.group_size}", format_interval(plan.group_interval))]
             ),
             *([] if plan.tuning_cost is None else _list_tuning_cost_rows(plan.tuning_cost)),
+            ("sampling", f"{plan.schedule.sampling}, q = m/N = {q:.6g} ({q:.3%})"),
+            *([] if calibrated else [noise]),
+            ("method", str(plan.epsilon.method)),
+            ("closed form (estimate)", f"{formula.total:.4f}"),
+            ("  root term", f"{formula.root_term:.4f}" + _mark_larger(formula.dominant_term == "root")),
+            ("  linear term", f"{formula.linear_term:.4f}" + _mark_larger(formula.dominant_term == "linear")),
             *([] if plan.fit is None else [("mu of Gaussian DP", _format_fit(plan.fit))]),
         ],
     )
@@ -122,6 +124,19 @@ def _show_federated(plan: FederatedPlan) -> None:
     warnings = (finding.message for finding in plan.delta.findings)
     for line in (str(plan.closed_form_note), *warnings, *(f"Assumes: {each}" for each in assumptions)):
         print_notice(line)
+
+
+def _write_meaning(plan: FederatedPlan) -> str:
+    """Write how many units the best attack could pick out; nothing where no bound is proven."""
+    from epsilog.plan import bound_attack
+    from epsilog.reports import write_meaning
+
+    delta = plan.delta.delta
+    attack = bound_attack(plan.release, delta=delta, relation=plan.relation) if plan.schedule.noise_multiplier else []
+    if not attack:
+        return ""
+    guarantee = {"privacy_unit": plan.privacy_unit, "relation": str(plan.relation)}
+    return write_meaning({"claim": {"guarantee": guarantee}, "risk_metrics": {"attack": attack}})
 
 
 def _list_tuning_cost_rows(cost: TuningCost) -> list[tuple[Any, Any]]:
@@ -168,18 +183,6 @@ def _plan_queries(*, certificate: Path | None, as_json: bool, **given: Any) -> N
 
 
 def _show_queries(plan: QueryPlan) -> None:
-    name = "scale b" if plan.mechanism == "laplace" else "standard deviation"
-    rows = [
-        [
-            f"{share.weight:g}",
-            f"{share.epsilon:.6g}",
-            *(format_upper(noise.scale, 6) for noise in (share.classic, share.exact, share.optimal)),
-            f"{share.optimal.error_95:.4g}",
-        ]
-        for share in dict.fromkeys(plan.shares)
-    ]
-    headings = ["weight", "epsilon", f"classic {name}", "exact", "optimal", "95% error (optimal)"]
-    print_table("Noise of one query", headings, rows)
     typical = abs(plan.magnitude) if plan.magnitude else None
     error = (
         []
@@ -199,6 +202,18 @@ def _show_queries(plan: QueryPlan) -> None:
             *error,
         ],
     )
+    name = "scale b" if plan.mechanism == "laplace" else "standard deviation"
+    rows = [
+        [
+            f"{share.weight:g}",
+            f"{share.epsilon:.6g}",
+            *(format_upper(noise.scale, 6) for noise in (share.classic, share.exact, share.optimal)),
+            f"{share.optimal.error_95:.4g}",
+        ]
+        for share in dict.fromkeys(plan.shares)
+    ]
+    headings = ["weight", "epsilon", f"classic {name}", "exact", "optimal", "95% error (optimal)"]
+    print_table("Noise of one query", headings, rows)
     for finding in plan.findings:
         print_notice(finding.message)
 

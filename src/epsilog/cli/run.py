@@ -24,9 +24,10 @@ from epsilog.cli.app import (
 )
 from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address
 from epsilog.cli.show import (
+    LEAKED,
     VERDICT_STYLE,
-    console,
     format_interval,
+    make_progress,
     print_figures,
     print_notice,
     print_table,
@@ -35,6 +36,7 @@ from epsilog.cli.show import (
 )
 from epsilog.terms import CheckError, EpsilogError, RecordError, RunArtifact, check, codec
 from epsilog.terms.formatting import format_upper
+from epsilog.terms.legible import legible
 
 EMBEDDED, FLOWER = "embedded", "flower"
 RunsFolder = Annotated[Path, typer.Option("--runs", help="The folder of run folders.")]
@@ -115,7 +117,7 @@ def _check(configs: list[Path], *, as_json: bool) -> None:
                 (style("epsilon, certified"), style(format_interval(plan.epsilon))),
                 ("budget", f"{plan.budget['epsilon']} at delta {plan.budget['delta']}, of {plan.budget['scope']}"),
                 ("noise multiplier", format_upper(plan.scheme.noise_multiplier, 6)),
-                ("epsilon, participation known", format_interval(plan.unamplified)),
+                (LEAKED, format_interval(plan.unamplified)),
             ],
         )
         if not one.is_complete:
@@ -220,22 +222,14 @@ def init_command(
 
 
 class _RunWatcher:
-    """Shows the stages, and the rounds as a progress bar; with ``lines`` and no terminal, a line for each tenth."""
+    """Shows stages and bars on a terminal, on standard error; with ``lines`` and no terminal, a line for each tenth."""
 
     def __init__(self, *, quiet: bool, lines: bool = False) -> None:
-        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+        from rich.progress import TaskID
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[facts]}"),
-            TimeElapsedColumn(),
-        )
-        self._progress = Progress(
-            *columns, console=console(), disable=quiet or not console().is_terminal, transient=True
-        )
-        self._quiet, self._lines = quiet, lines and self._progress.disable
-        self._bar: TaskID | None = None
+        self._progress = make_progress(quiet=quiet)
+        self._lines = lines and self._progress.disable
+        self._bars: dict[str, TaskID] = {}
 
     def __enter__(self) -> _RunWatcher:
         self._progress.start()
@@ -245,8 +239,22 @@ class _RunWatcher:
         self._progress.stop()
 
     def stage(self, text: str) -> None:
-        if not self._quiet:
+        if self._lines:
             write(f"{text} ...", style="dim")
+        elif not self._progress.disable:
+            self._progress.console.print(f"{legible(text)} ...", style="dim")
+
+    def comparison(self, done: int, total: int) -> None:
+        if not self._progress.disable:
+            self._draw("comparisons", done, total)
+
+    def _draw(self, name: str, done: int, total: int, facts: str = "") -> None:
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(name, total=total, facts=facts)
+        bar = self._bars[name]
+        self._progress.update(bar, completed=done)
+        if facts:
+            self._progress.update(bar, facts=facts)
 
     def round(self, record: Any, plan: Any) -> None:
         if self._progress.disable and not self._lines:
@@ -258,13 +266,10 @@ class _RunWatcher:
         facts = f"loss {_format_figure(record.test_loss, none)}  score {_format_figure(record.test_score, none)}"
         if self._lines or done % 5 == 0 or done == rounds:
             facts += f"  epsilon <= {format_upper(plan.epsilon_after(done).upper)}"
-        description = f"round {done} of {rounds}"
         if self._lines:
-            write(f"{description}  {facts}", soft_wrap=True)
-            return
-        if self._bar is None:
-            self._bar = self._progress.add_task("round", total=rounds, facts="")
-        self._progress.update(self._bar, completed=done, facts=facts, description=description)
+            write(f"round {done} of {rounds}  {facts}", soft_wrap=True)
+        else:
+            self._draw("rounds", done, rounds, facts)
 
 
 def _show_summary(report: dict[str, Any], folder: Path) -> None:
@@ -274,40 +279,49 @@ def _show_summary(report: dict[str, Any], folder: Path) -> None:
         list_noisy_counts,
         list_tuning_figures,
         write_meaning,
+        write_score_cost,
     )
 
     claim, result, budget = report["claim"], report["result"], report["budget"]
     verified: str = report["verification"]["status"]
     utility, none = report["utility"] or {}, _format_missing_score(result)
-    bare = utility.get("baseline_rounds") or []
     print_figures(
         f"{report['identity']['name']}" + (" (simulation)" if report["simulation"] else ""),
         [
             (style("verdict"), style(format_verdict(report), {**VERDICT_STYLE, "passed": "bold"}[verified])),
-            ("meaning", write_meaning(report)),
+            (style("meaning"), write_meaning(report)),
+            (style(result["score_name"]), f"{_format_figure(result['test_score'], none)}{_format_baseline(report)}"),
+            *([(style("cost of privacy"), cost)] if (cost := write_score_cost(report)) else []),
+            *_list_other_budgets(utility, none),
             ("claim", claim["statement"]),
             ("budget", f"epsilon {budget['epsilon']}, delta {budget['delta']} in {budget['scope']}"),
             ("epsilon, certified", format_interval(codec.decode(claim["epsilon"]))),
+            (LEAKED, format_upper(float(claim["unamplified"]["upper"]))),
             *((name, f"{value}: {what}") for name, value, what in list_tuning_figures(report)),
             *((name, f"{value}: {what}") for name, value, what in list_noisy_counts(report)),
             *((name, f"{value}, {what}") for name, value, what in format_audit_bound(report)),
-            ("closed form (estimate)", _format_figure(report["accounting"]["closed_form"]["total"], "none")),
-            ("epsilon, participation known", format_upper(float(claim["unamplified"]["upper"]))),
-            (
-                result["score_name"],
-                _format_figure(result["test_score"], none)
-                + (f" (without DP {_format_figure(bare[-1]['test_score'], none)})" if bare else ""),
-            ),
             ("report", str(folder / RunArtifact.PAGE)),
         ],
     )
-    if utility.get("study"):
-        points = "  ".join(f"{p['epsilon']:g}: {_format_figure(p['test_score'], none)}" for p in utility["study"])
-        print_notice(f"Score at other budgets (epsilon: score)  {points}")
     print_notice(report["accounting"]["closed_form"]["note"])
     for finding in report["verification"]["findings"]:
         if finding["status"] in ("failed", "warned"):
             print_notice(f"{finding['check']}: {finding['message']}")
+
+
+def _format_baseline(report: dict[str, Any]) -> str:
+    """Return the score without DP, where a simulation measured it."""
+    bare = (report["utility"] or {}).get("baseline_rounds") or []
+    none = _format_missing_score(report["result"])
+    return f" ({_format_figure(bare[-1]['test_score'], none)} without DP)" if bare else ""
+
+
+def _list_other_budgets(utility: dict[str, Any], none: str) -> list[tuple[str, str]]:
+    """Return the scores at other epsilons, where a simulation measured them."""
+    points = [
+        f"{_format_figure(p['test_score'], none)} at epsilon {p['epsilon']:g}" for p in utility.get("study") or ()
+    ]
+    return [("at other budgets", ", ".join(points))] if points else []
 
 
 def _show_side_by_side(reports: list[dict[str, Any]]) -> None:

@@ -108,6 +108,9 @@ class PlanConfig(ConfigSection):
         if self.run.comparison_budgets:
             bound = "absent with [tuning]: it trains one run per budget"
             raise CheckError("run.comparison_budgets", bound, f"{list(self.run.comparison_budgets)}")
+        if self.run.comparison_seeds is not None:
+            bound = "absent with [tuning]: it trains one run per seed"
+            raise CheckError("run.comparison_seeds", bound, f"{self.run.comparison_seeds}")
 
     def _build_scheme(self, population: int) -> Scheme:
         """Return the scheme with this population, against which it checks its own counts."""

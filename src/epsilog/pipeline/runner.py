@@ -57,6 +57,9 @@ class RunObserver(Protocol):
     def stage(self, message: str) -> None:
         """Receive the start of a stage."""
 
+    def comparison(self, done: int, total: int) -> None:
+        """Receive how many comparisons of a simulation are done."""
+
     def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
         """Receive a released round."""
 
@@ -66,6 +69,9 @@ class NullObserver:
 
     def stage(self, message: str) -> None:
         """Ignore a stage."""
+
+    def comparison(self, done: int, total: int) -> None:
+        """Ignore a comparison."""
 
     def round(self, record: RoundRecord, plan: RegisteredPlan) -> None:
         """Ignore a round."""
@@ -330,7 +336,8 @@ def _measure_utility(planned: PlannedRun, schemes: StudySchemes) -> SimulatedUti
         planned.plan,
         planned.task,
         seed,
-        planned.observer.stage,
+        planned.observer,
+        further_seeds=(planned.config.run.comparison_seeds or 1) - 1,
         engine=planned.add_dropout(None),
         withdrawn=() if withdrawn is None else withdrawn(),
     )

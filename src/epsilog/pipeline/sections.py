@@ -18,6 +18,7 @@ from epsilog.training.models import ModelKind, is_custom, parse_model_kind, requ
 from epsilog.verification.audits import METHODS, ONE_RUN, AuditProtocol, Guesses
 
 MIN_CANARIES, MAX_CANARIES = 16, 10**5
+MAX_SEEDS = 100  # of [run] comparison_seeds: pairs of runs that show what DP costs
 MAX_EPSILON = 1000.0  # of [run] comparison_budgets; far above every useful guarantee
 LOCAL_SETTINGS = ("local_steps", "expected_examples")  # settings of [training] that some schemes lack
 
@@ -205,6 +206,7 @@ class RunSection(ConfigSection):
     simulation: Flag
     seed: Annotated[int, Field(ge=0, lt=LARGEST - 1, strict=True)] | None = None
     comparison_budgets: tuple[Annotated[float, Field(gt=0, le=MAX_EPSILON, strict=True)], ...] = ()
+    comparison_seeds: Annotated[int, Field(ge=2, le=MAX_SEEDS, strict=True)] | None = None
     dropout: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
     checkpoints: Literal["keep", "remove"] = "keep"
 
@@ -217,6 +219,7 @@ class RunSection(ConfigSection):
         for name, value, reason in (
             ("seed", self.seed, "a real budget refuses fixed seeds"),
             ("comparison_budgets", list(self.comparison_budgets) or None, "a real budget refuses fixed seeds"),
+            ("comparison_seeds", self.comparison_seeds, "a real budget refuses fixed seeds"),
             ("dropout", self.dropout, "the server sees which clients do not reply"),
         ):
             if value is not None:

@@ -9,7 +9,7 @@ compares every field. This package reads records and findings, never ``training`
 from epsilog.reports.calculations import FileReference, check_calculation, is_calculation, stamp_calculation
 from epsilog.reports.card_question import read_card_question
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
-from epsilog.reports.figures import format_audit_bound, list_noisy_counts, list_tuning_figures
+from epsilog.reports.figures import format_audit_bound, list_noisy_counts, list_tuning_figures, write_score_cost
 from epsilog.reports.first_page import format_verdict, write_meaning
 from epsilog.reports.pdf import render_pdf
 from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
@@ -66,4 +66,5 @@ __all__ = [
     "verify_report",
     "verify_run",
     "write_meaning",
+    "write_score_cost",
 ]

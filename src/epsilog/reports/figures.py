@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from typing import Any
+
+from scipy.special import stdtrit
 
 from epsilog.plan.sentences import list_risk_rows, write_odds
 from epsilog.reports.figure_sources import LEDGER, OWNER, get_finding_source
 from epsilog.terms import COMMITMENT, Status, codec
 from epsilog.terms.formatting import format_lower, format_upper
+from epsilog.terms.messages import Message
 from epsilog.verification.audits import GAUSSIAN
 
 Rows = list[tuple[str, str]]
@@ -71,7 +75,29 @@ def _describe_budget(budget: Mapping[str, Any]) -> str:
 def _describe_score(report: Mapping[str, Any]) -> str:
     baseline = (report["utility"] or {}).get("baseline_rounds") or []
     without = f"; without DP {format_number(baseline[-1]['test_score'])}" if baseline else ""
-    return f"after {report['result']['rounds']} rounds{without}; {OWNER.label}"
+    cost = f"; {write_score_cost(report)[:-1]}" if (report["utility"] or {}).get("further_pairs") else ""
+    return f"after {report['result']['rounds']} rounds{without}{cost}; {OWNER.label}"
+
+
+def write_score_cost(report: Mapping[str, Any]) -> str:
+    """Return what DP costs of the score, with its uncertainty over seeds; nothing where a pair has no score."""
+    utility, own = report["utility"] or {}, report["result"]["test_score"]
+    baseline = utility.get("baseline_rounds") or []
+    if not baseline:
+        return ""
+    scores = [(own, baseline[-1]["test_score"])]
+    scores += [(pair["test_score"], pair["baseline_score"]) for pair in utility.get("further_pairs", ())]
+    if any(score is None for pair in scores for score in pair):
+        return ""
+    if len(scores) == 1:
+        return str(Message("score/one-pair"))
+    costs = [without - with_dp for with_dp, without in scores]
+    cost = statistics.fmean(costs)
+    width = float(stdtrit(len(costs) - 1, 0.975)) * statistics.stdev(costs) / math.sqrt(len(costs))
+    kind = "cost" if cost > width else "no-visible-cost"
+    shown = {"cost": cost, "low": cost - width, "high": cost + width}
+    rounded = {name: float(f"{value:.2g}") for name, value in shown.items()}
+    return str(Message.of(f"score/{kind}", **rounded, pairs=len(costs)))
 
 
 def list_noisy_counts(report: Mapping[str, Any]) -> Figures:

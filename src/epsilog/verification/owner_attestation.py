@@ -28,6 +28,7 @@ class SimulatedUtility:
         score_name: the score, such as "R squared on the public test set".
         baseline_rounds: loss and score after each round without clipping and noise; both None if training diverged.
         study: (epsilon, noise multiplier, final loss, final score) for other budgets; likewise.
+        further_pairs: final scores with and without DP at further seeds.
         control: the noise finding of a control run with noise 30% too low.
     """
 
@@ -35,6 +36,7 @@ class SimulatedUtility:
     baseline_rounds: tuple[tuple[float | None, float | None], ...] = ()
     study: tuple[tuple[float, float, float | None, float | None], ...] = ()
     control: dict[str, Any] = field(default_factory=dict)
+    further_pairs: tuple[tuple[float | None, float | None], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -44,6 +46,7 @@ class SimulatedUtility:
             "baseline_rounds": rounds,
             "study": [dict(zip(STUDIED, point, strict=True)) for point in self.study],
             "control": self.control,
+            **({} if not self.further_pairs else {"further_pairs": [_pair(*each) for each in self.further_pairs]}),
         }
 
     @classmethod
@@ -54,7 +57,12 @@ class SimulatedUtility:
             tuple((point["test_loss"], point["test_score"]) for point in data["baseline_rounds"]),
             tuple(tuple(point[name] for name in STUDIED) for point in data["study"]),
             data["control"],
+            tuple((pair["test_score"], pair["baseline_score"]) for pair in data.get("further_pairs", ())),
         )
+
+
+def _pair(with_dp: float | None, without: float | None) -> dict[str, float | None]:
+    return {"test_score": with_dp, "baseline_score": without}
 
 
 STUDIED = ("epsilon", "noise_multiplier", "test_loss", "test_score")

@@ -37,7 +37,7 @@ def _config(tmp_path):
     """An example, with fewer rounds and without its comparisons."""
     text = (ROOT / "examples/central.toml").read_text(encoding="utf-8")
     text = re.sub(r"(?m)^(rounds|rounds_per_release) = \d+", rf"\1 = {ROUNDS}", text)
-    text = re.sub(r"(?m)^comparison_budgets = .*\n", "", text)
+    text = re.sub(r"(?m)^comparison_(budgets|seeds) = .*\n", "", text)
     file = tmp_path / "central.toml"
     file.write_text(text, encoding="utf-8")
     return file
