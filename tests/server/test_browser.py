@@ -870,8 +870,9 @@ def test_the_game_by_keyboard(browser, site):
     until(lambda: noise() != before)
     press("r")
     until(lambda: f"released to {asker}" in text(browser, ".said"))
-    press("d")
+    one(browser, ".asks input:checked").send_keys("d")  # the card that has the focus leaves
     until(lambda: "Declined: " in text(browser, ".said"))
+    assert browser.switch_to.active_element.get_attribute("name") == "asks"
     for _ in range(47):
         press("d")
     until(lambda: browser.switch_to.active_element.get_attribute("aria-label") == "Result of the shift")
@@ -933,6 +934,8 @@ def test_the_calm_game_passes_axe_and_is_played_by_keys_alone(browser, site):
         until(lambda: "s left" in text(browser, ".desk-top"))
         assert browser.execute_script(still)
         assert broken_rules(browser) == []
+        browser.execute_script("const now = Date.now; Date.now = () => now() + 5 * 60 * 1000")
+        until(lambda: focused().get_attribute("aria-label") == "Result of the shift")
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 

@@ -211,6 +211,8 @@ test("expected points are the mean of points over draws", () => {
     const points = Array.from({ length: 20_000 }, (_, i) => (Math.abs(Math.round(quantile(multiplier * request.most, (i + 0.5) / 20_000))) <= request.tolerance ? 100 : -200));
     expect(Math.abs(mean(points) - expectedOf(request, multiplier))).toBeLessThan(0.1);
   }
+  const paysAt = (of20: number): boolean => expectedOf(request, (request.tolerance + 0.5) / (-Math.log1p(-of20 / 20) * request.most)) > 0;
+  expect([paysAt(13), paysAt(14)]).toEqual([false, true]);
   const { shift } = bots.play("mean", bots.seeded("mean"), bots.firstCome);
   expect(expectedPoints(shift.answers)).toBe(firstCome("mean"));
 });

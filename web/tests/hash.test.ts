@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
-import { hex, sha256Of } from "../src/lib/hash";
+import { hashText, hex, sha256Of } from "../src/lib/hash";
 import { isSha256 } from "../src/lib/owner-fields";
 
 test("a file's hash is worked out here", async () => {
   // FIPS 180-2, appendix B.1
   expect(await sha256Of(new Blob(["abc"]))).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  expect(await hashText("abc")).toBe(await sha256Of(new Blob(["abc"])));
   expect(await sha256Of(new Blob([]))).toBe("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   expect(hex(new Uint8Array([0, 15, 255]).buffer)).toBe("000fff");
 });

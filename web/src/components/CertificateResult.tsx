@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Check, CHECKERS, describeBound, describeClaim, describeExcess, describeNeighbors, describePickedOut, FORMAT, hashText, linkTo, listStatements, WRONGLY_ACCUSED } from "../lib/certificate";
+import { type Check, CHECKERS, describeBound, describeClaim, describeExcess, describeNeighbors, describePickedOut, FORMAT, linkTo, listStatements, WRONGLY_ACCUSED } from "../lib/certificate";
 import { openChecker } from "../lib/certificate-checker";
+import { hashText } from "../lib/hash";
 import { Problem } from "../lib/types";
 import { Card } from "./Card";
 import { Copy } from "./Copy";

@@ -1,6 +1,5 @@
 // What a certificate says, in words; whether it holds is for its checker alone (lib/certificate-worker.ts).
 
-import { hex } from "./hash";
 import { show, showInteger } from "./numbers";
 import { maxTpr } from "./tradeoff";
 
@@ -49,11 +48,6 @@ export function examine(bytes: Uint8Array, judge: Judge): Examination {
 
 /** Whether a text begins as a certificate does. */
 export const isCertificate = (text: string): boolean => text.startsWith(`{"format":"${FORMAT}"`);
-
-/** SHA-256 of a certificate's text, as a ledger stores it; null where the browser computes none (without HTTPS). */
-export async function hashText(text: string): Promise<string | null> {
-  return globalThis.crypto?.subtle ? hex(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))) : null;
-}
 
 /** The number of releases of a claim. */
 export const countReleases = ({ releases }: Claim): number => releases.reduce((sum, { count }) => sum + count, 0);

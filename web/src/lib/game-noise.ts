@@ -3,7 +3,7 @@
 
 import { GROUPS, REQUESTS } from "./game";
 import type { Request } from "./game";
-import { hex } from "./hash";
+import { hashText, hex } from "./hash";
 import { Problem } from "./types";
 
 export interface Secret {
@@ -15,10 +15,11 @@ export interface Secret {
 
 export const newKey = (): string => hex(crypto.getRandomValues(new Uint8Array(16)).buffer);
 
-/** Compute SHA-256 of a text; `printf TEXT | sha256sum` prints the same. */
-export async function sha256(text: string): Promise<string> {
-  if (!globalThis.crypto?.subtle) throw new Problem("This page cannot commit to a key", "Browsers compute hashes only over HTTPS and on localhost. Open the page there.");
-  return hex(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+/** Compute SHA-256; `printf TEXT | sha256sum` prints the same. */
+async function sha256(text: string): Promise<string> {
+  const hash = await hashText(text);
+  if (hash === null) throw new Problem("This page cannot commit to a key", "Browsers compute hashes only over HTTPS and on localhost. Open the page there.");
+  return hash;
 }
 
 /** Return a number in (0, 1) from 52 bits of SHA-256 of "KEY LABEL". */

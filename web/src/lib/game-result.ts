@@ -5,6 +5,10 @@ import type { Act, Answer, Name, Request, Shift } from "./game";
 import type { Secret } from "./game-noise";
 import { openKey, publish } from "./game-noise";
 import { show, showInteger, showPercent } from "./numbers";
+import { toQuery } from "./url-state";
+
+export const addressOf = (seed: string): string => `/game?${toQuery({ seed })}`;
+export const capital = (text: string): string => text[0]!.toUpperCase() + text.slice(1);
 
 export interface Result extends Answer {
   useful: boolean;
