@@ -19,13 +19,15 @@ HEAD = """\
 // Made from the API's OpenAPI document by scripts/typescript.py; not edited by hand. "inf" in JSON is Infinity here.
 
 import type { ParameterSpec } from "./parameter-spec";
-import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
+import { choice, choiceOrNull, flag, number, numberOrNull } from "./parse-values";
+import { numbersOrNull, type RawValues, text, textOrNull } from "./parse-values";
 """
 FORMS = (
+    "DPSGDRequest",
     *("FederatedRequest", "FederatedGoal", "QueriesRequest", "SensitivityRequest", "MonteCarloRequest"),
     *("CompositionInterpretationRequest", "CompareRequest", "Part"),
 )
-READ = ("FederatedRequest", "FederatedSchedule", "QueriesRequest")  # what a form holds is read as these
+READ = ("DPSGDRequest", "FederatedRequest", "FederatedSchedule", "QueriesRequest")  # what a form holds is read as these
 KINDS = {"integer": "integer", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
 BOUNDS = {"minimum": "min", "exclusiveMinimum": "exclusiveMin", "exclusiveMaximum": "exclusiveMax", "maximum": "max"}
 

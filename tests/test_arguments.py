@@ -52,6 +52,13 @@ NUMERIC = ("int", "float", "Number", "Array", "Series")
 
 SCHEME = {"clients": 64, "rounds": 4, "clip_norm": 1.0, "noise_multiplier": 1.0}
 PLAN = {"population": 64, "cohort_size": 8, "rounds": 4, "delta": 2.0**-10}
+DP_SGD = {
+    "examples": 64,
+    "batch_size": 8,
+    "noise_multiplier": 1.0,
+    "sampler": "truncated-poisson",
+    "max_batch_size": 16,
+}
 ADD = ep.NeighboringRelation.ADD_OR_REMOVE_ONE
 BINS = mechanisms.BallsInBins(Gaussian(2.0), 4, 1)
 CENTRAL = schemes.ClientLevelCentral(64, 0.25, 4, 1.0, 1.0)
@@ -181,6 +188,8 @@ CALLS = {
     plan.compare_query_noise: {"epsilon": 0.5, "delta": 2.0**-10, "counts": [1, 2]},
     plan.plan_federated: PLAN
     | {"noise_multiplier": 1.0, "relative_width": 0.5, "group_size": 1, "clip_norm": 1.0, "releases_per_period": 1},
+    plan.DPSGDRun: DP_SGD | {"steps": 4, "clip_norm": 2.0},
+    plan.plan_dp_sgd: DP_SGD | {"epochs": 0.5, "delta": 0.125, "clip_norm": 2.0},
     plan.calibrate_noise: PLAN | {"epsilon": 2.0},
     plan.calibrate_rounds: {
         "epsilon": 2.0,
@@ -379,7 +388,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
                            "rdp_to_epsilon_by_order", "truncation_probability", "build_truncated_poisson_pair"},
     "epsilog.accounting.montecarlo": {"ProfilePayoff", "DeltaBoundPlan", "HockeyStick", "OracleDelta",
                                       "NoiseSearchPlan", "BernoulliTrial", "recompute_document"},
-    "epsilog.plan": {"PrintedAlgorithmCost", "ConsumedBudget", "QueryNoiseComparison", "CrossoverRow",
+    "epsilog.plan": {"PrintedAlgorithmCost", "ConsumedBudget", "QueryNoiseComparison", "CrossoverRow", "DPSGDPlan",
                      "EpsilonCurvePoint", "FederatedPlan", "QueryNoise", "PreflightResult", "ProfileView",
                      "QueryPlan", "QueryShare", "Schedule", "QuerySensitivity", "PhasedPlan", "TuningCost",
                      "Interpretation", "VerdictCard", "grade_delta", "write_formula"},

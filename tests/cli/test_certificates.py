@@ -133,6 +133,7 @@ def test_every_question_about_one_release_takes_the_option():
     claiming = {path for path, question in QUESTIONS.items() if question.has_claim()}
     assert taking == {
         *("account composition", "account profile", "account interpretation", "account risk"),
+        *("plan dp-sgd", "plan dp-sgd-attack"),
         *("plan federated", "plan federated-interpretation", "plan federated-risk"),
         *("plan queries", "plan queries-interpretation", "plan queries-risk"),
     }

@@ -7,7 +7,7 @@ import json
 from typing import Annotated
 
 import pytest
-from tests.server.test_typescript import ASKED, MIX
+from tests.server.test_typescript import ASKED, DP_SGD, MIX
 
 from epsilog import accounting, certificates, plan
 from epsilog.mechanisms import (
@@ -71,7 +71,8 @@ def outside(one, kind):
 def test_every_bound_of_a_question_is_kept_there_and_in_the_library(path):
     """The function of ``plan`` that answers has fields of its own: whoever calls it is held to the same bounds."""
     kind = QUESTIONS[path]
-    called = {"/federated": (plan.plan_federated, RUN), "/queries": (plan.queries, {"epsilon": 1.0, "queries": 3})}
+    called = {"/dp-sgd": (plan.plan_dp_sgd, DP_SGD | {"noise_multiplier": 1.0})}
+    called |= {"/federated": (plan.plan_federated, RUN), "/queries": (plan.queries, {"epsilon": 1.0, "queries": 3})}
     for name, one in fields.list_fields(kind).items():
         for value in outside(one, fields.field_type(kind, name)):
             given = [value] * 3 if fields.is_list(kind, name) else value
@@ -120,7 +121,7 @@ def test_a_release_that_is_none_is_named_by_its_place():
 
 def test_work_grows_with_what_makes_an_answer_dear_and_picks_where_it_is_worked_out():
     quick = [path for path, given in GIVEN.items() if QUESTIONS[path].parse(given).work() <= QUICK_SECONDS]
-    assert quick == ["/federated", "/queries", "/sensitivity"]
+    assert quick == ["/dp-sgd", "/federated", "/queries", "/sensitivity"]
     assert all(QUESTIONS[path].parse(given).work() <= MAX_WORK_SECONDS for path, given in GIVEN.items())
     for more in ({"group_size": 64}, {"trials": "binomial:8,0.5"}):
         assert QUESTIONS["/federated"].parse(RUN | more).work() > QUICK_SECONDS

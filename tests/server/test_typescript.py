@@ -25,7 +25,13 @@ SGD = {
     "sampling_probability": 0.01,
 }
 MIX = {"parts": [{"mechanism": "gaussian", "parameter": 2.0}, {"mechanism": "pure", "parameter": 0.1, "count": 2}]}
+DP_SGD = {"examples": 1000, "batch_size": 50, "delta": 1e-4, "epochs": 2}
 ASKED = [
+    ("/dp-sgd", DP_SGD | {"epsilon": 2.0, "sampler": "shuffled"}),
+    ("/dp-sgd", DP_SGD | {"noise_multiplier": 0.0}),
+    ("/dp-sgd", DP_SGD | {"noise_multiplier": 1.0, "sampler": "truncated-poisson", "max_batch_size": 70}),
+    ("/dp-sgd/attack", DP_SGD | {"noise_multiplier": 1.0}),
+    ("/dp-sgd/elsewhere", DP_SGD | {"noise_multiplier": 1.0}),
     ("/federated", RUN),
     ("/federated", RUN | {"noise_multiplier": 0.0}),
     ("/federated", RUN | {"sampling": "balls-in-bins", "delta": 1e-9}),

@@ -138,8 +138,9 @@ def make_question_command(question: type[Question], name: str) -> Callable[..., 
         )
 
     parameters = [*list_parameters(question), *([CERTIFICATE_PARAMETER] if question.has_claim() else [])]
-    required = [one.name for one in parameters if one.default is inspect.Parameter.empty]
-    typed = [f"--{one.replace('_', '-')} {_example(question, one)}" for one in required]
+    optional = [one for one, field in fields.list_fields(question).items() if field.default is None and field.example]
+    shown = [one.name for one in parameters if one.default is inspect.Parameter.empty or one.name in optional]
+    typed = [f"--{one.replace('_', '-')} {_example(question, one)}" for one in shown]
     text = f"{question.__doc__}\n\nExample: {' '.join([name, *typed])}"
     return make_command(run, [*parameters, JSON_PARAMETER], text)
 

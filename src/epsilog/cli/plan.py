@@ -29,14 +29,16 @@ from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
     from epsilog.accounting import GaussianDPFit
-    from epsilog.plan import FederatedPlan, QueryPlan, TuningCost
+    from epsilog.plan import DPSGDPlan, FederatedPlan, QueryPlan, TuningCost
 
 
 def build() -> Application:
     """Return a command for each question, named by its address, but for those that have one elsewhere."""
-    from epsilog.plan.questions import QUESTIONS, FederatedQuestion, QueriesQuestion, VerdictQuestion
+    from epsilog.plan.questions import QUESTIONS, DPSGDQuestion, FederatedQuestion, QueriesQuestion, VerdictQuestion
 
     app = Application()
+    run = [*derive.list_parameters(DPSGDQuestion), derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
+    app.command("dp-sgd")(derive.make_command(_plan_dp_sgd, run, _DP_SGD))
     app.command("federated")(derive.make_command(_plan_federated, _list_federated(), _FEDERATED))
     queries = [*derive.list_parameters(QueriesQuestion), derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
     app.command("queries")(derive.make_command(_plan_queries, queries, _QUERIES))
@@ -45,9 +47,54 @@ def build() -> Application:
     for path, question in QUESTIONS.items():
         name = path.removeprefix("/").replace("/", "-")
         elsewhere = path.startswith("/account") or path == "/certificate"  # `epsilog certify`
-        if question not in (FederatedQuestion, QueriesQuestion, VerdictQuestion) and not elsewhere:
+        if question not in (DPSGDQuestion, FederatedQuestion, QueriesQuestion, VerdictQuestion) and not elsewhere:
             app.command(name)(derive.make_question_command(question, f"epsilog plan {name}"))
     return app
+
+
+# ---- the DP-SGD calculator -------------------------------------------------------------------------------------------
+
+_DP_SGD = """Bound the epsilon of a DP-SGD run, or find its noise.
+
+Give epochs or steps, and a noise multiplier or a target epsilon. The figure of the other loader is always printed.
+
+Example: epsilog plan dp-sgd -N 60000 -B 256 -E 60 -z 1.1 --delta 1e-5
+"""
+
+
+def _plan_dp_sgd(*, certificate: Path | None, as_json: bool, **given: Any) -> None:
+    from epsilog.plan.questions import DPSGDQuestion
+
+    question = derive.read_question(DPSGDQuestion, given)
+    plan = question.plan()
+    print_with_certificate(
+        question.describe(plan),
+        lambda: _show_dp_sgd(plan),
+        file=certificate,
+        claim=question.claim,
+        as_json=as_json,
+    )
+
+
+def _show_dp_sgd(plan: DPSGDPlan) -> None:
+    run, relation = plan.run, plan.relation
+    drawn = f"{run.sampler}, used once an epoch" if run.sampler == "shuffled" else f"{run.sampler}, q = B/N"
+    print_figures(
+        "DP-SGD run",
+        [
+            (style("epsilon, certified"), style(format_interval(plan.epsilon))),
+            ("delta", f"{plan.delta:g}"),
+            ("relation, unit", f"{relation}, one example"),
+            ("noise multiplier", format_upper(run.noise_multiplier, 6)),
+            ("loader", drawn),
+            ("steps", f"{run.updates:,}"),
+            (f"epsilon, {plan.other.sampler} batches", f"{format_interval(plan.other_epsilon)}, {plan.other_relation}"),
+            ("method", str(plan.epsilon.method)),
+        ],
+    )
+    assumptions = (f"Assumes: {line}" for line in plan.epsilon.assumptions)
+    for line in (*plan.write_meaning(plan.count_found()), plan.loader_note, *assumptions):
+        print_notice(str(line))
 
 
 # ---- the federated calculator ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from epsilog.plan.comparison import ReleaseComparison, compare_releases
     from epsilog.plan.composition import CompositionPlan, PartCost, ProfileView, compute_profile_view, plan_composition
     from epsilog.plan.consumed_budget import ConsumedBudget
+    from epsilog.plan.dp_sgd_plan import DPSGDPlan, DPSGDRun, plan_dp_sgd
     from epsilog.plan.federated_plan import (
         EpsilonCurvePoint,
         FederatedPlan,
@@ -51,6 +52,7 @@ _HOME = {
         "comparison": "ReleaseComparison compare_releases",
         "composition": "CompositionPlan PartCost ProfileView compute_profile_view plan_composition",
         "consumed_budget": "ConsumedBudget",
+        "dp_sgd_plan": "DPSGDPlan DPSGDRun plan_dp_sgd",
         "federated_plan": "EpsilonCurvePoint FederatedPlan Schedule calibrate_noise "
         "calibrate_rounds compute_epsilon_curve plan_federated",
         "interpretation": "Interpretation bound_log_odds_factor interpret_guarantee",
@@ -78,6 +80,8 @@ __all__ = [
     "CompositionPlan",
     "ConsumedBudget",
     "CrossoverRow",
+    "DPSGDPlan",
+    "DPSGDRun",
     "EpsilonCurvePoint",
     "FederatedPlan",
     "Interpretation",
@@ -119,6 +123,7 @@ __all__ = [
     "list_limits",
     "list_query_limits",
     "plan_composition",
+    "plan_dp_sgd",
     "plan_federated",
     "plan_phases",
     "plan_tuning",

@@ -27,12 +27,13 @@ from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
     from epsilog.accounting import PointComparison
-    from epsilog.plan import FederatedPlan, QueryPlan
+    from epsilog.plan import DPSGDPlan, FederatedPlan, QueryPlan
 
 __all__ = [
     "INFINITE",
     "QUESTIONS",
     "VERDICTS",
+    "DPSGDQuestion",
     "FederatedInterpretation",
     "FederatedNoise",
     "FederatedQuestion",
@@ -55,6 +56,54 @@ VERDICTS = (
 )
 """Verdicts on a report that a card may state; a report that does not hold has no card."""
 _CAP = Field("the policy's cap on epsilon", gt=0, none_means="no cap", rounding=DOWN)
+
+
+class DPSGDQuestion(
+    Question,
+    path="/dp-sgd",
+    schema="DPSGDRequest",
+    work=lambda ask: (0.2 if ask.epsilon is None else 2.0) + (1.0 if ask.relation == "replace-one" else 0.0),
+):
+    """A DP-SGD run with its loader: the cost of its noise, or the noise for a target."""
+
+    examples: Annotated[int, parameters.EXAMPLES]
+    batch_size: Annotated[int, parameters.BATCH_SIZE]
+    delta: Annotated[float, parameters.RUN_DELTA]
+    epochs: Annotated[float | None, parameters.EPOCHS] = None
+    steps: Annotated[int | None, parameters.STEPS] = None
+    noise_multiplier: Annotated[float | None, parameters.GIVEN_NOISE] = None
+    epsilon: Annotated[float | None, parameters.TARGET_EPSILON] = None
+    clip_norm: Annotated[float, parameters.CLIP_NORM] = 1.0
+    sampler: Annotated[str, parameters.LOADER] = "poisson"
+    max_batch_size: Annotated[int | None, parameters.MAX_BATCH_SIZE] = None
+    relation: Annotated[NeighboringRelation | None, parameters.RELATION_OF_LOADER] = None
+
+    def plan(self) -> DPSGDPlan:
+        """Return the run with its cost."""
+        return plan.plan_dp_sgd(**{name: getattr(self, name) for name in fields.list_fields(DPSGDQuestion)})
+
+    def claim(self) -> dict[str, Any]:
+        """The whole run."""
+        found = self.plan()
+        return {"release": found.release, "delta": found.delta, "relation": found.relation}
+
+    def answer(self) -> Annotated[dict[str, Any], responses.DPSGDResponse]:
+        """The certified interval, and the figure of the other loader."""
+        return self.describe(self.plan())
+
+    def describe(self, found: DPSGDPlan) -> dict[str, Any]:
+        """A plan as plain JSON values, with the release for a certificate."""
+        return found.to_json() | {"release": codec.to_json(found.release)}
+
+
+class DPSGDAttack(DPSGDQuestion, path="/dp-sgd/attack", work=10.0):
+    """Count the examples of 1,000 that an attack on a DP-SGD run finds."""
+
+    def answer(self) -> Annotated[dict[str, Any], responses.FoundResponse]:
+        """What the best attack finds, beside guessing, from the whole privacy profile."""
+        planned = self.plan()
+        found = planned.count_found()
+        return {"found": found, "meaning": [one.to_json() for one in planned.write_meaning(found)]}
 
 
 class FederatedSchedule(Question, schema="FederatedSchedule"):

@@ -35,6 +35,40 @@ class TuningCostModel(TypedDict):
     expected: float
 
 
+class DPSGDResponse(TypedDict):
+    """A DP-SGD run with its cost; one neighbor differs in one example."""
+
+    release: NotRequired[ReleaseDocument]  # the browser's own answer has none
+    examples: int
+    batch_size: int
+    epochs: float | None
+    steps: Annotated[int, "noisy steps"]
+    passes: Annotated[int, "epochs that were begun; shuffled batches use an example at most once in each"]
+    sampling_probability: Annotated[float | None, "of an example, in each step; null for shuffled batches"]
+    noise_multiplier: float
+    noise_stddev: Annotated[float, "of the noise on each coordinate of a batch's average gradient"]
+    clip_norm: float
+    sampler: str
+    max_batch_size: int | None
+    delta: float
+    delta_grade: Grade
+    delta_sentence: str
+    relation: str
+    epsilon: Interval
+    other_sampler: Annotated[str, "the other loader"]
+    other_epsilon: Annotated[Interval, "of the same run with the other loader"]
+    loader_note: Message
+
+
+class FoundResponse(TypedDict):
+    """What the best attack finds."""
+
+    found: Annotated[
+        int | None, "of 1,000 examples, where 10 of 1,000 others are wrongly accused; null without a proof"
+    ]
+    meaning: list[Message]
+
+
 class FederatedResponse(TypedDict):
     """A schedule with its cost."""
 

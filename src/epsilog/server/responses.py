@@ -144,6 +144,20 @@ class SnippetsResponse(ResponseModel):
     charge: Annotated[str, Field(description="an address of the ledger's page, with the release")]
 
 
+class ForeignSnippetModel(ResponseModel):
+    """Code for another library."""
+
+    name: str
+    code: Annotated[str | None, Field(description="null if the library cannot do this")]
+    note: Annotated[str, Field(description="what the code does, or why there is none")]
+
+
+class DPSGDSnippetsResponse(SnippetsResponse):
+    """A DP-SGD run exported to other tools, with the epsilon of what each does."""
+
+    foreign: list[ForeignSnippetModel]
+
+
 class StampedCalculationModel(ResponseModel):
     """A question with its answer, and the SHA-256 of their canonical JSON."""
 

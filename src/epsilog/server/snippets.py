@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 
 from epsilog import plan
 from epsilog.plan import Question
-from epsilog.plan.questions import FederatedInterpretation, QueriesInterpretation
-from epsilog.server.responses import SnippetsResponse
+from epsilog.plan.questions import DPSGDQuestion, FederatedInterpretation, QueriesInterpretation
+from epsilog.server import dp_sgd_snippets
+from epsilog.server.responses import DPSGDSnippetsResponse, SnippetsResponse
 from epsilog.server.routes import Routes
 from epsilog.terms import CheckError, EpsilogError, codec
 from epsilog.terms.formatting import format_upper
@@ -33,12 +34,48 @@ def make_federated_snippets_route(ask: FederatedInterpretation) -> dict[str, Any
     line = f"gaussian:{schedule.noise_multiplier!r}::{schedule.sampling_probability!r}:{schedule.rounds}"
     in_playground = schedule.sampling == "poisson" and ask.relation != "replace-one"
     return {
-        "python": _write_python("plan_federated", ask),
+        "python": _write_python("plan_federated", ask, "plan.epsilon.upper", _write_odds(ask)),
         "command": _write_command("plan_federated", ask, {"population", "cohort_size", "rounds", "noise_multiplier"}),
         "run_config": run_config,
         "no_run_config": reason,
         "playground": _link_playground([line], found.delta.delta, ask.relation) if in_playground else None,
         "charge": _link_charge(found.release, found.delta.delta),
+    }
+
+
+@routes.add("/dp-sgd/elsewhere", DPSGDSnippetsResponse, summary="Export a DP-SGD run to other tools", work=2.0)
+def make_dp_sgd_snippets_route(ask: DPSGDQuestion) -> dict[str, Any]:
+    """Python code, a command and a run config with the same cost, and code for Opacus, JAX Privacy and Flower."""
+    found = ask.plan()
+    run, delta = found.run, found.delta
+    run_config: str | None = None
+    reason: str | None = "A run config draws Poisson batches that nothing truncates."
+    if run.sampler == "poisson":
+        same = FederatedInterpretation(
+            population=run.examples,
+            cohort_size=run.batch_size,
+            rounds=run.updates,
+            noise_multiplier=run.noise_multiplier,
+            clip_norm=run.clip_norm,
+            delta=delta,
+            delta_cap=None,
+            relation=found.relation,
+            privacy_unit="example",
+            rounds_per_release=run.updates,
+        )
+        run_config, reason = _write_config(same, same.plan())
+    line = f"gaussian:{run.noise_multiplier!r}::{run.sampling_probability!r}:{run.updates}"
+    in_playground = run.sampler == "poisson" and found.relation != "replace-one"
+    names = {"opacus": "Opacus", "jax_privacy": "JAX Privacy", "flower": "Flower"}
+    foreign = [(name, *getattr(dp_sgd_snippets, f"write_{key}")(found)) for key, name in names.items()]
+    return {
+        "python": _write_python("plan_dp_sgd", ask, "plan.epsilon.upper", "plan.run.noise_multiplier"),
+        "command": _write_command("plan_dp_sgd", ask, {"examples", "batch_size", "epochs", "steps"}),
+        "run_config": run_config,
+        "no_run_config": reason,
+        "playground": _link_playground([line], delta, found.relation) if in_playground else None,
+        "charge": _link_charge(found.release, delta),
+        "foreign": [{"name": name, "code": code, "note": note} for name, code, note in foreign],
     }
 
 
@@ -53,7 +90,7 @@ def make_query_snippets_route(ask: QueriesInterpretation) -> dict[str, Any]:
     lines = [f"{found.mechanism}:{scale!r}:::{count}" for scale, count in scales.items()]
     in_playground = len(lines) <= _MAX_PLAYGROUND_LINES and delta
     return {
-        "python": _write_python("queries", ask),
+        "python": _write_python("queries", ask, "plan.shares[0].optimal.scale", _write_odds(ask)),
         "command": _write_command("queries", ask, {"epsilon", "queries"}),
         "run_config": None,
         "no_run_config": "A run config trains a model; queries are booked one by one, or together as below.",
@@ -69,7 +106,11 @@ def _list_parameters(page: str, ask: Question, *, omit: tuple[str, ...] = ()) ->
     return {name: value for name, value in ask.to_json().items() if name in known & stated and name not in omit}
 
 
-def _write_python(name: str, ask: FederatedInterpretation | QueriesInterpretation) -> str:
+def _write_odds(ask: FederatedInterpretation | QueriesInterpretation) -> str:
+    return f"plan.meaning({'' if ask.cap is None else f'cap={ask.cap!r}'}).odds"
+
+
+def _write_python(name: str, ask: Question, *shown: str) -> str:
     values = {key: repr(value) for key, value in _list_parameters(name, ask).items()}
     if _POLICY in values:
         values["policy"] = f"ep.terms.DeltaPolicy({values.pop(_POLICY)})"
@@ -78,14 +119,13 @@ def _write_python(name: str, ask: FederatedInterpretation | QueriesInterpretatio
     if "trials" in values:
         values["trials"] = f"ep.mechanisms.parse_trials({values['trials']})"
     arguments = "".join(f"    {key}={value},\n" for key, value in values.items())
-    cost = "plan.epsilon.upper" if name == "plan_federated" else "plan.shares[0].optimal.scale"
-    odds = f"plan.meaning({'' if ask.cap is None else f'cap={ask.cap!r}'}).odds"
-    return f"import epsilog as ep\n\nplan = ep.plan.{name}(\n{arguments})\nprint({cost})\nprint({odds})\n"
+    prints = "".join(f"print({one})\n" for one in shown)
+    return f"import epsilog as ep\n\nplan = ep.plan.{name}(\n{arguments})\n{prints}"
 
 
 def _write_command(name: str, ask: Question, first: set[str]) -> str:
     values = _list_parameters(name, ask, omit=("clip_norm", "magnitude"))  # neither changes the cost
-    words = ["epsilog", "plan", name.removeprefix("plan_")]
+    words = ["epsilog", "plan", name.removeprefix("plan_").replace("_", "-")]
     for key, value in sorted(values.items(), key=lambda each: each[0] not in first):
         text = ",".join(map(repr, value)) if isinstance(value, list) else value
         words += [f"--{key.replace('_', '-')}", str(text or 0 if key == _POLICY else text)]

@@ -74,3 +74,33 @@ MECHANISM = Field("the noise", choices=MECHANISMS, default="laplace")
 UNITS = Field("number of privacy units, for the delta policy", "N", ge=1, default=None, none_means="unknown")
 WEIGHTS = Field("relative share of each query", gt=0, default=None, none_means="even", max_length=1000)
 MAGNITUDE = Field("typical true answer, for relative errors", default=None, none_means="unknown")
+
+LOADERS = {
+    "poisson": "Poisson: each example joins each batch by its own coin",
+    "truncated-poisson": "truncated Poisson: a batch that is too large is cut to a maximum size",
+    "shuffled": "shuffled: each epoch takes every example once, in random order",
+}
+EXAMPLES = Field("number of examples in the data set; public", "N", ge=1, example=60_000)
+BATCH_SIZE = Field("expected number of examples in a batch", "B", ge=1, le_field="examples", example=256)
+EPOCHS = Field(
+    "passes over the data; steps are E N / B, rounded up", "E", gt=0, le=1e6, default=None,
+    none_means="steps are given", example=60,
+)  # fmt: skip
+STEPS = Field(
+    "noisy steps of the optimizer", "T", ge=1, le=10**12, default=None, none_means="from epochs: E N / B, rounded up"
+)
+GIVEN_NOISE = Field(
+    "noise standard deviation of a batch's sum, divided by the clip norm", "σ", ge=0, default=None, rounding=DOWN,
+    none_means="the least that meets the target epsilon", example=1.1,
+)  # fmt: skip
+TARGET_EPSILON = Field(
+    "target epsilon, in nats, instead of the noise multiplier", "ε", gt=0, default=None, rounding=DOWN,
+    none_means="the noise multiplier is given",
+)  # fmt: skip
+LOADER = Field("how the loader forms batches", choices=LOADERS, default="poisson")
+MAX_BATCH_SIZE = Field("size to which a Poisson batch is truncated", ge=1, default=None, none_means="no truncation")
+RELATION_OF_LOADER = Field(
+    "neighboring relation", choices=RELATIONS, default=None,
+    none_means="add-or-remove-one; with shuffled batches zero-out",
+)  # fmt: skip
+RUN_DELTA = Field("failure probability, in (0, 1)", "δ", gt=0, lt=1, rounding=DOWN, example=1e-5)

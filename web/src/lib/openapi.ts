@@ -1,7 +1,8 @@
 // Made from the API's OpenAPI document by scripts/typescript.py; not edited by hand. "inf" in JSON is Infinity here.
 
 import type { ParameterSpec } from "./parameter-spec";
-import { choice, flag, number, numberOrNull, numbersOrNull, text, textOrNull, type RawValues } from "./parse-values";
+import { choice, choiceOrNull, flag, number, numberOrNull } from "./parse-values";
+import { numbersOrNull, type RawValues, text, textOrNull } from "./parse-values";
 
 /** Close a charge whose run is lost; it stays charged. */
 export type AbandonRequest = {
@@ -241,6 +242,79 @@ export type CrossoverRow = {
   gaussian_classic: number;
   /** a number; "inf" for an infinite one */
   gaussian_optimal: number;
+};
+
+/** A DP-SGD run with its loader: the cost of its noise, or the noise for a target. */
+export type DPSGDRequest = {
+  /** number of examples in the data set; public */
+  examples: number;
+  /** expected number of examples in a batch */
+  batch_size: number;
+  /** failure probability, in (0, 1) */
+  delta: number;
+  /** passes over the data; steps are E N / B, rounded up */
+  epochs: number | null;
+  /** noisy steps of the optimizer */
+  steps: number | null;
+  /** noise standard deviation of a batch's sum, divided by the clip norm */
+  noise_multiplier: number | null;
+  /** target epsilon, in nats, instead of the noise multiplier */
+  epsilon: number | null;
+  /** L2 clip norm of one unit's contribution; does not affect epsilon */
+  clip_norm: number;
+  /** how the loader forms batches */
+  sampler: "poisson" | "truncated-poisson" | "shuffled";
+  /** size to which a Poisson batch is truncated */
+  max_batch_size: number | null;
+  /** neighboring relation */
+  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
+};
+
+/** A DP-SGD run with its cost; one neighbor differs in one example. */
+export type DPSGDResponse = {
+  /** the release, as tagged JSON */
+  release?: Record<string, unknown>;
+  examples: number;
+  batch_size: number;
+  epochs: number | null;
+  /** noisy steps */
+  steps: number;
+  /** epochs that were begun; shuffled batches use an example at most once in each */
+  passes: number;
+  /** of an example, in each step; null for shuffled batches */
+  sampling_probability: number | null;
+  noise_multiplier: number;
+  /** of the noise on each coordinate of a batch's average gradient */
+  noise_stddev: number;
+  clip_norm: number;
+  sampler: string;
+  max_batch_size: number | null;
+  delta: number;
+  delta_grade: "void" | "weak" | "good";
+  delta_sentence: string;
+  relation: string;
+  epsilon: IntervalModel;
+  /** the other loader */
+  other_sampler: string;
+  /** of the same run with the other loader */
+  other_epsilon: IntervalModel;
+  /** an identifier of the catalogue of messages, with its parameters; or a sentence */
+  loader_note: string | [string, Record<string, unknown>];
+};
+
+/** A DP-SGD run exported to other tools, with the epsilon of what each does. */
+export type DPSGDSnippetsResponse = {
+  python: string;
+  command: string;
+  /** the run config (TOML); null if none can express the plan */
+  run_config: string | null;
+  /** reason why a file is absent, or would be rejected */
+  no_run_config: string | null;
+  /** an address; null if its form cannot express the plan */
+  playground: string | null;
+  /** an address of the ledger's page, with the release */
+  charge: string;
+  foreign: ForeignSnippetModel[];
 };
 
 /** Declare the scopes under a scope disjoint blocks. */
@@ -530,6 +604,22 @@ export type FindingModel = {
   status: "passed" | "warned" | "failed" | "not checked";
   message: string;
   values: Record<string, unknown>;
+};
+
+/** Code for another library. */
+export type ForeignSnippetModel = {
+  name: string;
+  /** null if the library cannot do this */
+  code: string | null;
+  /** what the code does, or why there is none */
+  note: string;
+};
+
+/** What the best attack finds. */
+export type FoundResponse = {
+  /** of 1,000 examples, where 10 of 1,000 others are wrongly accused; null without a proof */
+  found: number | null;
+  meaning: (string | [string, Record<string, unknown>])[];
 };
 
 /** The closest mu of Gaussian DP, with both errors. */
@@ -1145,6 +1235,19 @@ export type VerifyRequest = {
 };
 
 export const PARAMETERS = {
+  DPSGDRequest: {
+    examples: { name: "examples", kind: "integer", help: "number of examples in the data set; public", initial: "60000", min: 1, symbol: "N" },
+    batch_size: { name: "batch_size", kind: "integer", help: "expected number of examples in a batch", initial: "256", min: 1, symbol: "B", maxField: "examples" },
+    delta: { name: "delta", kind: "real", help: "failure probability, in (0, 1)", initial: "1e-5", exclusiveMin: 0, exclusiveMax: 1, symbol: "δ" },
+    epochs: { name: "epochs", kind: "real", help: "passes over the data; steps are E N / B, rounded up", initial: "60", optional: true, exclusiveMin: 0, max: 1000000, symbol: "E", noneMeans: "steps are given" },
+    steps: { name: "steps", kind: "integer", help: "noisy steps of the optimizer", initial: "", optional: true, min: 1, max: 1000000000000, symbol: "T", noneMeans: "from epochs: E N / B, rounded up" },
+    noise_multiplier: { name: "noise_multiplier", kind: "real", help: "noise standard deviation of a batch's sum, divided by the clip norm", initial: "1.1", optional: true, min: 0, symbol: "σ", noneMeans: "the least that meets the target epsilon" },
+    epsilon: { name: "epsilon", kind: "real", help: "target epsilon, in nats, instead of the noise multiplier", initial: "", optional: true, exclusiveMin: 0, symbol: "ε", noneMeans: "the noise multiplier is given" },
+    clip_norm: { name: "clip_norm", kind: "real", help: "L2 clip norm of one unit's contribution; does not affect epsilon", initial: "1", exclusiveMin: 0, symbol: "C" },
+    sampler: { name: "sampler", kind: "choice", help: "how the loader forms batches", initial: "poisson", choices: [["poisson", "Poisson: each example joins each batch by its own coin"], ["truncated-poisson", "truncated Poisson: a batch that is too large is cut to a maximum size"], ["shuffled", "shuffled: each epoch takes every example once, in random order"]] },
+    max_batch_size: { name: "max_batch_size", kind: "integer", help: "size to which a Poisson batch is truncated", initial: "", optional: true, min: 1, noneMeans: "no truncation" },
+    relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "", optional: true, noneMeans: "add-or-remove-one; with shuffled batches zero-out", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+  },
   FederatedRequest: {
     population: { name: "population", kind: "integer", help: "number of privacy units; declared, public", initial: "50000", min: 1, symbol: "N" },
     cohort_size: { name: "cohort_size", kind: "integer", help: "expected number of units per round", initial: "500", min: 1, symbol: "m", maxField: "population" },
@@ -1229,6 +1332,21 @@ export const PARAMETERS = {
     count: { name: "count", kind: "integer", help: "number of repetitions", initial: "1", min: 1 },
   },
 } as const satisfies Record<string, Record<string, ParameterSpec>>;
+
+/** What a form holds, as a DPSGDRequest; what it does not ask stands at its default. */
+export const readDPSGDRequest = (values: RawValues): DPSGDRequest => ({
+  examples: number(values, "examples"),
+  batch_size: number(values, "batch_size"),
+  delta: number(values, "delta"),
+  epochs: numberOrNull(values, "epochs"),
+  steps: numberOrNull(values, "steps"),
+  noise_multiplier: numberOrNull(values, "noise_multiplier"),
+  epsilon: numberOrNull(values, "epsilon"),
+  clip_norm: number(values, "clip_norm", 1.0),
+  sampler: choice(values, "sampler", ["poisson", "truncated-poisson", "shuffled"] as const, "poisson"),
+  max_batch_size: numberOrNull(values, "max_batch_size"),
+  relation: choiceOrNull(values, "relation", ["add-or-remove-one", "replace-one", "zero-out"] as const),
+});
 
 /** What a form holds, as a FederatedRequest; what it does not ask stands at its default. */
 export const readFederatedRequest = (values: RawValues): FederatedRequest => ({

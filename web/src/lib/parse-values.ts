@@ -44,3 +44,9 @@ export function choice<W extends string>(given: RawValues, name: string, words: 
   const value = given[name] ?? otherwise;
   return words.find((word) => word === value) ?? wrong(name, `one of ${words.join(", ")}`);
 }
+
+/** As `choice`; blank is nothing. */
+export function choiceOrNull<W extends string>(given: RawValues, name: string, words: readonly W[], otherwise: W | null = null): W | null {
+  const value = given[name];
+  return value === undefined ? otherwise : value === null || value === "" ? null : choice(given, name, words);
+}
