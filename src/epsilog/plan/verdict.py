@@ -21,6 +21,7 @@ from epsilog.plan.deployments import DEPLOYMENTS
 from epsilog.plan.interpretation import bound_log_odds_factor
 from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, bound_attack
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check
+from epsilog.terms.formatting import count_of_thousand
 from epsilog.terms.messages import Message
 
 __all__ = [
@@ -41,7 +42,6 @@ GUESSED = round(OF * FPR)
 NEARLY_ALL, HARDLY_ANY = 990, GUESSED + 1
 OPEN = 0.999
 """From this probability on, a card does not print a posterior: it never says 100%."""
-_OUTCOMES = 1e-9  # more than published outcomes of checks can add to a rate: 102 times 2^-63
 _ROUNDINGS = 2 * ELEMENTARY + 8  # of two elementary functions, two sums, two products and a quotient
 _IRREGULAR = {"person": "people", "child": "children", "individual": "people"}
 
@@ -52,7 +52,7 @@ def count_units(rate: float) -> int:
     >>> count_units(0.0721), count_units(0.0), count_units(1.0)
     (73, 10, 1000)
     """
-    return min(OF, max(GUESSED, math.ceil(OF * (rate + _OUTCOMES))))
+    return max(GUESSED, count_of_thousand(rate))
 
 
 def write_found(found: int, privacy_unit: str, relation: NeighboringRelation | str | None) -> Message:

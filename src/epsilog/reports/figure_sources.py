@@ -62,7 +62,7 @@ def _expand(parent: str, names: str) -> str:
 
 CLAIM = _expand("claim", "statement supported epsilon unamplified")
 RUN_PARTS = (
-    *_parts(RECOMPUTED, "v kind figure_sources limits residual_risks"),
+    *_parts(RECOMPUTED, "v kind figure_sources limits residual_risks hazards"),
     *_parts(OWNER, "identity", "name, purpose, owner and period"),
     *_parts(OWNER, "simulation", "whether randomness was seeded"),
     *_parts(RECOMPUTED, f"{CLAIM} claim/parties"),
@@ -110,7 +110,7 @@ RUN_PARTS = (
     *_parts(OWNER, "owner", "the outcomes of the curator's checks"),
 )
 LOG_PARTS = (
-    *_parts(RECOMPUTED, "v kind figure_sources limits residual_risks risk_metrics verification observed"),
+    *_parts(RECOMPUTED, "v kind figure_sources limits residual_risks hazards risk_metrics verification observed"),
     *_parts(WRITER, "identity", "name, purpose, owner and period"),
     *_parts(WRITER, "simulation", "whether randomness was seeded"),
     *_parts(RECOMPUTED, CLAIM),

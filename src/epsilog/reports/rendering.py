@@ -25,6 +25,7 @@ from epsilog.reports.figure_sources import (
     list_report_parts,
 )
 from epsilog.reports.first_page import answer, build_first_page, format_verdict
+from epsilog.reports.hazards import count_answered, list_hazard_rows
 from epsilog.reports.plots import draw_report_plots
 from epsilog.reports.proof import build_proof
 from epsilog.reports.publication_fields import merge_publication_fields
@@ -98,6 +99,8 @@ def build_context(report: dict[str, Any], about: Mapping[str, str]) -> dict[str,
         "page": build_first_page(report, stated),
         "false_alarm_rate": figures.show_upper(report["verification"]["false_alarm_rate"]),
         "findings": figures.list_finding_rows(report),
+        "hazards": list(list_hazard_rows(report)),
+        "hazards_answered": count_answered(report),
         "stated": [(figures.format_name(name), value) for name, value in stated.items()],
         "blank": [
             (figures.format_name(one["field"]), f"{one['description']} (for {one['required_by']})")

@@ -19,6 +19,7 @@ from epsilog.plan import RegisteredPlan, plan_tuning, write_formula
 from epsilog.reports.audit import build_audit_section
 from epsilog.reports.claim_metrics import compute_claim_metrics
 from epsilog.reports.figure_sources import LOG_PARTS, RUN_PARTS, list_parts
+from epsilog.reports.hazards import state_hazards
 from epsilog.reports.publication_fields import list_publication_fields, require_field
 from epsilog.reports.residual_risks import list_residual_log_risks, list_residual_risks
 from epsilog.reports.statements import (
@@ -90,7 +91,7 @@ def build_report(outcome: Verification) -> dict[str, Any]:
     for name, section in sections.items():
         document[name] = document[name] | section if name in document else section
     parsed: dict[str, Any] = codec.parse_json(codec.encode_canonical(document))  # as a reader of the file parses it
-    return parsed
+    return parsed | {"hazards": state_hazards(parsed)}
 
 
 def _build_risk_metrics(outcome: Verification, epsilon: float) -> dict[str, Any] | None:

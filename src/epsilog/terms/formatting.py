@@ -6,7 +6,7 @@ import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
-__all__ = ["format_bound", "format_decimal", "format_lower", "format_upper"]
+__all__ = ["count_of_thousand", "format_bound", "format_decimal", "format_lower", "format_upper"]
 
 _SPEC = re.compile(r"\.(\d{1,2})([gf])")
 
@@ -27,6 +27,18 @@ def format_lower(value: float, digits: int = 4) -> str:
     ('3.998', '0')
     """
     return _round_decimal(value, digits, ROUND_FLOOR)
+
+
+_OUTCOMES = 1e-9  # more than published outcomes of checks can add to a rate: 102 times 2^-63
+
+
+def count_of_thousand(rate: float) -> int:
+    """Return at most how many of 1,000 a bound on a rate allows, with published outcomes of checks.
+
+    >>> count_of_thousand(0.0721), count_of_thousand(1.0), count_of_thousand(0.0)
+    (73, 1000, 1)
+    """
+    return min(1000, math.ceil(1000 * (rate + _OUTCOMES)))
 
 
 def format_bound(value: float, spec: str, *, upper: bool) -> str:

@@ -1,8 +1,9 @@
 """Messages: identifiers with parameters that are computed, compared, stored and hashed; sentences only when shown.
 
-``en.json`` holds the sentence of each identifier. A parameter in it has a kind: ``upper`` and ``lower`` are bounds and
-round outward, ``estimate`` rounds to the nearest, ``exact`` is a number as it is, ``message`` is nested, ``text`` is
-foreign text and becomes legible. The number after "@" is the version of a proof: it rises when the proof changes.
+``en.json`` holds the sentence of each identifier, and ``en-hazards.json`` those that no page needs. A parameter in one
+has a kind: ``upper`` and ``lower`` are bounds and round outward, ``estimate`` rounds to the nearest, ``exact`` is a
+number as it is, ``message`` is nested, ``text`` is foreign text and becomes legible. The number after "@" is the
+version of a proof: it rises when the proof changes.
 
 >>> curves = Message("method/parts-by-curves@1")
 >>> curves.to_json(), str(curves)
@@ -27,7 +28,7 @@ from typing import Any, Union
 
 from epsilog.terms.check import Validator, instance_of
 from epsilog.terms.errors import CheckError
-from epsilog.terms.formatting import format_lower, format_upper
+from epsilog.terms.formatting import count_of_thousand, format_lower, format_upper
 from epsilog.terms.legible import legible
 
 __all__ = ["KINDS", "Message", "catalogue", "message", "sentence"]
@@ -42,6 +43,7 @@ KINDS: Mapping[str, Callable[[Any], str]] = {
     "upper": format_upper,
     "lower": format_lower,
     "percent": lambda share: f"{format_upper(100 * share, 3)}%",
+    "per_thousand": lambda share: f"{count_of_thousand(share):,}",
     "factor": lambda log: format_upper(math.exp(log), 3) if log < _MAX_LOG else "more than 1e300",
     "estimate": lambda value: f"{value:.4g}",
     "exact": lambda value: str(value).removesuffix(".0"),
@@ -143,7 +145,9 @@ def message() -> Validator[Message]:
 @cache
 def catalogue() -> Mapping[str, str]:
     """Return the sentence of each identifier."""
-    found: Mapping[str, str] = json.loads(Path(__file__).with_name("en.json").read_text("utf-8"))
+    found: dict[str, str] = {}
+    for name in ("en.json", "en-hazards.json"):
+        found |= json.loads(Path(__file__).with_name(name).read_text("utf-8"))
     return found
 
 

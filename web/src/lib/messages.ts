@@ -14,6 +14,7 @@ const KINDS: Readonly<Record<string, (value: unknown) => string>> = {
   upper: (value) => show(number(value), 4, "up"),
   lower: (value) => show(number(value), 4, "down"),
   percent: (value) => `${show(100 * number(value), 3, "up")}%`,
+  per_thousand: (value) => showInteger(Math.min(1000, Math.ceil(1000 * (number(value) + 1e-9)))),
   factor: (value) => (number(value) < MAX_LOG ? show(Math.exp(number(value)), 3, "up") : "more than 1e300"),
   estimate: (value) => show(number(value), 4),
   count: (value) => showInteger(number(value)),
