@@ -609,24 +609,39 @@ def test_a_cohort_of_fixed_size_is_priced_under_replace_one_only(browser, site):
     until(lambda: "proven: the true value" in text(browser, ".beside"))
 
 
+def unfold(browser, title):
+    """Opens a folded part."""
+    until(
+        lambda: next(e for e in browser.find_elements("css selector", "details > summary") if e.text == title)
+    ).click()
+
+
 @pytest.mark.smoke
 def test_the_ledger_is_read_and_verified(browser, site):
     browser.get(site.url + "/ledger")
     until(lambda: "acme/claims" in text(browser, "main"))
     until(lambda: "ε 1.75" in text(browser, "main"))
-    until(lambda: "ε 1.125 available of 3, with ε 0.125 reserved." in text(browser, ".headroom"))
-    assert "days from now" not in text(browser, "main")  # all of it within a day is no pace
+    until(lambda: "left of 3. ε 1.75 is spent, ε 0.125 reserved." in text(browser, ".headroom"))
+    assert text(browser, ".headroom b") == "ε 1.12"  # what is left rounds down
+    assert "is used up around" not in text(browser, "main")  # all of it within a day is no pace
+    until(lambda: "ε 1.75 of 3 is spent, by" in text(browser, ".plot figcaption"))
+    named = one(browser, ".plot svg").get_attribute("aria-labelledby")
+    assert "is spent" in text(browser, f"#{named}".replace(":", "\\:"))
     next(b for b in browser.find_elements("css selector", ".budgets button") if "study" in b.text).click()
-    until(lambda: "available of 4." in text(browser, ".headroom"))
+    until(lambda: "left of 4." in text(browser, ".headroom"))
     until(lambda: one(browser, "button.main")).click()
     until(lambda: "entries are valid" in text(browser, "main"))
+    unfold(browser, "Every entry")
     rows = browser.find_elements("css selector", "table.dense tbody tr")
     assert rows[0].text.startswith(str(len(rows)))  # newest first, all on one page
     scope = one(browser, "#chain-scope")
     scope.send_keys("lab")
-    until(lambda: 0 < len(browser.find_elements("css selector", "table.dense tbody tr")) == 4)
+    until(lambda: len(browser.find_elements("css selector", "table.dense tbody tr")) == 2)  # created, charged
     browser.get(site.url + "/runs")
     until(lambda: browser.find_elements("link text", "exam-scores"))[0].click()
+    until(lambda: text(browser, ".answer h2") == "Would hold")
+    assert text(browser, ".rehearsal").startswith("Rehearsal.")
+    unfold(browser, "Settings, every check, and costs of deviations")
     until(lambda: "The noise agrees." in text(browser, "main"))
     assert browser.current_url.endswith("/runs/exam-scores-1")
 
@@ -734,6 +749,7 @@ def test_whoever_may_spends_from_the_ledgers_page_and_no_more_is_offered(browser
         until(lambda: "State: started" in through.text)
         press(through, "Commit")
         until(lambda: "The charge is now committed." in through.text)
+        unfold(browser, "Every entry")
         until(lambda: "mine" in text(browser, "table.dense tbody tr"))  # the page shows what was written
         with read_ledger(path) as ledger:
             assert (ledger.find("mine").state, ledger.balance("acme/claims").spent["epsilon"]) == ("committed", "2.25")
@@ -794,14 +810,17 @@ def test_a_budget_is_shown_as_it_went_and_as_it_may_go_on(browser, serve_app, tm
     with serve_app(create_app(ledger=str(tmp_path / "ledger.db"))) as site:
         browser.get(site.url + "/ledger")
         until(lambda: "ε 0.5 was spent in the last 20 days." in text(browser, "main"))
-        assert "ε 1 available of 2." in text(browser, ".headroom")
+        assert "left of 2. ε 1 is spent." in text(browser, ".headroom")
+        assert "2 more charges like run fit. acme refuses the next." in text(browser, ".next")
         lasts = (dt.datetime.now(dt.UTC) + dt.timedelta(days=40)).date()
         either = (lasts, lasts + dt.timedelta(days=1))  # a second may have gone by
         assert any(f"is used up around {day} (an estimate)" in text(browser, "main") for day in either)
-        assert "covered by its partition" in text(browser, "main")
+        unfold(browser, "Every release")
+        until(lambda: "covered by its partition" in text(browser, "main"))
+        unfold(browser, "Every entry")
         folded = browser.find_elements("css selector", "table.dense tbody tr")[0].text
         assert "rounds 1–2" in folded
-        assert folded.startswith("9–12")
+        assert folded.startswith("7–10")
         for width in (1280, 390):
             with screen(browser, width):
                 assert broken_rules(browser) == []
@@ -975,7 +994,10 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
         write_bundle(iterate_verified_documents(books), tmp_path / "ledger.bundle", origin="o")
     chooser.send_keys(str(tmp_path / "ledger.bundle"))
     until(lambda: "and the ledger charged for the run" in shown())
-    assert "entries are valid" in shown()
+    assert [e.text for e in browser.find_elements("css selector", ".kind.recomputed li")][-2:] == [
+        "The ledger’s entries",
+        "The charge of this run",
+    ]
     one(browser, "[aria-label='Remove ledger.bundle']").click()
     until(lambda: "matches its embedded evidence" in shown())
     forged = tmp_path / "forged.json"
@@ -984,13 +1006,81 @@ def test_a_report_that_is_dropped_comes_out_again_or_is_said_not_to(browser, sit
     )
     chooser.send_keys(str(forged))
     until(lambda: "Do not rely on this report." in shown())
-    assert "claim/coverage/adaptive_clip" in shown()
+    assert "The report says True for claim coverage adaptive clip. Its own evidence gives False." in shown()
+    assert text(browser, ".answer h2") == "Does not hold"
     (tmp_path / "none.json").write_text("{}")
     chooser.send_keys(str(tmp_path / "none.json"))
     until(lambda: "does not carry" in shown())
     (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----")
     chooser.send_keys(str(tmp_path / "key.pem"))
     until(lambda: "It was not sent" in shown())
+
+
+def test_examples_are_verified_and_kinds_of_evidence_are_told_apart(browser, site):
+    browser.get(site.url + "/verify")
+    until(lambda: browser.find_elements("css selector", ".offers button"))
+    assert site.url.removeprefix("http://") in text(browser, ".where")
+    for label, word in (
+        ("a report and its ledger", "Would hold"),
+        ("an edited report", "Does not hold"),
+        ("a report alone", "Cannot tell"),
+    ):
+        next(b for b in browser.find_elements("css selector", ".offers button") if b.text == label).click()
+        until(lambda: text(browser, ".answer h2") == word)  # noqa: B023
+        assert text(browser, ".rehearsal").startswith("Rehearsal.")
+        looks = browser.execute_script(
+            "return [...document.querySelectorAll('.kind')].map(e => { const s = getComputedStyle(e);"
+            "return [s.borderTopStyle, s.borderTopColor, s.backgroundImage, e.querySelector('svg').innerHTML] })"
+        )
+        assert len({tuple(look[:3]) for look in looks}) == len({look[3] for look in looks}) == 3
+        for width in (1280, 320):
+            with screen(browser, width):
+                assert broken_rules(browser) == []
+    assert clean(browser) == []
+
+
+LONG_NAMES = ("acme-international/claims-department", "weekly-retraining-of-the-fraud-model_v12", "x" * 80)
+
+
+def test_names_break_only_between_their_parts(browser, serve_app, tmp_path):
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        ledger.create_budget(LONG_NAMES[0], kind="pure", epsilon="2.123456789", privacy_unit="person")
+        ledger.create_budget("lab", kind="pure", epsilon="1", privacy_unit="person", requires_certificate=True)
+        for number, name in enumerate(LONG_NAMES[1:], start=1):
+            ledger.charge(f"{LONG_NAMES[0]}/{name}", PureDP(0.987654321), key=f"release-number-{number}-of-the-year")
+    with serve_app(create_app(ledger=str(tmp_path / "ledger.db"))) as site:
+        browser.get(site.url + "/ledger")
+        until(lambda: "What would be refused next" in text(browser, "main"))
+        unfold(browser, "Every entry")
+        unfold(browser, "Every release")
+        until(lambda: len(browser.find_elements("css selector", ".scope-name > span")) > 40)
+        for width in (320, 390):
+            with screen(browser, width):
+                broken = browser.execute_script(
+                    "return [...document.querySelectorAll('.scope-name > span')]"
+                    ".filter(e => e.getClientRects().length !== 1 || e.offsetHeight > 40).map(e => e.textContent)"
+                )
+                assert broken == []
+                assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+                assert "9876" not in text(browser, "main"), "three digits outside the fold"
+        said = text(browser, ".next")
+        assert "Another charge like release-number-1-of-the-year: it needs ε 0.988" in said
+        next(b for b in browser.find_elements("css selector", ".budgets button") if "lab" in b.text).click()
+        until(lambda: "Any charge without a certificate: lab requires one." in text(browser, ".next"))
+        browser.get("about:blank")
+    assert clean(browser) == []
+
+
+def test_owners_create_budgets_that_require_certificates(browser, serve_app, tmp_path, fill_ledger):
+    with held(browser, serve_app, tmp_path, "owner", fill_ledger) as path:
+        part = opened(browser, "Create a budget")
+        fill(part, scope="acme/proven", privacy_unit="person", epsilon="1", delta="1e-6")
+        part.find_element("css selector", "[name=requires_certificate]").click()
+        press(part, "Create the budget")
+        until(lambda: "acme/proven is created. It refuses charges without a certificate." in part.text)
+        with read_ledger(path) as ledger:
+            assert ledger.balance("acme/proven").requires_certificate
+    assert clean(browser) == []
 
 
 PLAY = """

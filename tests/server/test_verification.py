@@ -223,3 +223,30 @@ def test_a_record_carries_its_owners_words_and_is_checked():
             verification.verify_route(verification.VerifyRequest(record=other))
     with pytest.raises(CheckError, match="record must be alone"):
         verification.verify_route(verification.VerifyRequest(record=json.dumps(plain), key="x"))
+
+
+def test_the_example_holds_on_the_curators_word_and_an_edited_one_does_not(site):
+    example = site.post("verify/example", {}).json()
+    report = json.loads(example["report"])
+    told = site.post("verify", example).json()
+    assert (told["answer"], told["simulation"]) == ("Would hold, on the curator’s word", True)
+    kinds = told["evidence"]
+    assert "The charge of this run" in kinds["recomputed"]
+    assert "Updates were clipped" in kinds["attested"]
+    assert kinds["contradicted"] == []
+    report["claim"]["guarantee"]["epsilon"] = 3
+    edited = site.post("verify", example | {"report": json.dumps(report)}).json()
+    assert edited["answer"] == "Does not hold, failed: report"
+    assert edited["evidence"]["contradicted"] == ["report: The report differs from its evidence."]
+    assert edited["evidence"]["attested"] == []
+    alone = site.post("verify", {"report": example["report"]}).json()
+    assert alone["answer"] == "Cannot tell, missing: ledger"
+    assert "Whether a run was charged" in alone["evidence"]["unknown"]
+    assert not {"The charge of this run", "The ledger’s entries"} & set(alone["evidence"]["recomputed"])
+
+
+def test_a_bundle_alone_lists_its_checks(site):
+    told = site.post("verify", {"bundle": site.post("verify/example", {}).json()["bundle"]}).json()
+    assert told["evidence"]["recomputed"] == ["Checks passed: ledger, costs"]
+    assert told["evidence"]["unknown"]  # its signature
+    assert told["simulation"] is False

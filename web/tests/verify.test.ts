@@ -17,5 +17,6 @@ test("files are told apart by how they begin", () => {
 
 test("a report's own certificate is found", () => {
   expect(certificateOf('{"evidence":{"certificate":"{}\\n"}}')).toBe("{}");
+  expect(certificateOf('<!doctype html><pre id="document">{&#34;evidence&#34;:{&#34;certificate&#34;:&#34;a &amp;lt; b\\n&#34;}}</pre>')).toBe("a &lt; b");
   for (const none of ['{"evidence":{}}', "{}", "null", "[", '{"evidence":{"certificate":null}}', '{"evidence":{"certificate":5}}']) expect(certificateOf(none)).toBe(null);
 });

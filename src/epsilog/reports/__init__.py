@@ -10,7 +10,7 @@ from epsilog.reports.calculations import FileReference, check_calculation, is_ca
 from epsilog.reports.card_question import read_card_question
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
 from epsilog.reports.figures import format_audit_bound, list_noisy_counts, list_tuning_figures, write_score_cost
-from epsilog.reports.first_page import format_verdict, write_meaning
+from epsilog.reports.first_page import format_verdict, list_evidence_kinds, write_meaning
 from epsilog.reports.pdf import render_pdf
 from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
 from epsilog.reports.registry import build_registry_record, render_record
@@ -22,6 +22,7 @@ from epsilog.reports.verification import (
     REQUIRED_EVIDENCE,
     REQUIRED_OF_REPORT,
     compare_rebuilt,
+    read_report,
     verify_report,
     verify_run,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "is_calculation",
     "list_cycle_rows",
     "list_cycle_totals",
+    "list_evidence_kinds",
     "list_noisy_counts",
     "list_tuning_figures",
     "load_registry_schema",
@@ -54,6 +56,7 @@ __all__ = [
     "read_card_question",
     "read_plan_summaries",
     "read_publication_file",
+    "read_report",
     "render_cycles",
     "render_html",
     "render_markdown",

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from epsilog.plan.verdict import FPR, GUESSED, OF, count_units, pluralize, write_banner, write_found, write_guessing
 from epsilog.reports.figure_sources import get_finding_source
-from epsilog.terms import Status
+from epsilog.terms import Finding, Status
 from epsilog.terms.messages import Message
-from epsilog.verification import VERDICT_BASIS, write_answer
+from epsilog.verification import VERDICT_BASIS, Verification, write_answer
 
 _PER_ROW, _SPACING = 40, 10
 
@@ -86,6 +86,44 @@ def build_first_page(report: Mapping[str, Any], stated: Mapping[str, str]) -> di
             if one
         ],
     }
+
+
+def list_evidence_kinds(outcome: Verification, report: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """List what a verification recomputed, what rests on somebody's word, what is unknown and what is contradicted.
+
+    Args:
+        outcome: the verification.
+        report: the document that was verified, if its figures were recomputed; None for another artifact.
+    """
+    passed, unseen = (
+        list(dict.fromkeys(one.check for one in outcome.findings if one.status is status))
+        for status in (Status.PASSED, Status.NOT_CHECKED)
+    )
+    found = {
+        "recomputed": [str(Message.of("page/passed", checks=", ".join(passed)))] if passed else [],
+        "attested": [],
+        "unknown": [str(Message.of("page/not-checked", check=", ".join(unseen)))] if unseen else [],
+        "contradicted": [_shorten(one) for one in outcome.findings if one.status is Status.FAILED],
+    }
+    if report is None or "report" not in passed or outcome.failed:
+        return found
+    ledger = str(Message("page/ledger"))
+    attested, unknown = list(_list_attested(report)), list(_list_unknown(report, report["publication"]["stated"]))
+    bound = "ledger" in passed
+    return found | {
+        "recomputed": [
+            *_list_recomputed(report),
+            *([ledger] if bound else []),
+            *([str(Message("page/charged"))] if bound and "charge" in passed else []),
+        ],
+        "attested": [line for line in attested if line != ledger],
+        "unknown": unknown if bound else [str(Message("page/unbound")), *unknown],
+    }
+
+
+def _shorten(finding: Finding) -> str:
+    """Return what a failed check found, without the list of differences that its message ends with."""
+    return f"{finding.check}: {finding.message.partition(': ')[0].rstrip('.')}."
 
 
 def write_meaning(report: Mapping[str, Any]) -> str:

@@ -79,6 +79,7 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
         (method, PREFIX + path): permission
         for method, path, permission in (
             ("POST", "/verify", _READ),
+            ("POST", "/verify/example", _READ),
             ("GET", "/montecarlo", _READ),
             ("POST", "/montecarlo", _SPEND),
             ("GET", "/montecarlo/{name}", _READ),

@@ -191,6 +191,7 @@ def _balance_to_json(balance: Balance) -> dict[str, Any]:
         "simulation": balance.simulation,
         "target_guarantee": balance.target_guarantee and dict(balance.target_guarantee),
         "partition": balance.partition,
+        "requires_certificate": bool(balance.requires_certificate),
         "theorem": balance.theorem,
     } | {name: dict(getattr(balance, name)) for name in _AMOUNTS}
 

@@ -174,6 +174,22 @@ class PartComparisonModel(ResponseModel):
     differing: Annotated[list[tuple[str, str, str]], Field(description="path, stated value, recomputed value")]
 
 
+class EvidenceKindsModel(ResponseModel):
+    """What a verdict rests on, in a few words each."""
+
+    recomputed: list[str]
+    attested: Annotated[list[str], Field(description="what rests on the curator's word")]
+    unknown: list[str]
+    contradicted: Annotated[list[str], Field(description="checks that failed, and what they found")]
+
+
+class VerificationExampleModel(ResponseModel):
+    """A report and the bundle of its ledger, as text."""
+
+    report: str
+    bundle: str
+
+
 class ReportVerificationModel(ResponseModel):
     """The claim that a report alone supports, by check and by part."""
 
@@ -182,3 +198,5 @@ class ReportVerificationModel(ResponseModel):
     supported_claim: Annotated[str, Field(description="the supported claim, in a sentence")]
     findings: list[FindingModel]
     parts: list[PartComparisonModel]
+    evidence: EvidenceKindsModel
+    simulation: Annotated[bool, Field(description="a rehearsal, whose noise protects nobody")]

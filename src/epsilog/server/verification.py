@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from io import BytesIO
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
 
 from epsilog import reports
 from epsilog.ledger import StoredCheckpoint
-from epsilog.server.responses import ReportVerificationModel
+from epsilog.server.responses import ReportVerificationModel, VerificationExampleModel
 from epsilog.server.routes import RequestModel, Routes
 from epsilog.signing import VerifierKey, read_envelopes
 from epsilog.terms import CheckError, RecordError, StorageError, codec
@@ -25,10 +27,13 @@ from epsilog.verification import (
     check_file_signatures,
     check_ledger_contents,
     check_signatures,
+    parse_evidence,
+    verify_evidence,
 )
 
 routes = Routes("verify")
 _Text: TypeAlias = Annotated[str | None, Field(max_length=4 * 1024 * 1024)]
+_EXAMPLE = Path(__file__).parent / "example"  # the records of a small rehearsal, and the bundle of its ledger
 _Note: TypeAlias = Annotated[str | None, Field(max_length=64 * 1024)]  # a signature, a checkpoint
 
 
@@ -64,6 +69,23 @@ def verify_route(ask: VerifyRequest) -> dict[str, Any]:
     return _outcome_to_json(Verification(findings, required=("ledger", "signature")))
 
 
+class ExampleRequest(RequestModel):
+    """Nothing."""
+
+
+@routes.add("/verify/example", VerificationExampleModel, summary="A report and its ledger, to try")
+def example_route(_ask: ExampleRequest) -> dict[str, Any]:
+    """The report of a small rehearsal on real data, built from its records, and the bundle of its ledger."""
+    return {"report": _build_example(), "bundle": (_EXAMPLE / "ledger.bundle").read_text(encoding="utf-8")}
+
+
+@cache
+def _build_example() -> str:
+    files = {one.name: one.read_bytes() for one in _EXAMPLE.iterdir() if one.suffix in (".json", ".jsonl")}
+    evidence = parse_evidence(files, LedgerReader.read(_EXAMPLE / "ledger.bundle"))
+    return codec.encode_canonical(reports.build_report(verify_evidence(evidence))).decode()
+
+
 def _verify_record(ask: VerifyRequest) -> dict[str, Any]:
     """Return the findings of a calculator's record; nothing that belongs to a run goes with it."""
     if ask.model_fields_set - {"record"} and ask.model_dump(exclude={"record"}, exclude_none=True):
@@ -87,10 +109,13 @@ def _verify_report(
     with _name_unreadable("report", "one that carries its evidence"):
         found = reports.verify_report(content, ledger, required=required, trust=anchors, signed=signatures)
         parts = [dataclasses.asdict(part) for part in reports.compare_rebuilt(content)]
-    return _outcome_to_json(found, parts)
+    document = reports.read_report(content)[1]
+    return _outcome_to_json(found, parts, document)
 
 
-def _outcome_to_json(outcome: Verification, parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def _outcome_to_json(
+    outcome: Verification, parts: Sequence[dict[str, Any]] = (), report: dict[str, Any] | None = None
+) -> dict[str, Any]:
     findings = [finding.to_json() for finding in outcome.findings]
     return {
         "status": outcome.status.value,
@@ -98,6 +123,8 @@ def _outcome_to_json(outcome: Verification, parts: Sequence[dict[str, Any]] = ()
         "supported_claim": outcome.claim,
         "findings": findings,
         "parts": list(parts),
+        "evidence": reports.list_evidence_kinds(outcome, report),
+        "simulation": outcome.evidence is not None and outcome.evidence.claim.simulation,
     }
 
 

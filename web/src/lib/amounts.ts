@@ -1,6 +1,6 @@
 // Amounts of the ledger: exact decimal strings by quantity.
 
-import { showAmount } from "./numbers";
+import { type Bound, show, showAmount } from "./numbers";
 
 export type Amounts = Record<string, string>;
 
@@ -9,6 +9,9 @@ const SYMBOLS: Record<string, string> = { epsilon: "ε", delta: "δ", rho: "ρ",
 export const symbolOf = (name: string): string => SYMBOLS[name] ?? name.replace(/^rdp_(.+)$/, "D($1)"); // a Renyi divergence at its order
 
 export const formatAmounts = (amounts: Amounts): string => Object.entries(amounts).map(([name, amount]) => `${symbolOf(name)} ${showAmount(amount)}`).join(", ");
+
+/** Amounts with three digits, for people; a cost rounds up, and what is left rounds down. */
+export const summarizeAmounts = (amounts: Amounts, bound: Bound): string => Object.entries(amounts).map(([name, amount]) => `${symbolOf(name)} ${show(Number(amount), 3, bound)}`).join(", ");
 
 /** Whether a scope is another scope or below it; null is the whole ledger. */
 export const isWithin = (above: string | null, scope: string): boolean => above === null || `${scope}/`.startsWith(`${above}/`);
@@ -25,5 +28,6 @@ export interface Budget {
   spent: Amounts;
   available: Amounts;
   target_guarantee: Amounts | null;
+  requires_certificate: boolean;
   partition: number | null; // index of the entry that declared the partition; charges then count in its blocks alone
 }

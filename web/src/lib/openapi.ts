@@ -377,6 +377,20 @@ export type EpsilonCurveResponse = {
   points: EpsilonCurvePointModel[];
 };
 
+/** What a verdict rests on, in a few words each. */
+export type EvidenceKindsModel = {
+  recomputed: string[];
+  /** what rests on the curator's word */
+  attested: string[];
+  unknown: string[];
+  /** checks that failed, and what they found */
+  contradicted: string[];
+};
+
+/** Nothing. */
+export type ExampleRequest = {
+};
+
 /** Return an expired reservation that has not started. */
 export type ExpireRequest = {
   /** the charge's idempotency key */
@@ -1005,6 +1019,9 @@ export type ReportVerificationModel = {
   supported_claim: string;
   findings: FindingModel[];
   parts: PartComparisonModel[];
+  evidence: EvidenceKindsModel;
+  /** a rehearsal, whose noise protects nobody */
+  simulation: boolean;
 };
 
 /** Reserve the cost of a release; nothing is spent yet. */
@@ -1216,6 +1233,12 @@ export type VerdictResponse = {
   /** the card as text: what the hash covers */
   text: string;
   sha256: string;
+};
+
+/** A report and the bundle of its ledger, as text. */
+export type VerificationExampleModel = {
+  report: string;
+  bundle: string;
 };
 
 /** A report, a bundle of a ledger, or both, with what an auditor kept elsewhere. */

@@ -2,12 +2,14 @@ import { useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Plot } from "../components/Plot";
 import type { Series } from "../components/Plot";
+import { ScopeName } from "../components/ScopeName";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { type Ready, useQuery, useReady } from "../lib/use-query";
 import { get } from "../lib/api";
 import { dayAfter, forecast } from "../lib/forecast";
-import { type Budget, symbolOf, type Amounts, formatAmounts } from "../lib/amounts";
+import { type Budget, symbolOf, type Amounts, isWithin, summarizeAmounts } from "../lib/amounts";
+import { listOutlooks } from "../lib/refusals";
 import { show, showAmount, showInteger } from "../lib/numbers";
 
 interface Cycle {
@@ -26,6 +28,7 @@ interface Spent {
 const CYCLES = 100;
 const LISTED = 25;
 const SPENDERS = 8;
+const NEXT = 4;
 const DAY = 86_400_000;
 const main = (amounts: Amounts): string => Object.keys(amounts).find((name) => name !== "delta") ?? "delta";
 const minute = (time: string): string => time.slice(0, 16).replace("T", " ");
@@ -57,17 +60,16 @@ export function Budgets({ budgets, entries, ready }: { budgets: Budget[]; entrie
           <span class="swatch spent" /> spent (permanent) <span class="swatch promised" /> reserved
         </p>
       </Card>
-      <BudgetDetail key={selected.scope} budget={selected} entries={entries} ready={ready} />
+      <BudgetDetail key={selected.scope} budget={selected} budgets={budgets} entries={entries} ready={ready} />
     </>
   );
 }
 
 function Name({ budget }: { budget: Budget }) {
-  const cut = budget.scope.lastIndexOf("/") + 1;
   return (
     <span class="name">
-      <span class="above">{budget.scope.slice(0, cut)}</span>
-      {budget.scope.slice(cut)} {budget.simulation && <span class="simulated">simulations only</span>} {budget.partition !== null && <span class="simulated">partition</span>}
+      <ScopeName name={budget.scope} /> {budget.simulation && <span class="simulated">simulations only</span>} {budget.partition !== null && <span class="simulated">partition</span>}{" "}
+      {budget.requires_certificate && <span class="simulated">certificate required</span>}
     </span>
   );
 }
@@ -77,9 +79,9 @@ function Available({ budget }: { budget: Budget }) {
   return (
     <>
       <b>
-        {symbolOf(unit)} {show(left, 4, "down")}
+        {symbolOf(unit)} {show(left, 3, "down")}
       </b>{" "}
-      available of {show(cap, 4, "down")}
+      left of {show(cap, 3, "down")}
     </>
   );
 }
@@ -88,7 +90,7 @@ function Blocks({ budget }: { budget: Budget }) {
   const { unit, cap } = shares(budget);
   return (
     <>
-      {symbolOf(unit)} {show(cap, 4, "down")} in each block
+      {symbolOf(unit)} {show(cap, 3, "down")} in each block
     </>
   );
 }
@@ -106,28 +108,48 @@ function Bar({ budget }: { budget: Budget }) {
   );
 }
 
-function BudgetDetail({ budget, entries, ready }: { budget: Budget; entries: number; ready: Ready }) {
+function BudgetDetail({ budget, budgets, entries, ready }: { budget: Budget; budgets: Budget[]; entries: number; ready: Ready }) {
   const { scope } = budget;
   const found = useQuery({ scope, entries }, ({ scope: each }, signal) => get<Spent>(`ledger/cycles?scope=${encodeURIComponent(each)}&limit=${CYCLES}`, signal), { delay: 0 });
   useReady("cycles", found, ready);
   const quantities = Object.keys(budget.caps);
   const line = (name: string, amounts: Amounts): string[] => [name, ...quantities.map((each) => showAmount(amounts[each]!))];
+  const { unit, cap, spent, reserved, left } = shares(budget);
+  const sign = symbolOf(unit);
+  const cycles = found.answer?.cycles ?? [];
   return (
     <Card title={<Name budget={budget} />}>
-      <p class="headroom">
-        {budget.partition === null ? <Available budget={budget} /> : <Blocks budget={budget} />}
-        {budget.partition === null && shares(budget).reserved > 0 && `, with ${symbolOf(shares(budget).unit)} ${show(shares(budget).reserved, 4, "up")} reserved`}.
-        {budget.partition !== null && " A charge in a block counts in that block only; the budgets above were charged for one block."}
-      </p>
+      {budget.partition === null ? (
+        <p class={`headroom remaining ${left > 0 ? "" : "none"}`}>
+          <b>
+            {sign} {show(left, 3, "down")}
+          </b>{" "}
+          <span>
+            left of {show(cap, 3, "down")}. {sign} {show(spent, 3, "up")} is spent{reserved > 0 ? `, ${sign} ${show(reserved, 3, "up")} reserved` : ""}.
+          </span>
+        </p>
+      ) : (
+        <p class="headroom">
+          <Blocks budget={budget} />. A charge in a block counts in that block only; the budgets above were charged for one block.
+        </p>
+      )}
       {found.problem && <ErrorNotice problem={found.problem} retry={found.retry} />}
-      {found.answer && found.answer.cycles.length > 0 && <History budget={budget} cycles={found.answer.cycles} />}
-      {found.answer && found.answer.cycles.length === 0 && <p class="empty">No charge has started under this budget.</p>}
+      {cycles.length > 0 && <Spenders cycles={cycles} unit={unit} above={scope} />}
+      <NextRefusals budget={budget} budgets={budgets} cycles={cycles} />
+      {cycles.length > 0 && budget.partition === null && <SpendingCurve budget={budget} cycles={cycles} />}
+      {found.answer && cycles.length === 0 && <p class="empty">No charge has started under this budget.</p>}
+      {cycles.length > 0 && (
+        <details class="part exact">
+          <summary>Every release</summary>
+          <Releases cycles={cycles} />
+        </details>
+      )}
       <details class="part exact">
         <summary>Exact amounts and composition rule</summary>
         <Table
           caption={`Balance of ${scope}`}
           columns={[{ title: "amount" }, ...quantities.map((each) => ({ title: symbolOf(each), number: true }))]}
-          rows={[line("cap", budget.caps), ...(budget.partition === null ? [line("spent", budget.spent), line("reserved", budget.reserved), line("available", budget.available)] : [])]}
+          rows={[line("cap", budget.caps), ...(budget.partition === null ? [line("spent", budget.spent), line("reserved", budget.reserved), line("left", budget.available)] : [])]}
         />
         <p class="method">
           {budget.kind}, {budget.relation.replaceAll("-", " ")}
@@ -139,74 +161,131 @@ function BudgetDetail({ budget, entries, ready }: { budget: Budget; entries: num
   );
 }
 
+/** A scope without the budget's own part. */
+const within = (scope: string, above: string): string => scope.slice(scope.startsWith(`${above}/`) ? above.length + 1 : 0);
+
+/** What would be refused next, and why. */
+function NextRefusals({ budget, budgets, cycles }: { budget: Budget; budgets: Budget[]; cycles: readonly Cycle[] }) {
+  const outlooks = listOutlooks(cycles, budgets).slice(0, NEXT);
+  const certified = budgets.filter((each) => each.requires_certificate && isWithin(each.scope, budget.scope));
+  if (outlooks.length + certified.length === 0) return null;
+  return (
+    <>
+      <h3>What would be refused next</h3>
+      <ul class="next">
+        {certified.map((each) => (
+          <li key={each.scope}>
+            Any charge without a certificate: <ScopeName name={each.scope} /> requires one.
+          </li>
+        ))}
+        {outlooks.map(({ charge, fits, budget: refuses, quantity }) => (
+          <li key={charge.scope} class={fits > 0 ? "fits" : ""}>
+            {fits > 0 ? (
+              <>
+                {fits === 1 ? "One more charge" : `${showInteger(fits)} more charges`} like <ScopeName name={charge.key!} /> {fits === 1 ? "fits" : "fit"}. <ScopeName name={refuses.scope} /> refuses the next.
+              </>
+            ) : (
+              <>
+                Another charge like <ScopeName name={charge.key!} />: it needs {symbolOf(quantity)} {show(Number(charge.amount[quantity]), 3, "up")}, and <ScopeName name={refuses.scope} /> has {show(Math.max(0, Number(refuses.available[quantity])), 3, "down")} left.
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
 /** Whether a charge is covered by its partition's charge. */
 const isCoveredByPartition = (cycle: Cycle): boolean => cycle.key !== null && Object.values(cycle.amount).every((amount) => Number(amount) === 0);
 
-function History({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] }) {
-  const { unit, cap, left, reserved } = shares(budget);
-  const sign = symbolOf(unit);
-  const of = (amounts: Amounts): number => Number(amounts[unit]);
-  const before = of(cycles[0]!.cumulative) - of(cycles[0]!.amount);
-  const total = of(cycles.at(-1)!.cumulative);
+function Releases({ cycles }: { cycles: readonly Cycle[] }) {
   const some = cycles.length === CYCLES ? `, the newest ${CYCLES}` : "";
-  const series: Series[] = [
-    { name: "this release", look: "bar", points: cycles.map((c, i) => [i + 1, of(c.amount)] as const) },
-    { name: "cumulative", look: "step", points: [[0, before] as const, ...cycles.map((c, i) => [i + 1, of(c.cumulative)] as const)] },
-    ...(cap < 4 * total ? [{ name: "cap", look: "cap" as const, points: [[cycles.length, cap]] as const }] : []),
-  ];
   return (
-    <>
-      {budget.partition === null && <BurnDown unit={unit} cap={cap} left={left + reserved} cycles={cycles} />}
-      <Plot title={`${sign} of each release${some}, charged permanently when it starts`} x={{ title: "release", whole: true }} y={{ title: sign }} series={series} />
-      <Spenders cycles={cycles} unit={unit} some={some} />
-      <Table
-        caption={`Releases${some}, newest first`}
-        prose
-        columns={[{ title: "release" }, { title: "scope" }, { title: "started (UTC)", tight: true }, { title: "cost" }, { title: "cumulative" }]}
-        rows={cycles.map((c) => [c.key ?? `partition ${c.scope}`, c.scope, minute(c.time), isCoveredByPartition(c) ? "covered by its partition" : formatAmounts(c.amount), formatAmounts(c.cumulative)]).toReversed().slice(0, LISTED)}
-      />
-    </>
+    <Table
+      caption={`Releases${some}, newest first`}
+      prose
+      columns={[{ title: "release" }, { title: "scope" }, { title: "started (UTC)", tight: true }, { title: "cost" }, { title: "total" }]}
+      rows={cycles.map((c) => [<ScopeName name={c.key ?? `partition ${c.scope}`} />, <ScopeName name={c.scope} />, minute(c.time), isCoveredByPartition(c) ? "covered by its partition" : summarizeAmounts(c.amount, "up"), summarizeAmounts(c.cumulative, "up")]).toReversed().slice(0, LISTED)}
+    />
   );
 }
 
-/** The available amount over time under today's cap, with a forecast at the recent rate. */
-function BurnDown({ unit, cap, left, cycles }: { unit: string; cap: number; left: number; cycles: readonly Cycle[] }) {
+/** Units of the time axis, coarsest first: days for a long history, minutes for a short one. */
+const TIMES = [
+  ["days", DAY],
+  ["hours", DAY / 24],
+  ["minutes", DAY / 1440],
+] as const;
+
+/** Spending over time against today's cap, with a forecast at the recent rate; a sentence is its name. */
+function SpendingCurve({ budget, cycles }: { budget: Budget; cycles: readonly Cycle[] }) {
+  const { unit, cap, left, reserved } = shares(budget);
   const now = Date.now();
-  const day = (time: string): number => Math.min(0, (Date.parse(time) - now) / DAY);
   const of = (amounts: Amounts): number => Number(amounts[unit]);
-  const seen = forecast(cycles.map((c) => ({ day: day(c.time), amount: of(c.amount) })), left);
-  const first = day(cycles[0]!.time);
-  if (first > -1) return null; // all within a day
+  const ago = (time: string): number => Math.min(0, Date.parse(time) - now);
+  const first = ago(cycles[0]!.time);
+  const [time, length] = TIMES.find(([, each]) => -first > each) ?? TIMES.at(-1)!;
+  const total = of(cycles.at(-1)!.cumulative);
+  const start = of(cycles[0]!.cumulative) - of(cycles[0]!.amount);
+  const seen = first < -DAY ? forecast(cycles.map((c) => ({ day: ago(c.time) / DAY, amount: of(c.amount) })), left + reserved) : null;
   const series: Series[] = [
-    { name: "available", look: "step", ends: true, points: [[first, cap - of(cycles[0]!.cumulative) + of(cycles[0]!.amount)], ...cycles.map((c) => [day(c.time), cap - of(c.cumulative)] as const), [0, left]] },
+    { name: "spent", look: "step", ends: true, points: [[Math.min(1.02 * first, -length) / length, start], ...cycles.map((c) => [ago(c.time) / length, of(c.cumulative)] as const), [0, total]] },
+    { name: "cap", look: "cap", points: [[0, cap]] },
   ];
-  const days = seen && Math.min(seen.days, Math.max(90, -first));
-  if (seen && days !== null && days > 0) series.push({ name: "forecast", look: "estimate", points: [[0, left], [days, left * (1 - days / seen.days)]] });
+  const days = seen && Math.min(seen.days, Math.max(90, -first / DAY));
+  if (seen && days !== null && days > 0) series.push({ name: "forecast", look: "estimate", points: [[0, total], [(days * DAY) / length, total + (cap - total) * (days / seen.days)]] });
+  const sign = symbolOf(unit);
+  const count = cycles.length === CYCLES ? `the newest ${CYCLES}` : showInteger(cycles.length);
   return (
     <>
-      <Plot title={`Available ${symbolOf(unit)} under today's cap`} x={{ title: "days from now", tight: true }} y={{ title: symbolOf(unit) }} series={series} />
-      <p class="method">
-        {seen === null && "Too little was spent in the last 30 days for a forecast."}
-        {seen !== null &&
-          (left <= 0
+      <Plot
+        title={`${sign} ${show(total, 3, "up")} of ${show(cap, 3, "down")} is spent, by ${count} ${cycles.length === 1 ? "release" : "releases"} since ${cycles[0]!.time.slice(0, 10)}.`}
+        x={{ title: `${time} from now`, tight: true }}
+        y={{ title: sign }}
+        series={series}
+      />
+      {seen && (
+        <p class="method">
+          {left + reserved <= 0
             ? "The budget is used up."
-            : `${symbolOf(unit)} ${show(seen.spent, 4, "up")} was spent in the last ${showInteger(Math.round(seen.window))} days. At this rate the budget is used up around ${dayAfter(now, seen.days)} (an estimate).`)}
-      </p>
+            : `${sign} ${show(seen.spent, 3, "up")} was spent in the last ${showInteger(Math.round(seen.window))} days. At this rate the budget is used up around ${dayAfter(now, seen.days)} (an estimate).`}
+        </p>
+      )}
+      {seen === null && first < -DAY && <p class="method">Too little was spent in the last 30 days for a forecast.</p>}
     </>
   );
 }
 
-function Spenders({ cycles, unit, some }: { cycles: readonly Cycle[]; unit: string; some: string }) {
+/** Who spent what, most first. */
+function Spenders({ cycles, unit, above }: { cycles: readonly Cycle[]; unit: string; above: string }) {
   const by = new Map<string, [releases: number, amount: number]>();
   for (const cycle of cycles) {
     const [releases, amount] = by.get(cycle.scope) ?? [0, 0];
     by.set(cycle.scope, [releases + 1, amount + Number(cycle.amount[unit])]);
   }
-  if (by.size < 2) return null;
   const ranked = [...by].sort(([, [, a]], [, [, b]]) => b - a);
   const others = ranked.splice(SPENDERS);
   const sum = (part: 0 | 1): number => others.reduce((total, [, each]) => total + each[part], 0);
   if (others.length > 0) ranked.push([`${others.length} others`, [sum(0), sum(1)]]);
-  const rows = ranked.map(([scope, [releases, amount]]) => [scope, showInteger(releases), show(amount, 4, "up")]);
-  return <Table caption={`Spending by scope${some && `, of${some.slice(1)} releases`}`} columns={[{ title: "scope" }, { title: "releases", number: true }, { title: symbolOf(unit), number: true }]} rows={rows} />;
+  const most = Math.max(...ranked.map(([, [, amount]]) => amount), Number.MIN_VALUE);
+  return (
+    <>
+      <h3>Who spent what{cycles.length === CYCLES ? `, in the newest ${CYCLES} releases` : ""}</h3>
+      <ul class="spenders">
+        {ranked.map(([scope, [releases, amount]]) => (
+          <li key={scope}>
+            <ScopeName name={within(scope, above)} />
+            <span>
+              {symbolOf(unit)} {show(amount, 3, "up")} in {showInteger(releases)} {releases === 1 ? "release" : "releases"}
+            </span>
+            <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+              <rect class="rail" width="100" height="6" />
+              <rect width={(100 * amount) / most} height="6" />
+            </svg>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
 }

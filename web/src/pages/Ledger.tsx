@@ -1,12 +1,13 @@
 import { useCallback, useRef, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Notice } from "../components/Notice";
+import { ScopeName } from "../components/ScopeName";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { type Ready, useQuery, useReady } from "../lib/use-query";
 import { get, post } from "../lib/api";
 import { OVER, useJob } from "../lib/job-stream";
-import { type Budget, type Amounts, formatAmounts } from "../lib/amounts";
+import { type Budget, type Amounts, summarizeAmounts } from "../lib/amounts";
 import { showInteger } from "../lib/numbers";
 import { Problem } from "../lib/types";
 import { LedgerActions } from "./LedgerActions";
@@ -94,6 +95,8 @@ function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
         {showInteger(ledger.entries)} {ledger.entries === 1 ? "entry" : "entries"}, each with the hash of the previous one. Head: <code>{ledger.head}</code>
       </p>
       <Verify />
+      <details class="part exact">
+      <summary>Every entry</summary>
       <div class="field">
         <label for="chain-scope">Entries in scope</label>
         <select
@@ -124,9 +127,9 @@ function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
             e === oldest ? showInteger(e.index) : `${showInteger(oldest.index)}–${showInteger(e.index)}`,
             e.time.slice(0, 19).replace("T", " "),
             e === oldest ? e.verb.replace("-", " ") + (e.body.round === undefined ? "" : ` (${e.body.round})`) : rounds,
-            e.scope,
-            e.key ?? "",
-            Object.values(e.amounts).map(formatAmounts).join("; "),
+            <ScopeName name={e.scope} />,
+            e.key && <ScopeName name={e.key} />,
+            Object.values(e.amounts).map((each) => summarizeAmounts(each, "up")).join("; "),
             <code title={e.hash}>{e.hash.slice(0, 10)}…</code>,
           ])}
         />
@@ -139,6 +142,7 @@ function Chain({ ledger, ready }: { ledger: LedgerSummary; ready: Ready }) {
           Older
         </button>
       </div>
+      </details>
     </Card>
   );
 }

@@ -99,6 +99,9 @@ export function LedgerActions({ budgets, done, ready }: { budgets: Budget[]; don
           <Part title="Override the cost of one charge">
             <AllowOverride {...context} />
           </Part>
+          <Part title="Create a budget">
+            <NewBudget {...context} />
+          </Part>
           <Part title="Change a cap">
             <Caps {...context} />
           </Part>
@@ -483,6 +486,59 @@ function AllowOverride(context: Context) {
       <div class="buttons">
         <button type="submit" class="main" disabled={busy}>
           Store override
+        </button>
+      </div>
+      {outcome}
+    </form>
+  );
+}
+
+const BUDGET_KINDS: Record<string, readonly string[]> = { pure: ["epsilon"], approximate: ["epsilon", "delta"], zcdp: ["rho"] };
+const CAPS: Record<string, string> = { epsilon: "1", delta: "1e-6", rho: "0.1" };
+
+function NewBudget({ who, done }: Context) {
+  const specs = useMemo(
+    () => [
+      text("scope", "Scope", { initial: who.scope ?? "", hint: "names joined by /" }),
+      text("privacy_unit", "Privacy unit", { initial: "", hint: "such as person" }),
+      { name: "kind", label: "Kind", kind: "choice", initial: "approximate", choices: [["approximate", "(ε, δ)-DP"], ["pure", "ε-DP"], ["zcdp", "ρ-zCDP"]] } satisfies FieldSpec,
+      ...Object.keys(CAPS).map((each): FieldSpec => ({ name: each, label: "Cap", kind: "amount", symbol: symbolOf(each), initial: CAPS[each]!, disabled: (raw) => !BUDGET_KINDS[raw.kind ?? ""]?.includes(each) })),
+      { name: "requires_certificate", label: "Requires a certificate with every charge", kind: "flag", initial: "no", hint: "charges without a proof of their cost are refused" } satisfies FieldSpec,
+    ],
+    [],
+  );
+  const { busy, act, outcome, form } = useAction(useForm(specs, temporaryStore));
+  const create = async (): Promise<ComponentChildren> => {
+    const values = form.values as Record<string, string | boolean>;
+    const { scope, kind, privacy_unit, requires_certificate } = values;
+    await post("ledger/create", { scope, kind, privacy_unit, requires_certificate, caps: Object.fromEntries(BUDGET_KINDS[String(kind)]!.map((each) => [each, values[each]])) });
+    done();
+    return `The budget ${scope} is created.${requires_certificate ? " It refuses charges without a certificate." : ""}`;
+  };
+  return (
+    <form
+      class="act"
+      onSubmit={(e) => {
+        e.preventDefault();
+        form.attempt();
+        if (form.values) void act(create);
+      }}
+      noValidate
+    >
+      <div class="wide">
+        <Field form={form} name="scope" />
+        <Field form={form} name="privacy_unit" />
+      </div>
+      <div class="pair">
+        <Field form={form} name="kind" />
+        {Object.keys(CAPS).map((each) => (
+          <Field key={each} form={form} name={each} />
+        ))}
+      </div>
+      <Field form={form} name="requires_certificate" />
+      <div class="buttons">
+        <button type="submit" class="main" disabled={busy}>
+          Create the budget
         </button>
       </div>
       {outcome}

@@ -1,7 +1,9 @@
+import { Answer, nameVerdict } from "../components/Answer";
 import { Card } from "../components/Card";
 import { Download } from "../components/Download";
-import { Notice } from "../components/Notice";
 import { Plot } from "../components/Plot";
+import { Rehearsal } from "../components/Rehearsal";
+import { ScopeName } from "../components/ScopeName";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
@@ -73,15 +75,17 @@ function List() {
       <Table
         prose
         caption="Finished runs"
-        columns={[{ title: "run" }, { title: "period" }, { title: "kind" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "status" }]}
+        columns={[{ title: "run" }, { title: "period" }, { title: "kind" }, { title: "rounds", number: true }, { title: "ε at most", number: true }, { title: "δ", number: true }, { title: "verdict" }]}
         rows={list.answer.runs.map((run) => [
-          <a href={`/runs/${run.name}`}>{run.config_name}</a>,
+          <a href={`/runs/${run.name}`}>
+            <ScopeName name={run.config_name} />
+          </a>,
           run.period,
-          run.simulation ? <span class="simulated">simulation</span> : "real data",
+          run.simulation ? <span class="simulated">rehearsal</span> : "real data",
           showInteger(run.rounds),
-          show(run.epsilon, 4, "up"),
-          show(run.delta),
-          <span class={`status-word ${grade(run.status)}`}>{run.status}</span>,
+          show(run.epsilon, 3, "up"),
+          show(run.delta, 3),
+          <span class={`status-word ${grade(run.status)}`}>{nameVerdict(run.status, run.simulation)}</span>,
         ])}
       />
     </Card>
@@ -100,25 +104,25 @@ function Run({ name }: { name: string }) {
       <p>
         <a href="/runs">All runs</a> · {report.identity.purpose}
       </p>
-      <Card title={<>{report.identity.name} {report.simulation && <span class="simulated">simulation</span>}</>}>
+      {report.simulation && <Rehearsal />}
+      <Answer word={nameVerdict(report.verification.status, report.simulation)}>
+        <p class="lead">{report.verification.findings.some((each) => each.code.endsWith("/attested")) ? "On the curator’s word for what only the curator’s records show." : "The records agree with the plan and the ledger."}</p>
+      </Answer>
+      <Card title={<ScopeName name={report.identity.name} />}>
         <div class="headline">
           <p class="claim">
             <span>ε ≤ </span>
-            <b>{show(report.claim.supported, 4, "up")}</b>
+            <b>{show(report.claim.supported, 3, "up")}</b>
           </p>
           <p class="beside">{typeset(report.claim.statement)}</p>
         </div>
         <dl class="stats">
           <Stat label="Budget" note={report.budget.state}>
-            ε {report.budget.epsilon}
+            ε {show(Number(report.budget.epsilon), 3, "down")}
           </Stat>
-          <Stat label="Charged">{report.budget.charged?.epsilon ?? "–"}</Stat>
-          <Stat label="Closed form" note="an estimate, not a bound">
-            {show(report.accounting.closed_form.total)}
-          </Stat>
-          <Stat label={words(report.result.score_name)}>{report.result.diverged ? "diverged" : show(report.result.test_score)}</Stat>
+          <Stat label="Charged">{report.budget.charged?.epsilon === undefined ? "–" : `ε ${show(Number(report.budget.charged.epsilon), 3, "up")}`}</Stat>
+          <Stat label={words(report.result.score_name)}>{report.result.diverged ? "diverged" : show(report.result.test_score, 3)}</Stat>
         </dl>
-        <Notice grade={grade(report.verification.status)}>Reconciliation: {report.verification.status}.</Notice>
         <div class="buttons">
           <Download path={`runs/${name}/report.html`} name={`${name}-report.html`} kind="text/html">
             Report (HTML)
@@ -129,7 +133,12 @@ function Run({ name }: { name: string }) {
         </div>
       </Card>
       <Card title="Plan and records">
+        <details class="part exact">
+        <summary>Settings, every check, and costs of deviations</summary>
         <dl class="stats narrow">
+          <Stat label="Closed form" note="an estimate, not a bound">
+            {show(report.accounting.closed_form.total, 3)}
+          </Stat>
           {Object.entries(scheme)
             .filter(([, value]) => value !== null)
             .map(([key, value]) => (
@@ -149,9 +158,10 @@ function Run({ name }: { name: string }) {
             prose
             caption="Cost of deviations (estimates, not claims)"
             columns={[{ title: "if" }, { title: "ε", number: true }, { title: "explanation" }]}
-            rows={report.verification.what_ifs.map((w) => [w.name, show(w.epsilon, 4, "up"), typeset(w.message)])}
+            rows={report.verification.what_ifs.map((w) => [w.name, show(w.epsilon, 3, "up"), typeset(w.message)])}
           />
         )}
+        </details>
       </Card>
       <Card title="Rounds">
         <Plot
@@ -180,11 +190,14 @@ function Run({ name }: { name: string }) {
       </Card>
       <Card title="Parties and guarantees">
         <Table prose caption="Parties" columns={[{ title: "party" }, { title: "sees" }, { title: "guarantee" }]} rows={report.claim.parties.map((p) => [p.party, p.view, typeset(p.protection)])} />
-        <ul class="limits">
-          {report.limits.map((line) => (
-            <li key={line}>{line}</li>
-          ))}
-        </ul>
+        <details class="part exact">
+          <summary>Limits</summary>
+          <ul class="limits">
+            {report.limits.map((line) => (
+              <li key={line}>{line}</li>
+            ))}
+          </ul>
+        </details>
       </Card>
     </div>
   );

@@ -1,20 +1,24 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Answer } from "../components/Answer";
 import { Card } from "../components/Card";
 import { CertificateAnswer, CertificateDetails, useCertificateCheck } from "../components/CertificateResult";
 import { DropZone } from "../components/DropZone";
+import { Evidence } from "../components/Evidence";
 import { Notice } from "../components/Notice";
+import { Rehearsal } from "../components/Rehearsal";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
 import { post } from "../lib/api";
 import { linkTo, MAX_BYTES, readStart } from "../lib/certificate";
-import { showInteger } from "../lib/numbers";
-import type { ReportVerificationModel } from "../lib/openapi";
+import { show, showInteger } from "../lib/numbers";
+import type { ReportVerificationModel, VerificationExampleModel } from "../lib/openapi";
 import { Problem } from "../lib/types";
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (status: string) => GRADES[status] ?? "weak";
 const MAX_CHARACTERS = 4 * 1024 * 1024; // of a report or a bundle, as on the server
+const LIMIT = `${MAX_CHARACTERS / 1024 / 1024} MB`;
 
 const KINDS = { report: "report", record: "calculation record", certificate: "certificate", bundle: "ledger bundle", signature: "report signature", checkpoint: "stored checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
@@ -39,12 +43,31 @@ export function kindOf(text: string): Kind {
 /** The certificate that a report carries as evidence; null without one. */
 export function certificateOf(report: string): string | null {
   try {
-    const page = /^\s*</.test(report) ? new DOMParser().parseFromString(report, "text/html").getElementById("document")?.textContent : report;
-    return JSON.parse(page ?? "null")?.evidence?.certificate?.trim() ?? null;
+    return JSON.parse(/^\s*</.test(report) ? readPage(report) : report)?.evidence?.certificate?.trim() ?? null;
   } catch {
     return null;
   }
 }
+
+const EXAMPLES = { holds: "a report and its ledger", edited: "an edited report", alone: "a report alone" } as const;
+type Example = keyof typeof EXAMPLES;
+
+/** The example's files: as they are, with a lower epsilon in the report, or without the ledger. */
+export function chooseExample({ report, bundle }: VerificationExampleModel, which: Example): File[] {
+  const files = [new File([which === "edited" ? editEpsilon(report) : report], "report.json")];
+  return which === "alone" ? files : [...files, new File([bundle], "ledger.bundle")];
+}
+
+function editEpsilon(report: string): string {
+  const document = JSON.parse(report);
+  document.claim.guarantee.epsilon = 3;
+  return JSON.stringify(document);
+}
+
+const ESCAPED: Record<string, string> = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'" };
+
+/** The document in a report's page, which is not parsed as HTML: its styles are not of this page. */
+const readPage = (page: string): string => (/<pre id="document">([^<]*)</.exec(page)?.[1] ?? "null").replace(/&(amp|lt|gt|#34|#39);/g, (each) => ESCAPED[each]!);
 
 async function read(file: File): Promise<string> {
   if (file.size > MAX_CHARACTERS) throw new Problem(`${file.name} is too large for this page`, "Use `epsilog verify`, which accepts files of any size.");
@@ -84,6 +107,18 @@ export function Verify() {
     }
     await check(now);
   };
+  const tryExample = async (which: Example): Promise<void> => {
+    latest.current++;
+    setGiven({});
+    setState({ at: "asked" });
+    try {
+      const files = chooseExample(await post<VerificationExampleModel>("verify/example", {}), which);
+      const texts = await Promise.all(files.map(async (file) => ({ name: file.name, text: await file.text(), file })));
+      await check(Object.fromEntries(texts.map((one) => [kindOf(one.text), one])));
+    } catch (error) {
+      setState({ at: "refused", problem: error instanceof Problem ? error : new Problem("The example cannot be loaded", String(error)) });
+    }
+  };
   const without = (kind: Kind): RawValues => Object.fromEntries(Object.entries(given).filter(([other]) => other !== kind));
   const names = (Object.keys(KINDS) as Kind[]).flatMap((kind) => {
     const file = given[kind];
@@ -93,8 +128,16 @@ export function Verify() {
     <div class="stack">
       <Card>
         <DropZone multiple take={add}>
-          Drop a report (report.html or report.json), its ledger bundle, or both here, or choose files:
+          Drop a report here, with the bundle of its ledger if you have it, or choose files:
         </DropZone>
+        <div class="offers" role="group" aria-label="Examples">
+          Or try an example:{" "}
+          {(Object.keys(EXAMPLES) as Example[]).map((which) => (
+            <button key={which} type="button" class="quiet" onClick={() => void tryExample(which)}>
+              {EXAMPLES[which]}
+            </button>
+          ))}
+        </div>
         {names.length > 0 && (
           <ul class="given" aria-label="Files to verify">
             {names.map(({ kind, name }) => (
@@ -107,14 +150,19 @@ export function Verify() {
             ))}
           </ul>
         )}
-        <p class="beside">
-          The server recomputes every figure of the report from its evidence and checks every entry of the bundle. It stores nothing. Only the ledger links a report to a run: create a bundle with{" "}
-          <code>epsilog ledger bundle</code>. You can add a signature, a public key and a stored checkpoint. A certificate is checked in this browser, and compared with the report.
+        <p class="where">
+          Files go to <b>{location.host}</b>, which checks them and keeps nothing. A certificate stays in this browser. On your own machine: <code>epsilog verify report.html --ledger ledger.db</code>
         </p>
+        <details class="part exact">
+          <summary>Which files?</summary>
+          <p class="method">
+            A report is <code>report.html</code> or <code>report.json</code>. Only the ledger links it to a run: <code>epsilog ledger bundle</code> writes a bundle. You can add a signature, a public key, a stored checkpoint and a certificate. The limit is {LIMIT} a file; archives are not opened.
+          </p>
+        </details>
       </Card>
       <div aria-live="polite">
         {state.at === "empty" && names.some(({ kind }) => kind !== "certificate") && <p class="empty">Add the report or bundle that these files belong to.</p>}
-        {state.at === "asked" && <p class="empty">Verifying {names.map((one) => one.name).join(" and ")}…</p>}
+        {state.at === "asked" && <p class="empty">Verifying {names.map((one) => one.name).join(" and ") || "the example"}…</p>}
         {state.at === "refused" && <ErrorNotice problem={state.problem} />}
         {state.at === "answered" && <VerificationResult given={given} answer={state.answer} />}
       </div>
@@ -159,47 +207,77 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
   const copied = answer.parts.reduce((sum, part) => sum + part.copied, 0);
   const fields = answer.parts.reduce((sum, part) => sum + part.fields, 0);
   const carried = given.report ? certificateOf(given.report.text) : null;
+  const [word, note] = splitAnswer(answer.answer);
   return (
     <div class="stack">
-      <Card title={(given.report ?? given.record ?? given.bundle)?.name ?? ""}>
-        <p class={`answer-word ${grade(answer.status)}`}>{answer.answer}</p>
-        <Notice grade={grade(answer.status)}>{summary(given, answer.status)}</Notice>
-        {answer.supported_claim && <p>{typeset(answer.supported_claim)}</p>}
-        {given.report && (
-          <p class="beside">
-            {showInteger(fields - differing.length)} of {showInteger(fields)} values match the evidence.{" "}
-            {showInteger(copied)} of them are copied from the owner’s or the ledger’s statements and are not proven.
-          </p>
-        )}
+      {answer.simulation && <Rehearsal />}
+      <Answer word={word}>
+          <p class="lead">{note && `${note[0]!.toUpperCase()}${note.slice(1)}. `}{summary(given, answer.status)}</p>
+        {differing.length > 0 && <p>{describeDifference(differing[0]!)}</p>}
+          {["passed", "warned"].includes(answer.status) && answer.supported_claim && <p>{typeset(firstSentences(answer.supported_claim, answer.simulation))}</p>}
+      </Answer>
+      <Evidence kinds={answer.evidence} />
+      <Card title="Details">
+        <details class="part exact">
+          <summary>The claim in full</summary>
+          {answer.supported_claim && <p>{typeset(answer.supported_claim)}</p>}
+          {given.report && (
+            <p class="method">
+              {showInteger(fields - differing.length)} of {showInteger(fields)} values match the evidence. {showInteger(copied)} of them are copied from the owner’s or the ledger’s statements and are not proven.
+            </p>
+          )}
+        </details>
         {carried !== null && carried.length <= MAX_BYTES && !given.certificate && (
           <p class="more">
             <a href={linkTo(carried)}>See what its certificate proves</a>
           </p>
         )}
-      </Card>
-      {given.report && <Card title="Report sections">
-        <Table
-          prose
-          caption="Reported and recomputed values"
-          columns={[{ title: "section" }, { title: "values", number: true }, { title: "status" }]}
-          rows={answer.parts.map((part) => [
-            part.part.replaceAll("_", " "),
-            showInteger(part.fields),
-            part.differing.length === 0 ? <span class={part.copied === 0 ? "status-word good" : "status-word"}>{part.copied === 0 ? "recomputed" : part.copied >= part.fields ? "copied" : `recomputed; ${showInteger(part.copied)} copied`}</span> : <span class="verdict void">{showInteger(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
-          ])}
-        />
         {differing.length > 0 && (
           <Table prose caption="Differences" columns={[{ title: "field" }, { title: "report" }, { title: "recomputed" }]} rows={differing.slice(0, 100).map(([place, says, again]) => [<code>{place}</code>, says, again])} />
         )}
-      </Card>}
-      <Card title="Checks">
-        <Table
-          prose
-          caption="Findings"
-          columns={[{ title: "check" }, { title: "status" }, { title: "finding" }]}
-          rows={answer.findings.map((finding) => [finding.check, <span class={`status-word ${grade(finding.status)}`}>{finding.status}</span>, typeset(finding.message)])}
-        />
+        <details class="part exact">
+          <summary>Every check ({showInteger(answer.findings.length)})</summary>
+          <Table
+            prose
+            caption="Findings"
+            columns={[{ title: "check" }, { title: "status" }, { title: "finding" }]}
+            rows={answer.findings.map((finding) => [finding.check, <span class={`status-word ${grade(finding.status)}`}>{finding.status}</span>, typeset(finding.message)])}
+          />
+        </details>
+        {given.report && (
+          <details class="part exact">
+            <summary>Every section of the report</summary>
+            <Table
+              prose
+              caption="Reported and recomputed values"
+              columns={[{ title: "section" }, { title: "values", number: true }, { title: "status" }]}
+              rows={answer.parts.map((part) => [
+                part.part.replaceAll("_", " "),
+                showInteger(part.fields),
+                part.differing.length === 0 ? <span class={part.copied === 0 ? "status-word good" : "status-word"}>{part.copied === 0 ? "recomputed" : part.copied >= part.fields ? "copied" : `recomputed; ${showInteger(part.copied)} copied`}</span> : <span class="verdict void">{showInteger(part.differing.length)}{part.differing.length === 1000 ? " or more" : ""} differ</span>,
+              ])}
+            />
+          </details>
+        )}
       </Card>
     </div>
   );
+}
+
+/** The first difference in a sentence, with three digits. */
+function describeDifference([place, stated, again]: readonly [string, string, string]): string {
+  const short = (value: string): string => (Number.isFinite(Number(value)) && value !== "" ? show(Number(value), 3) : value);
+  return `The report says ${short(stated)} for ${place.replaceAll("/", " ").replaceAll("_", " ")}. Its own evidence gives ${short(again)}.`;
+}
+
+/** The verdict, and what it rests on. */
+const splitAnswer = (answer: string): [string, string] => {
+  const at = answer.indexOf(", ");
+  return at < 0 ? [answer, ""] : [answer.slice(0, at), answer.slice(at + 2)];
+};
+
+/** The claim itself, without what only experts need; the banner says that a rehearsal protects nobody. */
+function firstSentences(claim: string, simulation: boolean): string {
+  const rest = simulation ? claim.replace(/^.*?would hold: /, "") : claim;
+  return rest.split(/(?<=\.) (?=[A-Z])/).slice(0, 2).join(" ");
 }
