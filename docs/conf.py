@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx.addnodes import toctree
 from sphinx.domains.python import PythonDomain
 from sphinx.search.en import SearchEnglish
@@ -29,6 +30,7 @@ html_copy_source = html_show_sourcelink = False
 html_use_index = False  # the search knows every name
 html_domain_indices = False
 toc_object_entries = False
+html_math_renderer = "mathml"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -151,6 +153,16 @@ def let_tables_scroll(app: Any, doctree: Any, page: str) -> None:  # noqa: ARG00
         place += table
 
 
+def write_formula(visitor: Any, node: Any) -> None:
+    """Write a formula as MathML, which browsers show without a script."""
+    block = isinstance(node, nodes.math_block)
+    formula = convert(node.astext(), display="block" if block else "inline")
+    if unread := re.search(r">(\\[a-zA-Z]*|&)<", formula):  # the converter lets what it does not know stand
+        raise ValueError(f"a formula has {unread[1]!r}, which has no MathML here: {node.astext()}")
+    visitor.body.append(f'<div class="math scroll">{formula}</div>\n' if block else formula)
+    raise nodes.SkipNode
+
+
 def notebooks(app: Any, failure: Exception | None) -> None:
     """Writes each notebook as one for Jupyter: its text as Markdown, its code with what it prints."""
     if failure is not None or app.builder.name != "html":
@@ -186,6 +198,7 @@ def before_building(app: Any) -> None:
 def setup(app: Any) -> None:
     """Connects the above."""
     app.add_domain(Quick, override=True)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("builder-inited", before_building)
     app.connect("autodoc-before-process-signature", show_plain_types)
     app.connect("doctree-read", name_terms)

@@ -24,9 +24,17 @@ CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (bound-delta|search-noise|execute|recompute))|.*--help$")
 
 
+COMMANDS = [
+    ROOT / f"docs/reference/cli/{name}.md"
+    for name in ("runs", "verify", "plan", "account", "montecarlo", "ledger", "query", "serve")
+]
+"""The command reference, in the order in which its examples build on each other."""
+
+
 def pages() -> list[Path]:
-    """Every page, the README first."""
-    return [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+    """Every page: the README first, the command reference last."""
+    others = (p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts and p not in COMMANDS)
+    return [ROOT / "README.md", *sorted(others), *COMMANDS]
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,6 @@ from epsilog.plan import bound_attack
 from epsilog.terms.formatting import format_lower, format_upper
 
 ROOT = outputs.ROOT
-CLI = ROOT / "docs/reference/cli.md"
 PYTHON = ROOT / "docs/reference/python.md"
 FACES = [
     face
@@ -49,12 +48,11 @@ def commands():
     return walk(typer.main.get_command(app), "epsilog")
 
 
-def section(page, heading):
-    """The text under a heading of the second level."""
-    parts = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    found = [part for part in parts if part.split("\n", 1)[0] == heading]
-    assert len(found) == 1, f"{page.name} must have one section {heading!r}"
-    return found[0]
+def sections():
+    """The sections of the command reference: heading and text."""
+    texts = [page.read_text(encoding="utf-8") for page in outputs.COMMANDS]
+    parts = [part for text in texts for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]]
+    return [(part.split("\n", 1)[0], part) for part in parts]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_links_lead_to_files(page):
 
 @pytest.mark.parametrize("command", commands())
 def test_every_command_has_a_section_with_an_example(command):
-    shown = section(CLI, command)
+    (shown,) = (text for heading, text in sections() if heading == command)
     assert f"$ {command} --help" in shown
     lines = [
         line.removeprefix("    ").removeprefix("$ ") for line in shown.splitlines() if line.startswith(("$ ", "    "))
@@ -130,8 +128,16 @@ def test_every_command_has_a_section_with_an_example(command):
 
 
 def test_the_command_reference_knows_no_others():
-    headings = re.findall(r"^## (epsilog .*)$", CLI.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert sorted(headings) == sorted(commands())
+    assert sorted(heading for heading, _ in sections()) == sorted(commands())
+    assert set(outputs.COMMANDS) == set((ROOT / "docs/reference/cli").glob("*.md"))
+
+
+def test_the_index_of_commands_links_each():
+    index = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    for page in outputs.COMMANDS:
+        for heading in re.findall(r"^## (epsilog .*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            link = f"[`{heading.removeprefix('epsilog ')}`](cli/{page.name}#{heading.replace(' ', '-')})"
+            assert link in index, f"reference/cli.md must link {link}"
 
 
 def quick():
@@ -190,6 +196,17 @@ def test_the_tutorial_begins_with_pip():
     text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
     assert 0 < text.index("pip install '.[train") < text.index("## 1.")
     assert "make run" not in text
+
+
+@pytest.mark.slow
+def test_formulas_are_mathml_without_a_script(tmp_path_factory):
+    html = built_in(tmp_path_factory)
+    for page in (ROOT / "docs").rglob("*.md"):
+        count = page.read_text(encoding="utf-8").count("```{math}\n")
+        if count:
+            built = (html / page.relative_to(ROOT / "docs")).with_suffix(".html").read_text(encoding="utf-8")
+            assert built.count('<div class="math scroll"><math ') == count, page
+            assert "mathjax" not in built.lower()
 
 
 @pytest.mark.slow

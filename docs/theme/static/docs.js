@@ -18,7 +18,7 @@ document.addEventListener("keydown", (event) => {
 
 // What scrolls sideways is reached by the keyboard.
 const reach = () => {
-  for (const each of document.querySelectorAll("pre, .scroll")) {
+  for (const each of document.querySelectorAll('pre, .scroll, p:has(> img[src*="terminal-"])')) {
     if (each.scrollWidth > each.clientWidth) each.tabIndex = 0;
     else each.removeAttribute("tabindex");
   }
