@@ -172,7 +172,7 @@ def test_every_part_stands_in_the_python_reference_once(part):
 
 def test_every_recipe_and_every_page_of_the_reference_is_linked_from_its_index():
     for index, folder in ((ROOT / "docs/index.md", "how-to"), (PYTHON, "python")):
-        table = [line for line in index.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+        table = [line for line in index.read_text(encoding="utf-8").splitlines() if line.startswith(("| ", "- ["))]
         for page in (index.parent / folder).glob("*.md"):
             assert any(f"]({folder}/{page.name})" in line for line in table), (
                 f"{index.name} does not lead to {page.stem}"
