@@ -959,9 +959,20 @@ def test_the_calm_game_passes_axe_and_is_played_by_keys_alone(browser, site):
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_the_game_fits_a_phone(browser, site):
+def test_the_game_fits_a_phone_and_a_tablet(browser, site):
     from selenium.webdriver.common.action_chains import ActionChains
 
+    overflows = """return [...document.querySelectorAll('.ask')].some(ask => [...ask.querySelectorAll('*')].some(
+        each => each.getBoundingClientRect().right > ask.getBoundingClientRect().right))"""
+    for width in (320, 820):
+        with screen(browser, width):
+            browser.get(site.url + "/game?v=1&seed=look")
+            until(lambda: one(browser, "button.main")).click()
+            until(lambda: browser.find_elements("css selector", ".stage"))
+            for _ in range(12):
+                assert not browser.execute_script(overflows)
+                one(browser, ".board").send_keys("d")
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     with screen(browser, 390):
         browser.get(site.url + "/game?v=1&seed=phone")
         until(lambda: one(browser, "button.main")).click()
