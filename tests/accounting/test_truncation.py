@@ -182,6 +182,15 @@ def test_what_cannot_be_cut_is_a_poisson_sample():
     assert ep.epsilon(held, delta=1e-5) == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.1), delta=1e-5)
 
 
+@pytest.mark.parametrize("most", [1265, 1280, 1290])
+def test_an_epsilon_is_paid_for_by_what_delta_leaves_beside_the_cut(most):
+    """The two questions are answered apart: what epsilon(delta) states, delta(epsilon) must bear out."""
+    cut, delta = Repeated(TruncatedPoissonSampled(Gaussian(1.0), 0.01024, 100_000, most), 10), 1e-12
+    uncut = ep.epsilon(Repeated(PoissonSampled(Gaussian(1.0), 0.01024), 10), delta=delta)
+    assert ep.delta(cut, epsilon=ep.epsilon(cut, delta=delta).upper).upper <= delta
+    assert ep.delta(cut, epsilon=uncut.upper).upper > 1.02 * delta  # as if nothing were cut
+
+
 def test_frequent_cuts_cost_more_and_never_less():
     costs = [
         ep.epsilon(Repeated(TruncatedPoissonSampled(Gaussian(2.0), 0.1, 1000, most), 20), delta=1e-5).upper

@@ -168,3 +168,14 @@ def test_a_flag_of_a_sampler_is_a_flag(value):
         drawn = type("BatchSampler", (), {"sampler": inner})()
         with pytest.raises(CheckError, match=f"^{field} must be True or False"):
             opacus_loop._read_sampler(SimpleNamespace(batch_sampler=drawn, batch_size=40), 100)
+
+
+@pytest.mark.parametrize("rows", [99, 101, 200])
+def test_a_sampler_of_other_rows_than_the_data_set_is_refused(rows):
+    """With more rows, one example may be in a batch twice."""
+    inner = type("RandomSampler", (), {"replacement": False, "__len__": lambda _: rows})()
+    drawn = type("BatchSampler", (), {"sampler": inner})()
+    poisson = type("UniformWithReplacementSampler", (), {"num_samples": rows, "sample_rate": 0.5})()
+    for sampler in (drawn, poisson):
+        with pytest.raises(CheckError, match="loader must be one with a sampler of all 100 examples, each once"):
+            opacus_loop._read_sampler(SimpleNamespace(batch_sampler=sampler, batch_size=40), 100)

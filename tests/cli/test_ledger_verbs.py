@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from epsilog.cli import show
 from epsilog.cli.app import load
+from epsilog.cli.ledger import require_ledger
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.exports import COLUMNS, format_csv_lines
 from epsilog.mechanisms import PureDP
@@ -507,3 +508,15 @@ def test_a_line_that_is_no_charge_is_named_before_anything_is_charged(ask, books
     with pytest.raises(CheckError, match=message):
         ask("charge-many", file)
     assert verify_ledger(books).count == 1
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_ledger_in_a_database_must_exist(monkeypatch, exists):
+    monkeypatch.setattr("epsilog.ledger.ledger_exists", lambda _: exists)
+    address = "postgresql://anna:secret@localhost/books?ledger=claims"
+    if exists:
+        assert require_ledger(address) == address
+        return
+    with pytest.raises(CheckError, match="ledger must be one that exists") as found:
+        require_ledger(address)
+    assert "secret" not in str(found.value)

@@ -8,7 +8,7 @@ pytest.importorskip("jax", reason="extra train")
 pytest.importorskip("polars", reason="extra data")
 from epsilog.cli import neighboring
 from epsilog.cli.neighboring import ANSWERS, ONE_STEP, SCHEMES, pairs
-from epsilog.cli.neighbors import CONTROLS, NeighborReport, compare, neighbor_campaign
+from epsilog.cli.neighbors import CONTROLS, NeighborReport, _files, compare, neighbor_campaign
 
 pytestmark = pytest.mark.slow
 EVERY = {pair.name: pair for pair in pairs()}
@@ -105,3 +105,16 @@ def test_a_campaign_that_breaks_off_says_why(tmp_path):
     (tmp_path / "0" / "0").mkdir()
     with pytest.raises(RuntimeError, match=r"(?s)ended with 1: .*FileExistsError"):
         neighbor_campaign(tmp_path)
+
+
+def test_what_only_the_owner_may_read_is_kept_apart(tmp_path):
+    runs = tmp_path / "runs"
+    (runs / "run").mkdir(parents=True, mode=0o755)
+    runs.chmod(0o755)
+    for name, mode in (("rounds.jsonl", 0o644), ("custody.jsonl", 0o600)):
+        (runs / "run" / name).write_text(name)
+        (runs / "run" / name).chmod(mode)
+    public, private = _files(runs)
+    assert public[str(runs / "run" / "rounds.jsonl")] == b"rounds.jsonl".hex()
+    assert dict(private) == {str(runs / "run" / "custody.jsonl"): b"custody.jsonl".hex()}
+    assert not any("custody" in name for name in public)

@@ -20,3 +20,11 @@ def test_the_largest_loss_is_what_a_sample_cannot_hide(q):
     coin = DiscretePair(np.array([-1.0, 1.0]), np.array([1.0, math.e]) / (1 + math.e))
     low, high = DominatingPair(coin, q, AdjacencyType.REMOVE).largest_loss()
     assert low <= math.log1p(q * math.expm1(1.0)) <= high == pytest.approx(low, rel=1e-12)
+
+
+def test_the_outcomes_of_both_directions_are_no_table():
+    """What is above 0 is of removing a unit and what is below of adding one: no pair has such atoms."""
+    coin = DiscretePair(np.array([-1.0, 1.0]), np.array([1.0, math.e]) / (1 + math.e))
+    assert DominatingPair(coin, 0.3, AdjacencyType.BOTH).outcomes() is None
+    assert DominatingPair(GaussianPair(1.0), 0.3, AdjacencyType.ADD).outcomes() is None
+    assert DominatingPair(coin, 0.3, AdjacencyType.ADD).outcomes() is not None

@@ -212,3 +212,7 @@ def test_a_plan_whose_counts_do_not_fit_its_budget_fails(write, tmp_path):
     with pytest.raises(CheckError, match="counts must be decimal numbers"):
         type(plan).from_json(document)
     assert CountsSection(usable="0.1").epsilon == Decimal("0.1")
+
+
+def test_a_unit_has_one_row_unless_more_are_stated():
+    assert CountsSection(usable="0.1").rows_per_unit == 1

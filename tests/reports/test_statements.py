@@ -6,7 +6,7 @@ import pytest
 from tests.reports.drawn import make_plan
 
 from epsilog.reports.statements import format_statement, format_supported_statement, list_party_guarantees
-from epsilog.schemes import ClientLevelCentral, Scheme
+from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide, Scheme
 from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
 from epsilog.verification import Claim
 
@@ -38,3 +38,15 @@ def test_the_server_of_a_central_scheme_gets_no_guarantee():
     assert {r["party"]: r["protection"] for r in rows}["Server"].startswith("no guarantee")
     with pytest.raises(UnsupportedMechanismError):
         list_party_guarantees(Scheme(), unit="x", epsilon=1.0, unamplified=2.0)
+
+
+def test_a_bound_for_examples_says_what_it_is_not_for():
+    apart = "for each record; nothing for a client as a whole, or for its participation"
+    for scheme, stated in (
+        (ExampleLevelClientSide(12, 5, 3, 3, 0.5, 1, 0.2, 1.0), True),
+        (ClientLevelClientSide(12, 10, 2, 4, 0.2, 1.0), False),
+    ):
+        rows = list_party_guarantees(scheme, unit="record", epsilon=1.0, unamplified=2.0)
+        bounds = [row["protection"] for row in rows if row["protection"].startswith("epsilon 1")]
+        assert bounds
+        assert all((apart in bound) is stated for bound in bounds)

@@ -82,3 +82,8 @@ def test_buffered_columns():
         strategies.build_buffered_column(5, weights=[0.4], decays=[1.0])
     with pytest.raises(ValueError, match="decays"):
         strategies.build_buffered_column(5, weights=[0.4], decays=[])
+
+
+@pytest.mark.parametrize(("bands", "rounds"), [(1, 1), (1, 50), (8, 1)])
+def test_one_band_is_the_identity(bands, rounds):
+    assert strategies.optimize_banded_column(bands, rounds).coefficients == (1.0,)
