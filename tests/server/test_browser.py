@@ -98,9 +98,15 @@ def text(driver, css):
     return one(driver, css).text
 
 
+def settled(driver, css=".claim b, h2.lead-in, .example .risk b"):
+    """The first result of a page, once the server's answer stands there."""
+    waits = ".results.busy, .refining"
+    return until(lambda: not driver.find_elements("css selector", waits) and text(driver, css))
+
+
 def claim(driver):
     """The headline number of a page that has settled."""
-    return until(lambda: not driver.find_elements("css selector", ".results.busy") and text(driver, ".claim b"))
+    return settled(driver, ".claim b")
 
 
 def put(driver, name, value):
@@ -111,6 +117,16 @@ def put(driver, name, value):
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(value if value else Keys.DELETE)
     return field
+
+
+def unfold(driver, title=""):
+    """Opens each fold with such a title, once there is one."""
+    script = """
+        const named = each => each.firstElementChild.textContent.includes(arguments[0]);
+        const found = [...document.querySelectorAll('details')].filter(named);
+        for (const each of found) each.open = true;
+        return found.length"""
+    until(lambda: driver.execute_script(script, title))
 
 
 def clean(driver):
@@ -150,10 +166,8 @@ def test_every_page_opens_cleanly_at_two_widths_and_passes_axe(browser, site, pa
         with screen(browser, width):
             browser.get(site.url + path)
             until(lambda: "Loading…" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
-            if browser.find_elements("css selector", ".results"):
-                claim(browser)
-            if browser.find_elements("css selector", ".compared, .live"):
-                until(lambda: browser.find_elements("css selector", ".compared:not(.busy) .plot, .live path.claim"))
+            if browser.find_elements("css selector", ".results, .example"):
+                settled(browser)
             assert broken_rules(browser) == []
             assert browser.execute_script(SMALL) == []
             assert browser.execute_script(HELP_FIRST) == []
@@ -186,53 +200,76 @@ SHIFTS = """
 """
 
 
-def test_the_picture_of_the_front_page_follows_the_hand_and_is_settled_by_the_server(browser, site):
+def test_the_result_of_the_front_page_follows_the_handle_and_is_settled_by_the_server(browser, site):
     from selenium.webdriver.common.keys import Keys
 
-    def reads():
-        return float(browser.find_element("css selector", ".live p.claim b").text)
+    browser.get(site.url + "/")
+    settled(browser)
+    assert "ε ≤ 3.48" in text(browser, ".example .use")  # 3.4731, rounded up
+    until(lambda: int(text(browser, ".example .risk b").split()[0]) in (30, 31))  # the library: 0.0298
+    picture = one(browser, ".people").get_attribute("aria-label")
+    assert re.fullmatch("3[01] of\u00a01,000 clients could be picked out at most; guessing finds 10.", picture)
+    handle = one(browser, ".example input[type=range]")
+    dots = one(browser, ".people .found").get_attribute("d")
+    assert dots.count("M") in (20, 21)
+    for _ in range(4):
+        handle.send_keys(Keys.ARROW_LEFT)
+    assert one(browser, ".people .found").get_attribute("d").count("M") > 21
+    until(lambda: "noise_multiplier=0.6" in browser.current_url)
+    link = one(browser, ".example .onward a").get_attribute("href")
+    shown = settled(browser, ".example .use b")
+    browser.get(link)
+    assert f"ε ≤ {claim(browser)}" == shown
+
+
+def test_the_menu_names_the_main_pages_and_folds_the_others(browser, site):
+    from selenium.webdriver.common.keys import Keys
 
     browser.get(site.url + "/")
-    proven = "proven: the true"
-    until(lambda: proven in browser.find_element("css selector", ".live .beside").text)
-    assert reads() == 2.125  # noise 1, 1,000 rounds, 500 of 50,000, delta 1e-6: the library's upper end, rounded up
-    noise, handle = browser.find_elements("css selector", ".live .slider input")[:2]
-    before = browser.find_element("css selector", ".live .seen path.claim").get_attribute("d")
-    handle.send_keys(Keys.ARROW_LEFT)
-    assert float(noise.get_attribute("value")) < 1
-    assert reads() > 2.125
-    assert browser.find_element("css selector", ".live .seen path.claim").get_attribute("d") != before
-    until(lambda: proven in browser.find_element("css selector", ".live .beside").text)
-    until(lambda: "noise_multiplier=0.9" in browser.current_url)
-    assert "noise_multiplier=0.9" in browser.find_element("css selector", ".live .more a").get_attribute("href")
-    noise.send_keys(Keys.CONTROL, "a")
-    noise.send_keys("none")
-    assert until(lambda: browser.find_element("css selector", ".live .error").text) == "Not a number."
-    assert text(browser, ".live .withheld") == "–\nWaiting for noise."
+    settled(browser)
+    shown = [a.text for a in browser.find_elements("css selector", ".top nav > a")]
+    order = ["DP-SGD", "Queries", "Federated", "Verdict", "Verify", "Ledger", "Docs"]
+    assert shown == [name for name in order if name in shown]
+    assert {"Queries", "Federated", "Verify", "Ledger", "Docs"} <= set(shown)
+    assert [a.text for a in browser.find_elements("css selector", ".places a")] == shown
+    one(browser, ".more summary").send_keys(Keys.ENTER)
+    until(lambda: one(browser, ".more a[href='/compare']").is_displayed())
+    one(browser, ".more a[href='/compare']").send_keys(Keys.ENTER)
+    until(lambda: "/compare" in browser.current_url)
+    assert not one(browser, ".more a[href='/compare']").is_displayed()
+    assert one(browser, ".more a[aria-current]").get_attribute("textContent") == "Compare"
+
+
+LINE = ("stroke", "stroke-dasharray")
 
 
 def test_two_releases_stand_side_by_side_and_the_smaller_epsilon_is_the_weaker_one(browser, site):
     browser.get(site.url + "/compare")
-    lead = until(lambda: browser.find_element("css selector", ".compared .lead-in").text)
+    lead = settled(browser, "h2.lead-in")
     assert lead == "Neither is better everywhere: their curves cross."
-    told = browser.find_element("css selector", ".compared").text
-    assert "the first has the smaller epsilon: at most 5.886, against at least 8.245" in told
-    assert len(browser.find_elements("css selector", ".compared .plot > svg")) == 2
+    told = text(browser, ".results")
+    assert "the first has the smaller epsilon: at most 5.89, against at least 8.24" in told
+    assert len(browser.find_elements("css selector", ".charts .plot > svg")) == 2
+    first, second = (
+        one(browser, f".charts .line.{name}") for name in ("claim", "second")
+    )  # told apart by color, by dashes and by name
+    assert all(first.value_of_css_property(css) != second.value_of_css_property(css) for css in LINE)
+    assert {"first", "second"} <= {each.text for each in browser.find_elements("css selector", ".charts .name")}
     browser.execute_script(  # the server's answer is held back: what this browser bounds gives no status
         "const real = fetch; window.hold = new Promise(done => window.release = done);"
         "window.fetch = (...all) => window.hold.then(() => real(...all))"
     )
     put(browser, "second_parameter", "3")
-    until(lambda: "Upper bounds, by this browser" in text(browser, ".compared"))
-    assert not browser.find_elements("css selector", ".compared .lead-in")
-    assert len(browser.find_elements("css selector", ".compared .plot > svg")) == 2
-    assert "better" not in text(browser, ".compared").replace("lower is better", "")
+    until(lambda: "Upper bounds, by this browser" in text(browser, ".results"))
+    assert not browser.find_elements("css selector", "h2.lead-in")
+    assert len(browser.find_elements("css selector", ".results .plot > svg")) == 2
+    assert "better" not in text(browser, ".results").replace("lower is better", "")
     browser.execute_script("window.release()")
     lead = "The second protects better. No attack on it has a TPR more than 0.005 higher."
-    until(lambda: browser.find_element("css selector", ".compared .lead-in").text == lead)
+    until(lambda: browser.find_element("css selector", "h2.lead-in").text == lead)
     assert "second_parameter=3" in until(lambda: "second_parameter=3" in browser.current_url and browser.current_url)
     put(browser, "second_parameter", "-3")
-    until(lambda: not browser.find_elements("css selector", ".compared .plot"))
+    until(lambda: not browser.find_elements("css selector", ".results .plot"))
 
 
 def test_a_record_names_a_file_by_the_hash_that_the_browser_works_out(browser, site, tmp_path):
@@ -240,7 +277,8 @@ def test_a_record_names_a_file_by_the_hash_that_the_browser_works_out(browser, s
     file.write_bytes(b"visits")
     browser.get(site.url + "/queries")
     claim(browser)
-    browser.execute_script("document.querySelector('details.owned').open = true")
+    unfold(browser, "Export")
+    unfold(browser, "Add to the record")
     until(lambda: one(browser, "details.owned input[type=file]")).send_keys(str(file))
     known = hashlib.sha256(b"visits").hexdigest()
     assert until(lambda: one(browser, ".reference .hash").get_attribute("value")) == known
@@ -286,8 +324,8 @@ def test_nothing_jumps_while_a_page_fills(browser, site, path, most, width):
     try:
         with screen(browser, width):
             browser.get(site.url + path)
-            if browser.find_elements("css selector", ".calculator"):
-                claim(browser)
+            if browser.find_elements("css selector", ".calculator, .example"):
+                settled(browser)
             until(lambda: "Loading…" not in text(browser, "main") and "Reading…" not in text(browser, "main"))
             time.sleep(0.5)
             assert browser.execute_script("return window.shifted") < most
@@ -306,6 +344,8 @@ def test_nothing_jumps_after_an_edit(browser, site):
 
     with screen(browser, 1280, 2000):
         browser.get(site.url + "/federated")
+        claim(browser)
+        unfold(browser, "What it means")
         first = until(told)
         browser.execute_script(SHIFTS.replace("true}", "false}"))
         put(browser, "noise_multiplier", "1.5")
@@ -318,6 +358,7 @@ def test_a_form_is_never_scrolled_inside_itself(browser, site):
     with screen(browser, 1280):
         browser.get(site.url + "/federated")
         claim(browser)
+        unfold(browser)
         form = "const form = document.querySelector('form.inputs'); "
         assert browser.execute_script(form + "return form.scrollHeight <= form.clientHeight + 1")
         assert browser.execute_script(form + "return form.offsetHeight") > 880  # the control: higher than the screen
@@ -339,11 +380,13 @@ def test_print_begins_with_the_answer(browser, site):
 def test_what_it_means_for_one_person_is_told_and_fits_one_sheet(browser, site):
     """In the library's sentences; printed on A4 with the inputs below it."""
     for path, said in (
-        ("/federated?v=1", "8 such releases, including this one"),
+        ("/federated?v=1&cap=2", "8 such releases, including this one"),
         ("/queries?v=1&mechanism=gaussian&delta=1e-6", "No cap on"),
         ("/playground", "No cap on"),
     ):
         browser.get(site.url + path)
+        claim(browser)
+        unfold(browser, "What it means")
         until(
             lambda: (
                 one(browser, ".meaning").get_attribute("aria-busy") == "false"
@@ -376,7 +419,7 @@ def test_a_server_that_is_gone_is_said_on_the_next_page(browser, serve_app):
     with serve_app(create_app()) as site:
         browser.get(site.url + "/queries")
         claim(browser)
-    until(lambda: one(browser, "nav a[href='/playground']")).click()
+    until(lambda: one(browser, "nav a[href='/verify']")).click()
     until(lambda: "The server does not answer" in text(browser, "main"))
     assert "Loading…" not in text(browser, "main")
     browser.get_log("browser")
@@ -395,9 +438,7 @@ def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
     address = "&".join(f"{name}={value}" for name, value in asked.items())
     browser.get(f"{site.url}/queries?v=1&mechanism=gaussian&{address}")
     wanted = claim(browser)
-    until(lambda: one(browser, "details > summary")).is_displayed()
-    for each in browser.find_elements("css selector", "details"):
-        browser.execute_script("arguments[0].open = true", each)
+    unfold(browser)
     element, frame, command = [p.text for p in browser.find_elements("css selector", "details pre")]
     browser.get(html.unescape(re.search(r'src="([^"]*/embed/queries[^"]*)"', frame)[1]))
     assert claim(browser) == wanted
@@ -421,11 +462,15 @@ def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
 @pytest.mark.smoke
 def test_federated_numbers_links_and_back(browser, site):
     browser.get(site.url + "/federated")
-    until(lambda: "proven: the true value is between" in text(browser, ".beside"))
     first = claim(browser)
-    assert float(first) == pytest.approx(0.7233, abs=0.003)
+    assert first == "0.723"  # 0.72283, rounded up
+    until(lambda: text(browser, ".risk b") == "15 of 1,000")  # 0.01496, the accountant's
+    assert text(browser, ".use b") == "± 0.471%"  # 1.96 times 1.2 / 500, rounded up
+    assert "125" in text(browser, ".kinds .known")
+    unfold(browser, "Interval")
     assert "under-reports" in text(browser, ".notice")
-    assert "0.6334" in text(browser, ".formula")
+    assert "0.633" in text(browser, ".formula")
+    assert "0.72282791" in text(browser, ".fold td:last-child")
     put(browser, "noise_multiplier", "2.4\t")
     second = until(lambda: claim(browser) != first and claim(browser))
     link = until(lambda: "noise_multiplier=2.4" in browser.current_url and browser.current_url)
@@ -434,14 +479,14 @@ def test_federated_numbers_links_and_back(browser, site):
     until(lambda: claim(browser) == first)
     assert one(browser, "[name=noise_multiplier]").get_attribute("value") == "1.2"
     browser.get(link)
-    until(lambda: "proven" in text(browser, ".beside"))
-    assert claim(browser) == until(lambda: "proven" in text(browser, ".beside") and claim(browser))
     assert float(claim(browser)) <= float(second) + 1e-9  # the browser's own bound is the looser
 
 
 @pytest.mark.parametrize("written", ["1e-5", "10^-5", "0.00001", "10⁻⁵"])
 def test_all_spellings_of_a_number_are_one(browser, site, written):
     browser.get(site.url + "/federated?v=1&delta_cap=")
+    claim(browser)
+    unfold(browser, "δ and its cap")
     put(browser, "delta", written)
     until(lambda: "δ = 10⁻⁵" in text(browser, ".beside"))
 
@@ -452,9 +497,9 @@ def test_all_spellings_of_a_number_are_one(browser, site, written):
     ("name", "value", "said"),
     [
         ("noise_multiplier", "abc", ("Not a number.", "Waiting for noise multiplier.")),
-        ("population", "", ("Enter a number.", "Waiting for population.")),
+        ("population", "", ("Enter a number.", "Waiting for clients in all.")),
         ("delta", "1.5", ("Below 1.", "Waiting for failure probability.")),
-        ("cohort_size", "60000", ("At most the population.", "Waiting for cohort size.")),
+        ("cohort_size", "60000", ("At most the clients in all.", "Waiting for clients per round.")),
     ],
 )
 def test_wrong_inputs_are_marked_announced_and_give_no_number(browser, site, name, value, said):
@@ -465,6 +510,7 @@ def test_wrong_inputs_are_marked_announced_and_give_no_number(browser, site, nam
 
     browser.get(site.url + "/federated")
     claim(browser)
+    unfold(browser, "δ and its cap")
     field = put(browser, name, value)
     until(lambda: text(browser, ".results .withheld") == f"–\n{waits}")
     assert len(browser.find_elements("css selector", ".claim")) == 1
@@ -517,49 +563,193 @@ def test_a_link_of_another_version_is_not_read(browser, site):
 
 def test_balls_in_bins_counts_in_epochs(browser, site):
     browser.get(site.url + "/federated?v=1&sampling=balls-in-bins")
-    until(lambda: "proven: the true value" in text(browser, ".beside"))
     assert 1.4 < float(claim(browser)) < 1.7  # two epochs of a hundred rounds; Poisson's price is 0.72
+    unfold(browser, "Interval")
     assert "2 epochs started" in text(browser, ".results")
-    until(lambda: "\n200\n" in text(browser, ".goal"))  # two whole epochs fit epsilon 2, three do not
-    assert "in full epochs" in text(browser, ".goal")
+    browser.get(site.url + "/federated?v=1&sampling=balls-in-bins&goal=rounds&epsilon=2")
+    assert claim(browser) == "200"  # two whole epochs fit epsilon 2, three do not
+    unfold(browser, "ε by round")
     until(lambda: browser.find_elements("css selector", ".plot > svg"))
 
 
 @pytest.mark.smoke
 def test_queries_incompatible_plan_and_scenarios(browser, site):
     browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&queries_used=40&mechanism=laplace&delta=")
-    assert claim(browser) == "100"
-    assert "0.6" in text(browser, ".stats")
+    assert claim(browser) == "300"  # ln 20 times 100
+    assert "40% of the queries use 40% of the budget." in text(browser, ".spending")
+    assert "Left: ε 0.6, for 60 more queries." in text(browser, ".spending")
+    unfold(browser, "Compare scenarios")
     scenarios = until(
         lambda: [row.text for row in browser.find_elements("css selector", ".scenarios tr") if "…" not in row.text]
     )
     assert any("Gaussian, ε 1, Q 100" in row and "Laplace, ε 1, Q 100" in row for row in scenarios), "two to begin with"
     assert until(lambda: "times less noise 12.5 1" in text(browser, ".scenarios"))
+    unfold(browser, "Kind of noise")
     put(browser, "queries_used", "120")
     until(lambda: "More queries were answered than planned" in text(browser, ".results"))
-    assert "−0.2" in text(browser, ".stats")
     pin = next(b for b in browser.find_elements("css selector", "button") if b.text == "Pin this scenario")
     pin.click()
     until(lambda: "C: Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
+    assert "−0.2" in until(lambda: "…" not in text(browser, ".scenarios") and text(browser, ".scenarios"))
     shared = until(lambda: "pins=" in browser.current_url and browser.current_url)
     browser.get(shared)
+    claim(browser)
+    unfold(browser, "Compare scenarios")
     until(lambda: "C: Laplace, ε 1, Q 100, Δ 1" in text(browser, ".results"))
     next(b for b in browser.find_elements("css selector", "button") if b.text == "Open A").click()
-    until(lambda: one(browser, "[name=mechanism]").get_attribute("value") == "gaussian" and claim(browser) == "42.25")
+    until(lambda: one(browser, "[name=mechanism]").get_attribute("value") == "gaussian" and claim(browser) == "82.9")
+
+
+def test_the_result_of_queries_says_error_and_risk_and_why_the_first_queries_cost_more(browser, site):
+    from selenium.webdriver.common.keys import Keys
+
     browser.get(site.url + "/queries")
-    until(lambda: claim(browser) == "42.25" and "12.5 times less" in text(browser, ".beside"))
-    until(lambda: "±82.81" in text(browser, ".results") and "for at least 8 queries" in text(browser, ".results"))
+    assert claim(browser) == "82.9"  # 1.959964 times 42.2468
+    until(lambda: text(browser, ".risk b") == "19 of 1,000")  # 0.01833, the accountant's
+    assert text(browser, ".use b") == "8.29%"
+    said = text(browser, ".spending")
+    assert "40% of the queries use 61.2% of the budget." in said  # 0.61122: the accountant's bound over epsilon 1
+    assert "√40% is about 63.3%" in said
+    assert "Left: ε 0.388, for 60 more queries." in said
+    unfold(browser, "Other ways")
+    assert [b.text for b in browser.find_elements("css selector", ".ways b")] == ["± 82.9", "± 601", "± 1040"]
+    assert "12.5 times" in text(browser, ".results")
+    unfold(browser, "Laplace or Gaussian")
+    until(lambda: "from 8 queries" in text(browser, ".results"))
+    handle = one(browser, "input[type=range]")
+    for _ in range(8):
+        handle.send_keys(Keys.ARROW_RIGHT)  # more noise: the error grows, and fewer are picked out
+    until(lambda: float(claim(browser)) > 95 and int(text(browser, ".risk b").split()[0]) < 19)
+    assert float(one(browser, "[name=epsilon]").get_attribute("value")) < 1
+    assert "picked out" in handle.get_attribute("aria-valuetext")
+
+
+HEARD = """
+    window.heard = [];
+    const ask = window.fetch;
+    window.fetch = (...all) => ask(...all).then(found => (found.clone().json().then(one => heard.push(one)), found));
+"""
+NUMBER = r"(?<![\w.,⁻])\d[\d\u202f,]*(?:\.\d+)?(?![\w⁰¹²³⁴⁵⁶⁷⁸⁹]|[.,]\d)"
+
+
+def spell(value, digits):
+    """A number rounded to so many digits, each way, as text."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return {
+        f"{whole * unit:.10g}" for whole in (math.floor(value / unit), round(value / unit), math.ceil(value / unit))
+    }
+
+
+def numbers_of(answer):
+    """Each number of an answer that is no small whole number."""
+    if isinstance(answer, dict | list):
+        for each in answer.values() if isinstance(answer, dict) else answer:
+            yield from numbers_of(each)
+    elif isinstance(answer, float) and 1e-3 < answer < 1e7 and not (answer.is_integer() and answer < 100):
+        yield answer
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/queries",
+        "/queries?v=1&epsilon=0.7&queries=37&mechanism=laplace&delta=1e-7&queries_used=11&magnitude=213",
+        "/federated",
+        "/federated?v=1&noise_multiplier=0.83&rounds=317&cohort_size=411&delta=3e-6",
+        "/playground",
+        "/compare",
+        "/",
+    ],
+)
+def test_a_quantity_has_one_spelling_and_its_digits_stand_in_a_fold(browser, site, path):
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HEARD})
+    try:
+        browser.get(site.url + path)
+        settled(browser)
+        time.sleep(1.5)  # the bound on attacks arrives too
+        heard = until(lambda: browser.execute_script("return heard"))
+        known = sorted({number for answer in heard for number in numbers_of(answer)})
+        for opened in (False, True):
+            if opened:
+                unfold(browser)
+                time.sleep(2)
+            said = browser.execute_script("return document.querySelector('.results, .example').innerText")
+            shown = {re.sub("[\u202f,]", "", each) for each in re.findall(NUMBER, said)}
+            for number in known:
+                three = spell(number, 3)
+                longer = set().union(*(spell(number, digits) for digits in range(4, 9))) - three
+                assert not longer & shown, (number, longer & shown)
+                near = sum(abs(each / number - 1) < 0.01 for each in known)  # other quantities may be as large
+                assert len(three & shown) <= near, (number, three & shown)
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+LONG = r"""
+    const said = [...document.querySelectorAll('main p, main li, main h1, main h2, main small, main span')]
+        .filter(each => each.checkVisibility() && !each.closest('.hidden'))
+        .flatMap(each => each.innerText.split(/[.;:!?](?= |$)|\n/));
+    return said.filter(each => each.split(/\s+/).filter(Boolean).length > 20);
+"""
+WORDS = r"""
+    let count = 0;
+    const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const each = texts.currentNode, range = document.createRange();
+        const shown = each.parentElement.checkVisibility();
+        if (!shown || each.parentElement.closest('.hidden, select, datalist, svg')) continue;
+        range.selectNode(each);
+        const box = range.getBoundingClientRect();
+        if (box.height > 0 && box.top < innerHeight)
+            count += each.textContent.trim().split(/\s+/).filter(Boolean).length;
+    }
+    return count;
+"""
+RETIRED = ("false alarm", "even odds", "somebody", "anybody", "bears")
+
+
+@pytest.mark.parametrize("path", ["/", "/queries", "/federated", "/playground", "/compare"])
+@pytest.mark.parametrize("width", [1280, 820, 390, 320])
+def test_a_first_screen_is_short_and_keeps_the_result_in_sight(browser, site, path, width):
+    """At most 150 words, no sentence above 20; on a narrow screen the result stays while the form scrolls."""
+    with screen(browser, width):
+        browser.get(site.url + path)
+        settled(browser)
+        assert 10 < browser.execute_script(WORDS) <= 150
+        assert browser.execute_script(LONG) == []
+        assert not [word for word in RETIRED if word in text(browser, "main")]
+        if path != "/":
+            browser.execute_script("document.querySelector('.inputs').scrollIntoView({block: 'end'})")
+            box = browser.execute_script("return document.querySelector('.outcome').getBoundingClientRect().toJSON()")
+            assert -1 <= box["top"] < box["bottom"] < 420
+
+
+@pytest.mark.parametrize(
+    ("goal", "epsilon", "says"), [("noise", "0.7228279152911068", "1.2"), ("rounds", "0.7229", "200")]
+)
+def test_a_goal_is_a_mode_of_the_form(browser, site, goal, epsilon, says):
+    """The noise or the rounds of the default schedule come back from its epsilon."""
+    browser.get(site.url + f"/federated?v=1&goal={goal}&epsilon={epsilon}")
+    found = claim(browser)
+    assert float(found) == pytest.approx(float(says), rel=0.01)
+    assert f"the {'least noise' if goal == 'noise' else 'most rounds'} for ε ≤ 0.723" in text(browser, ".beside")
+    assert float(text(browser, ".kinds .kept b")) <= 0.723
+    put(browser, "epsilon", "0")
+    until(lambda: text(browser, ".withheld") == "–\nWaiting for target.")
+    assert not one(browser, f"[name={'noise_multiplier' if goal == 'noise' else 'rounds'}]").is_enabled()
 
 
 def test_playground(browser, site):
     browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure:0.1:::1&delta=1e-6&cap=6")
     before = float(claim(browser))
+    unfold(browser, "What it means")
     until(lambda: "or several held by one person" in text(browser, ".meaning"))
     told = text(browser, ".meaning")
     assert f"The releases are ({before:g}, " in told
     assert re.search(r"such releases?, including this one, fit within the cap of 6|One such release fits", told)
     next(b for b in browser.find_elements("css selector", "button") if b.text == "Add a release").click()
     until(lambda: float(claim(browser)) > before)
+    unfold(browser, "The best attack")
     until(lambda: "Advantage over a random guess" in text(browser, ".results"))
 
 
@@ -606,14 +796,7 @@ def test_a_cohort_of_fixed_size_is_priced_under_replace_one_only(browser, site):
     until(lambda: "cannot lose or gain one unit" in text(browser, "form"))
     assert not browser.find_elements("css selector", ".claim")
     browser.get(site.url + "/federated?v=1&sampling=fixed-size&relation=replace-one")
-    until(lambda: "proven: the true value" in text(browser, ".beside"))
-
-
-def unfold(browser, title):
-    """Opens a folded part."""
-    until(
-        lambda: next(e for e in browser.find_elements("css selector", "details > summary") if e.text == title)
-    ).click()
+    claim(browser)
 
 
 @pytest.mark.smoke
@@ -839,9 +1022,8 @@ def test_a_calculation_is_booked_as_it_was_priced(browser, serve_app, tmp_path):
     with serve_app(create_app(ledger=str(tmp_path / "ledger.db"))) as site:
         browser.get(site.url + "/queries?v=1&epsilon=1&queries=100&mechanism=gaussian&delta=1e-6")
         claim(browser)
-        until(
-            lambda: next(e for e in browser.find_elements("css selector", "summary") if "elsewhere" in e.text)
-        ).click()
+        unfold(browser, "Export")
+        unfold(browser, "elsewhere")
         assert "epsilon=1.0" in until(lambda: text(browser, ".elsewhere pre"))
         until(lambda: browser.find_element("link text", "Charge this to the ledger")).click()
         until(lambda: one(browser, "select[name=release]").get_attribute("value") == "given")
@@ -1148,7 +1330,9 @@ def test_a_whole_shift_ends_with_what_was_learned_and_the_very_calculation(brows
         [a.get_attribute("href") for a in browser.find_elements("css selector", ".did a")], charged, strict=True
     ):
         browser.get(link)
-        assert claim(browser) == epsilon  # what the certified accountant says of these releases
+        assert (
+            float(epsilon) <= float(claim(browser)) <= 1.01 * float(epsilon)
+        )  # what the certified accountant says of these releases
 
 
 def test_sliders_in_a_notebook_show_the_kernels_answer_once_it_is_there(browser, tmp_path):
@@ -1236,10 +1420,11 @@ def test_embeds_on_a_foreign_page(browser, site, tmp_path):
         browser.get(base + "/page.html")
         inside = until(lambda: one(browser, "epsilog-federated").shadow_root)
         until(lambda: inside.find_elements("css selector", ".claim b"))
-        assert "1.091" in inside.find_element("css selector", ".formula").text
+        browser.execute_script("for (const each of arguments[0].querySelectorAll('details')) each.open = true", inside)
+        assert "1.09" in until(lambda: inside.find_element("css selector", ".formula").text)
         assert float(inside.find_element("css selector", ".claim b").text) > 1.091  # never without a bound
         browser.switch_to.frame(one(browser, "#ok"))
-        assert claim(browser) == "10"
+        assert claim(browser) == "30"  # ln 20 times 10, rounded up
         browser.switch_to.default_content()
         browser.switch_to.frame(one(browser, "#no"))
         assert not browser.find_elements("css selector", "#app")
@@ -1249,6 +1434,7 @@ def test_embeds_on_a_foreign_page(browser, site, tmp_path):
 def test_a_copied_frame_takes_the_height_it_needs(browser, site, tmp_path):
     browser.get(site.url + "/federated?v=1&population=20000&delta_cap=")
     claim(browser)
+    unfold(browser, "Embed")
     snippets = [e.get_attribute("textContent") for e in browser.find_elements("css selector", "details pre")]
     assert 'delta-cap=""' in snippets[0]  # a blank that means something is kept
     assert "population=20000" in snippets[1]
@@ -1257,14 +1443,17 @@ def test_a_copied_frame_takes_the_height_it_needs(browser, site, tmp_path):
     )
     with foreign(tmp_path) as base:
         browser.get(base + "/page.html")
-        until(lambda: int(one(browser, "iframe").get_attribute("height")) > 1000)
+        high = until(lambda: (h := int(one(browser, "iframe").get_attribute("height"))) not in (0, 900) and h)
         browser.execute_script("postMessage({epsilog: 'height', v: 1, height: 7}, '*')")  # not from the frame
         browser.switch_to.frame(one(browser, "iframe"))
         claim(browser)
-        until(lambda: browser.find_elements("css selector", ".plot > svg"))
         fits = "return document.documentElement.scrollHeight <= innerHeight + 1"
         until(lambda: browser.execute_script(fits))
-        high = browser.execute_script("return innerHeight")
+        unfold(browser, "ε by round")
+        until(lambda: browser.find_elements("css selector", ".plot > svg"))
+        until(lambda: browser.execute_script(fits))
+        high, before = browser.execute_script("return innerHeight"), high
+        assert high > before + 200
         put(browser, "noise_multiplier", "abc")  # the answer goes, its place stays
         until(lambda: text(browser, ".withheld").startswith("–"))
         browser.switch_to.default_content()
@@ -1307,15 +1496,12 @@ def test_a_number_never_stands_beside_another_question(browser, serve_app):
     """The browser cannot price balls-in-bins: until the server does, the old number keeps the words it came with."""
     with serve_app(slow_app()) as site:
         browser.get(site.url + "/federated")
-        until(lambda: "proven" in text(browser, ".beside"))
         first = claim(browser)
+        unfold(browser, "Sampling")
         one(browser, "[name=sampling]").send_keys("balls")
         one(browser, "[name=relation]").send_keys("zero")
-        put(browser, "epsilon", "1")
         until(lambda: browser.find_elements("css selector", ".results.busy"))
         assert (text(browser, ".claim b"), "add or remove one" in text(browser, ".beside")) == (first, True)
-        assert "Epochs" not in text(browser, ".results")
-        assert "…" in text(browser, ".goal")
         until(lambda: "zero out" in text(browser, ".beside"))
         assert float(text(browser, ".claim b")) > 1.5 * float(first)
 
@@ -1324,10 +1510,9 @@ def test_a_slow_and_a_dead_server(browser, serve_app):
     with serve_app(slow_app()) as site:
         browser.get(site.url + "/federated")
         quick = until(lambda: text(browser, ".claim b"), 1.4)  # the browser's own bound does not wait
-        assert "in the browser" in text(browser, ".method")
+        assert "preliminary" in text(browser, ".refining")
         for value in ("3", "4", "5"):  # stale answers are dropped
             put(browser, "noise_multiplier", value)
-        until(lambda: "proven" in text(browser, ".beside"))
         assert float(claim(browser)) < float(quick)
         assert one(browser, "[name=noise_multiplier]").get_attribute("value") == "5"
         browser.get(site.url + "/queries?v=1&mechanism=laplace&delta=1e-6")

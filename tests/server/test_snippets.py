@@ -16,6 +16,7 @@ from epsilog.cli.app import load
 from epsilog.pipeline import check_config, export_config
 from epsilog.server import worker
 from epsilog.terms import ConfigError, NeighboringRelation, codec
+from epsilog.terms.formatting import format_upper
 from epsilog.terms.messages import sentence
 
 app = load()
@@ -26,10 +27,11 @@ FEDERATED = {
     "poisson": RUN | ONE_MODEL | {"cap": 9.0},
     "zero-out": RUN
     | ONE_MODEL
-    | {"relation": "zero-out", "delta": 1e-5, "delta_cap": None, "privacy_unit": "Dr. O'Neill's \"ward\""},
-    "fixed-size": RUN | {"sampling": "fixed-size", "relation": "replace-one", "rounds": 3, "rounds_per_release": 3},
-    "balls-in-bins": RUN | {"sampling": "balls-in-bins", "rounds": 10, "rounds_per_release": 10},
-    "group": RUN | ONE_MODEL | {"group_size": 3, "releases_per_period": 2, "clip_norm": 0.25},
+    | {"cap": 9.0, "relation": "zero-out", "delta": 1e-5, "delta_cap": None, "privacy_unit": "Dr. O'Neill's \"ward\""},
+    "fixed-size": RUN
+    | {"sampling": "fixed-size", "relation": "replace-one", "rounds": 3, "rounds_per_release": 3, "cap": 50.0},
+    "balls-in-bins": RUN | {"sampling": "balls-in-bins", "rounds": 10, "rounds_per_release": 10, "cap": 50.0},
+    "group": RUN | ONE_MODEL | {"cap": 50.0, "group_size": 3, "releases_per_period": 2, "clip_norm": 0.25},
 }
 QUERIES = {
     "gaussian": {"epsilon": 1.0, "queries": 100, "mechanism": "gaussian", "delta": 1e-6},
@@ -111,6 +113,22 @@ def test_the_python_code_of_tuning_runs(trials):
     with contextlib.redirect_stdout(printed):
         exec(asked("/federated/elsewhere", ask)["python"], {})  # noqa: S102 - what is copied from the page is run as it stands
     assert float(printed.getvalue().splitlines()[0]) == asked("/federated", ask)["epsilon"]["upper"]
+
+
+def test_what_is_exported_carries_the_cap_and_the_boundary_and_never_the_runs_own_figure():
+    """Without a cap, the budget of a run config was the run's own epsilon."""
+    stated = {"rounds_per_release": 4, "late_replies": "close-early", "adaptive_clip": True, "privacy_unit": "ward"}
+    for cap in (None, 7.25):
+        found = asked("/federated/elsewhere", RUN | ONE_MODEL | {"cap": cap})
+        own = asked("/federated", RUN | ONE_MODEL)["epsilon"]["upper"]
+        texts = [found["python"], found["command"], found["run_config"] or ""]
+        for digits in range(3, 17):
+            assert not [text for text in texts if f"{own:.{digits}g}" in text or format_upper(own, digits) in text]
+        assert (found["run_config"] is None) == (cap is None)
+        assert "cap" in found["no_run_config"] if cap is None else 'epsilon = "7.25"' in found["run_config"]
+        assert ("cap=7.25" in found["python"]) == (cap is not None)
+    python = asked("/federated/elsewhere", RUN | stated)["python"]
+    assert all(f"{name} = {value!r}" in python or f"{name}={value!r}" in python for name, value in stated.items())
 
 
 @pytest.mark.slow

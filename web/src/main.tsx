@@ -16,22 +16,50 @@ const calculator = (Page: typeof import("./pages/Federated").FederatedCalculator
 interface PageEntry {
   path: string;
   name: string;
-  lead: string;
+  lead: string; // the page's own heading
+  says?: string; // what it is for, on the home page; other pages stand under "More"
   load: () => Promise<ComponentType>;
 }
 
+/** The pages, in the order of the menu. */
 const PAGES: readonly PageEntry[] = [
-  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", load: async () => calculator((await import("./pages/Federated")).FederatedCalculator) },
-  { path: "/queries", name: "Queries", lead: "How much noise do these queries need?", load: async () => calculator((await import("./pages/Queries")).QueriesCalculator) },
+  { path: "/queries", name: "Queries", lead: "How much noise do these queries need?", says: "How much noise do my statistics need?", load: async () => calculator((await import("./pages/Queries")).QueriesCalculator) },
+  { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", says: "What does training cost each client?", load: async () => calculator((await import("./pages/Federated")).FederatedCalculator) },
+  { path: "/verify", name: "Verify", lead: "Verify a report", says: "Does this report hold?", load: async () => (await import("./pages/Verify")).Verify },
+  { path: "/ledger", name: "Ledger", lead: "Caps, reservations and spending", says: "What is left, and who spent it?", load: async () => (await import("./pages/Ledger")).Ledger },
   { path: "/playground", name: "Playground", lead: "What does a composition of releases cost?", load: async () => (await import("./pages/Playground")).Playground },
   { path: "/compare", name: "Compare", lead: "Does the smaller epsilon protect better?", load: async () => (await import("./pages/Compare")).Compare },
   { path: "/montecarlo", name: "Monte Carlo", lead: "Bound δ by sampling", load: async () => (await import("./pages/MonteCarlo")).MonteCarlo },
-  { path: "/ledger", name: "Ledger", lead: "Caps, reservations and spending", load: async () => (await import("./pages/Ledger")).Ledger },
   { path: "/runs", name: "Runs", lead: "Compare the plan with the records", load: async () => (await import("./pages/Runs")).Runs },
-  { path: "/verify", name: "Verify", lead: "Verify a report", load: async () => (await import("./pages/Verify")).Verify },
   { path: "/certificate", name: "Certificate", lead: "What does this certificate prove?", load: async () => (await import("./pages/Certificate")).Certificate },
   { path: "/game", name: "Game", lead: "Release control", load: async () => (await import("./pages/Game")).Game },
 ];
+
+const isPlace = (page: PageEntry): page is PageEntry & { says: string } => page.says !== undefined;
+const PLACES = [...PAGES.filter(isPlace), { path: "/docs/", name: "Docs", says: "Questions, answers, proofs, commands" }];
+const MORE = PAGES.filter((page) => !isPlace(page));
+
+/** The menu: the main pages, and the others in a list that opens. */
+function Menu({ at }: { at: string | undefined }) {
+  const link = ({ path, name }: { path: string; name: string }) => (
+    <a key={path} href={path} aria-current={path === at ? "page" : undefined}>
+      {name}
+    </a>
+  );
+  const close = (event: FocusEvent): void => {
+    const list = event.currentTarget as HTMLDetailsElement;
+    setTimeout(() => !list.contains(document.activeElement) && (list.open = false));
+  };
+  return (
+    <nav aria-label="Pages">
+      {PLACES.map(link)}
+      <details key={at} class="more" onFocusOut={close}>
+        <summary class={MORE.some(({ path }) => path === at) ? "here" : undefined}>More</summary>
+        <div>{MORE.map(link)}</div>
+      </details>
+    </nav>
+  );
+}
 
 function usePath(): string {
   const [path, setPath] = useState(location.pathname);
@@ -90,14 +118,7 @@ function App() {
         <a class="brand" href="/">
           epsi<b>log</b>
         </a>
-        <nav aria-label="Pages">
-          {PAGES.map((each) => (
-            <a key={each.path} href={each.path} aria-current={each === entry ? "page" : undefined}>
-              {each.name}
-            </a>
-          ))}
-          <a href="/docs/">Docs</a>
-        </nav>
+        <Menu at={entry?.path} />
       </header>
       <main id="main" tabIndex={-1}>
         {foreign !== null && <Notice grade="weak">This link is from version {foreign.slice(0, 10)} of these pages; its values are ignored.</Notice>}
@@ -108,7 +129,7 @@ function App() {
             {loaded?.path === entry.path && <WorkflowNav at={entry.path} />}
           </>
         ) : path === "/" ? (
-          <Home />
+          <Home places={PLACES} />
         ) : (
           <>
             <h1>Page not found</h1>

@@ -11,7 +11,6 @@ from epsilog.pipeline.preparation import compute_plan_interval, hash_settings
 from epsilog.plan import FederatedPlan, RegisteredPlan
 from epsilog.terms import CheckError, ConfigError
 from epsilog.terms.codec import quote_toml
-from epsilog.terms.formatting import format_upper
 
 NOT_STATED = "not said yet"
 PARTICIPATION = {
@@ -21,7 +20,7 @@ PARTICIPATION = {
 }
 
 
-def export_config(plan: FederatedPlan, *, cap: float | None = None, rounds_per_release: int | None = None) -> str:
+def export_config(plan: FederatedPlan, *, cap: float, rounds_per_release: int | None = None) -> str:
     """Write a run config without [data], [model] and [training] from a plan of one run.
 
     ``epsilog run --check`` computes the cost of the file, and refuses it if the cost exceeds the cap or no scheme
@@ -29,20 +28,18 @@ def export_config(plan: FederatedPlan, *, cap: float | None = None, rounds_per_r
 
     Args:
         plan: of one run.
-        cap: the policy's cap on epsilon, which becomes the budget; None for the plan's own epsilon, rounded up.
+        cap: the policy's cap on epsilon, which becomes the budget.
         rounds_per_release: rounds between two models that leave the server; None for one model after the last round.
 
     Raises:
         CheckError: no scheme of a run config matches the plan.
     """
     schedule = plan.schedule
-    own = plan.epsilon.upper
-    if not math.isfinite(own):
+    if not math.isfinite(plan.epsilon.upper):
         raise CheckError("noise_multiplier", "large enough for a finite epsilon", f"{schedule.noise_multiplier!r}")
     if schedule.sampling == "balls-in-bins" and schedule.rounds > schedule.bins:
         bound = f"at most {schedule.bins}: a run draws bins anew for each cycle, where this plan keeps them"
         raise CheckError("rounds", bound, f"{schedule.rounds}")
-    budget = format_upper(own, 6) if cap is None else repr(float(cap))
     sampling = {
         "poisson": f"sampling_probability = {schedule.sampling_probability!r}",
         "fixed-size": f'sampling = "fixed-size"\ncohort_size = {schedule.cohort_size}',
@@ -67,7 +64,7 @@ population = {schedule.population}
 
 [budget]
 scope = "not-said-yet"
-epsilon = "{budget}"
+epsilon = "{float(cap)!r}"
 delta = "{plan.delta.delta!r}"
 delta_rationale = {quote_toml(plan.delta.rationale)}
 

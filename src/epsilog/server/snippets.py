@@ -120,7 +120,9 @@ def _write_python(name: str, ask: Question, *shown: str) -> str:
         values["trials"] = f"ep.mechanisms.parse_trials({values['trials']})"
     arguments = "".join(f"    {key}={value},\n" for key, value in values.items())
     prints = "".join(f"print({one})\n" for one in shown)
-    return f"import epsilog as ep\n\nplan = ep.plan.{name}(\n{arguments})\n{prints}"
+    stated = ask.boundary if isinstance(ask, FederatedInterpretation) else {}
+    lines = "".join(f"# stated: {key} = {value!r}\n" for key, value in stated.items() if key not in values)
+    return f"import epsilog as ep\n\n{lines}plan = ep.plan.{name}(\n{arguments})\n{prints}"
 
 
 def _write_command(name: str, ask: Question, first: set[str]) -> str:
@@ -148,6 +150,8 @@ def _write_config(ask: FederatedInterpretation, found: plan.FederatedPlan) -> tu
             None,
             "What is learned, chosen, given several times a round or asked of others takes a scheme that says more.",
         )
+    if ask.cap is None:
+        return None, "State the policy’s cap on ε: it becomes the budget of the run config."
     try:
         text = export_config(found, cap=ask.cap, rounds_per_release=ask.rounds_per_release)
     except CheckError as error:
@@ -157,7 +161,7 @@ def _write_config(ask: FederatedInterpretation, found: plan.FederatedPlan) -> tu
     except (EpsilogError, ValueError) as error:
         return text, f"It is refused as it is: {str(error).removeprefix('run config: ')}."
     own = found.epsilon.upper
-    if ask.cap is not None and own > ask.cap:
+    if own > ask.cap:
         return text, f"It is refused as it is: its epsilon of {format_upper(own)} is above the cap of {ask.cap!r}."
     return text, None
 

@@ -8,7 +8,6 @@ import type { StampedCalculationModel } from "../lib/openapi";
 import { EMPTY, isComplete, type OwnerFieldValues } from "../lib/owner-fields";
 import { Problem } from "../lib/types";
 import { Snippets } from "../pages/Snippets";
-import { Card } from "./Card";
 import { Copy } from "./Copy";
 import { ExportSnippets } from "./ExportSnippets";
 import { ErrorNotice } from "./ErrorNotice";
@@ -39,7 +38,10 @@ export function Export(props: {
     download(`epsilog-${name}.json`, "application/json", JSON.stringify(stamped, (_, v) => (v === Infinity ? "inf" : v), 2));
   };
   return (
-    <Card screen title="Export">
+    <details class="fold screen">
+      <summary>
+        <h2>Export, embed, print</h2>
+      </summary>
       <div class="buttons">
         <button type="button" onClick={record} disabled={props.ask === null || !isComplete(ownerFields)}>
           Stamped JSON record
@@ -61,7 +63,7 @@ export function Export(props: {
       <OwnerFieldsSection values={ownerFields} set={setOwnerFields} />
       {props.ask && <ExportSnippets name={name} ask={props.ask} cap={props.cap} />}
       {props.ask && <Snippets name={name} specs={props.specs.filter((spec) => !PAGE_ONLY.includes(spec.name))} raw={raw} />}
-    </Card>
+    </details>
   );
 }
 

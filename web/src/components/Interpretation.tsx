@@ -1,27 +1,25 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import type { QueryState } from "../lib/use-query";
 import { useQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import { sentence, typeset } from "../lib/messages";
-import { show, showPercent, showInteger } from "../lib/numbers";
+import { showPercent, showInteger } from "../lib/numbers";
 import type { RiskMetricsResponse, InterpretationResponse } from "../lib/openapi";
+import { again, bound, left, near } from "../lib/quantities";
+import type { Risk } from "../lib/use-risk";
 import { Table } from "./Table";
 import { ErrorNotice } from "./ErrorNotice";
 
-/**
- * The meaning of the claim for one person, in the sentences of a report. Requests wait for the certified bound; the
- * expensive ones (attacks, copies) come last.
- */
+/** The meaning of the claim for one person, in the sentences of a report. */
 export function Interpretation(props: {
   name: "federated" | "queries" | "account";
   ask: object | null; // null until the bound is certified
+  risk: Risk;
   cap: number | null; // the policy's cap on epsilon
   unit: string;
 }) {
-  const { name, ask, cap } = props;
+  const { name, ask, cap, risk } = props;
   const interpretation = useQuery(ask && { ...ask, cap }, (body, signal) => post<InterpretationResponse>(`${name}/interpretation`, body, signal), { delay: 250 });
-  const risk = useQuery(interpretation.answer && !interpretation.busy ? ask : null, (body, signal) => post<RiskMetricsResponse>(`${name}/risk`, body, signal), { delay: 400 });
   const card = useRef<HTMLElement>(null);
   const height = useRef(0); // of the last result: kept while the next one loads
   const complete = interpretation.answer !== null && risk.answer !== null;
@@ -29,15 +27,14 @@ export function Interpretation(props: {
     if (complete && card.current) height.current = card.current.offsetHeight;
   });
   return (
-    <section ref={card} class="card meaning" style={complete || height.current === 0 ? undefined : { minHeight: `${height.current}px` }} aria-labelledby="meaning" aria-busy={interpretation.busy || risk.busy}>
-      <h2 id="meaning">What it means for one person</h2>
+    <section ref={card} class="meaning" style={complete || height.current === 0 ? undefined : { minHeight: `${height.current}px` }} aria-busy={interpretation.busy || risk.busy}>
       {interpretation.problem && <ErrorNotice problem={interpretation.problem} retry={interpretation.retry} />}
       {interpretation.answer ? <InterpretationBody answer={interpretation.answer} risk={risk} unit={props.unit} /> : !interpretation.problem && <p class="empty">Computing…</p>}
     </section>
   );
 }
 
-function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResponse; risk: QueryState<object, RiskMetricsResponse>; unit: string }) {
+function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResponse; risk: Risk; unit: string }) {
   return (
     <>
       <p class="lead">{typeset(answer.statement)}</p>
@@ -51,7 +48,7 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
       <RiskSection risk={risk} fallback="Computing attack bounds…">
         {(found) => (
           <>
-            <Table caption="Attack bounds" columns={[{ title: "quantity" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), figure])} />
+            <Table caption="Attack bounds" columns={[{ title: "quantity" }, { title: "at most", number: true }]} rows={found.rows.map(([label, figure]) => [typeset(label), again(figure)])} />
             <p class="method">{typeset(found.attack_note)}</p>
           </>
         )}
@@ -60,9 +57,9 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
       <div class="sides">
         <div>
           <Table
-            caption={`Repeated releases at δ = ${show(answer.delta)}`}
+            caption={`Repeated releases at δ = ${near(answer.delta)}`}
             columns={[{ title: "releases" }, { title: "ε at most", number: true }]}
-            rows={answer.releases.map(({ count, epsilon }) => [showInteger(count), epsilon === null ? "no proven bound" : show(epsilon, 4, "up")])}
+            rows={answer.releases.map(({ count, epsilon }) => [showInteger(count), epsilon === null ? "no proven bound" : bound(epsilon)])}
           />
           <p class="method">{typeset(answer.composition_note)}</p>
         </div>
@@ -72,7 +69,7 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
               <Table
                 caption={`Copies of one ${unit}, or several held by one person`}
                 columns={[{ title: "copies" }, { title: "ε at most", number: true }, { title: "at least", number: true }]}
-                rows={found.group_rows}
+                rows={found.group_rows.map(([count, most, least]) => [count, again(most), again(least, left)])}
               />
               <p class="method">{typeset(found.group_note)}</p>
             </>
@@ -95,7 +92,7 @@ function InterpretationBody({ answer, risk, unit }: { answer: InterpretationResp
   );
 }
 
-function RiskSection({ risk, fallback, children }: { risk: QueryState<object, RiskMetricsResponse>; fallback: string; children: (found: RiskMetricsResponse) => ComponentChildren }) {
+function RiskSection({ risk, fallback, children }: { risk: Risk; fallback: string; children: (found: RiskMetricsResponse) => ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
   const height = useRef(0); // of the last result: kept while the next one loads
   useLayoutEffect(() => {

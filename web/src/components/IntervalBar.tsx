@@ -1,4 +1,5 @@
 import { roundTo, show } from "../lib/numbers";
+import { bound, left, near } from "../lib/quantities";
 
 interface Props {
   lower: number | null;
@@ -15,8 +16,8 @@ export function IntervalBar({ lower, upper, estimate, target }: Props) {
   const at = (x: number): number => Math.min(100, (x / top) * 100);
   const from = at(lower ?? 0);
   const words = [
-    lower === null ? `at most ${show(upper, 4, "up")}` : `between ${show(lower, 4, "down")} and ${show(upper, 4, "up")}`,
-    estimate === undefined ? "" : `; the closed form is ${show(estimate)}`,
+    lower === null ? `at most ${bound(upper)}` : `between ${left(lower)} and ${bound(upper)}`,
+    estimate === undefined ? "" : `; the closed form is ${near(estimate)}`,
   ].join("");
   return (
     <div class="ruler">

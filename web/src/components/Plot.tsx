@@ -100,11 +100,11 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
     setReading((old) => Math.max(0, Math.min(xs.length - 1, (old ?? (move > 0 ? -1 : xs.length)) + move)));
   };
   const read = (a: number): string =>
-    `${x.title} ${show(a)}: ` +
+    `${x.title} ${show(a, 3)}: ` +
     series
       .map((s) => [s.name, s.points.find(([b]) => b === a)?.[1]] as const)
       .filter(([, b]) => b !== undefined)
-      .map(([name, b]) => `${name} ${show(b)}`)
+      .map(([name, b]) => `${name} ${show(b, 3)}`)
       .join(", ");
 
   return (
@@ -173,14 +173,14 @@ export function Plot({ title, x, y, series, band, height = 280 }: Props) {
         </p>
       )}
       <p id={`${id}-read`} class="reading" aria-live="polite">
-        {chosen === null ? "Point at the chart or use the arrow keys to read values." : read(chosen)}
+        {chosen === null ? "Point, or use arrow keys, to read values." : read(chosen)}
       </p>
       <details>
         <summary>Show as a table</summary>
         <Table
           caption={title}
           columns={[{ title: x.title, number: true }, ...series.map((s) => ({ title: s.name, number: true }))]}
-          rows={xs.map((a) => [show(a, 6), ...series.map((s) => show(s.points.find(([b]) => b === a)?.[1], 5))])}
+          rows={xs.map((a) => [show(a, 3), ...series.map((s) => show(s.points.find(([b]) => b === a)?.[1], 3))])}
         />
       </details>
     </figure>

@@ -1,7 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { useQuery } from "../lib/use-query";
 import { type FieldSpec, type Form, readField, type Raw, type Values } from "../lib/form";
-import { Card } from "./Card";
 import { Table } from "./Table";
 import { ErrorNotice } from "./ErrorNotice";
 
@@ -39,7 +38,7 @@ export function Scenarios<Q, A>(props: {
   const letters = good.map((_, i) => String.fromCharCode(65 + i));
   const differ = form.specs.filter((spec) => spec.name !== "pins" && new Set(good.map(({ pin }) => pin[spec.name] ?? "")).size > 1);
   return (
-    <Card title="Compare scenarios" screen>
+    <>
       {given && <p class="method">Two examples; pin your own to compare.</p>}
       {answers.problem && <ErrorNotice problem={answers.problem} retry={answers.retry} />}
       {good.length > 0 && (
@@ -69,7 +68,7 @@ export function Scenarios<Q, A>(props: {
           </button>
         )}
       </div>
-    </Card>
+    </>
   );
 }
 

@@ -1,10 +1,10 @@
 // The workflow over four pages: plan, budget, run, report.
 
 const STEPS = [
-  { path: "/federated", name: "Plan", says: "compute the cost before the run" },
-  { path: "/ledger", name: "Budget", says: "caps, reserved and spent amounts" },
-  { path: "/runs", name: "Run", says: "compare the plan with the records" },
-  { path: "/verify", name: "Report", says: "recompute every figure" },
+  { path: "/federated", name: "Plan" },
+  { path: "/ledger", name: "Budget" },
+  { path: "/runs", name: "Run" },
+  { path: "/verify", name: "Report" },
 ] as const;
 
 /** The step of this page, with links to the previous and next steps. */
@@ -23,7 +23,6 @@ export function WorkflowNav({ at }: { at: string }) {
                 {step.name}
               </a>
             )}
-            <small>{step.says}</small>
           </li>
         ))}
       </ol>

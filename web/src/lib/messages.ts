@@ -1,5 +1,6 @@
 /** A message of the API: an identifier of the catalog, with its parameters; or a sentence. */
 import catalogue from "../../../src/epsilog/terms/en.json";
+import { bound, left, near } from "./quantities";
 import { show, showInteger, typeset as inText } from "./numbers";
 
 export type Message = string | readonly [string, Readonly<Record<string, unknown>>];
@@ -11,14 +12,14 @@ const MAX_LOG = 700; // of a displayed factor
 const number = (value: unknown): number => (value === "inf" ? Infinity : Number(value));
 
 const KINDS: Readonly<Record<string, (value: unknown) => string>> = {
-  upper: (value) => show(number(value), 4, "up"),
-  lower: (value) => show(number(value), 4, "down"),
+  upper: (value) => bound(number(value)),
+  lower: (value) => left(number(value)),
   percent: (value) => `${show(100 * number(value), 3, "up")}%`,
   per_thousand: (value) => showInteger(Math.min(1000, Math.ceil(1000 * (number(value) + 1e-9)))),
   factor: (value) => (number(value) < MAX_LOG ? show(Math.exp(number(value)), 3, "up") : "more than 1e300"),
-  estimate: (value) => show(number(value), 4),
+  estimate: (value) => near(number(value)),
   count: (value) => showInteger(number(value)),
-  exact: (value) => String(value),
+  exact: (value) => (typeof value === "number" ? show(value, 12) : String(value)),
   message: (value) => (Array.isArray(value) && !isMessage(value) ? value.map((one) => sentence(one as Message)).join("; ") : sentence(value as Message)),
   text: (value) => String(value),
 };

@@ -1,31 +1,36 @@
-import { useCallback, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useMemo, useState } from "preact/hooks";
 import { Assumptions } from "../components/Assumptions";
 import { Calculator } from "../components/Calculator";
-import { Card } from "../components/Card";
+import { Drag, stops } from "../components/Drag";
 import { Export } from "../components/Export";
 import { Fields } from "../components/Field";
+import { FieldFold, Fold } from "../components/Fold";
 import { Formulas } from "../components/Formulas";
 import { GetCertificate } from "../components/GetCertificate";
 import { IntervalBar } from "../components/IntervalBar";
 import { Notice } from "../components/Notice";
 import { LearnLink } from "../components/LearnLink";
+import { Outcome } from "../components/Outcome";
 import { Plot } from "../components/Plot";
-import { ProvisionalNote } from "../components/ProvisionalNote";
 import { PINS, Scenarios } from "../components/Scenarios";
 import { Stat } from "../components/Stat";
+import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
 import { Interpretation } from "../components/Interpretation";
 import { useQuery, useRefinedQuery } from "../lib/use-query";
+import { useRisk, useSuccess } from "../lib/use-risk";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
 import { makeField, makeFields } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
-import { show, showPercent, showInteger } from "../lib/numbers";
+import { showPercent, showInteger } from "../lib/numbers";
+import { bound, countPicked, exact, left, near, pluralize } from "../lib/quantities";
 import { type EpsilonCurveResponse, PARAMETERS, readFederatedRequest, readFederatedSchedule } from "../lib/openapi";
 import { numberOrNull } from "../lib/parse-values";
+import { NORMAL_95 } from "../lib/browser-accountant/closed";
 import { browserEngine } from "../lib/browser-accountant/engine";
 import type { CurvePoint, FederatedResponse, FederatedRequest, Interval } from "../lib/types";
 
@@ -33,10 +38,10 @@ const { FederatedRequest: ASK, FederatedGoal: GOAL } = PARAMETERS;
 
 export const FEDERATED: readonly FieldSpec[] = [
   ...makeFields(ASK, {
-    population: { helpPage: "learn/who-takes-part.html" },
-    cohort_size: { helpPage: "glossary.html#term-cohort-size" },
-    rounds: { helpPage: "glossary.html#term-rounds" },
-    noise_multiplier: { helpPage: "glossary.html#term-noise-multiplier" },
+    population: { label: "Clients in all", hint: "", helpPage: "learn/who-takes-part.html" },
+    cohort_size: { label: "Clients per round", hint: "on average", helpPage: "glossary.html#term-cohort-size" },
+    rounds: { label: "Rounds", hint: "", disabled: (raw) => raw.goal === "rounds", helpPage: "glossary.html#term-rounds" },
+    noise_multiplier: { label: "Noise multiplier", hint: "noise ÷ clipping norm", disabled: (raw) => raw.goal === "noise", helpPage: "glossary.html#term-noise-multiplier" },
     clip_norm: { helpPage: "learn/clipping.html" },
     delta: { label: "Failure probability", hint: `blank: ${ASK.delta.noneMeans}`, helpPage: "learn/epsilon-and-delta.html" },
     delta_cap: { label: "Cap on δ", hint: `blank: ${ASK.delta_cap.noneMeans}`, helpPage: "glossary.html#term-delta" },
@@ -51,14 +56,16 @@ export const FEDERATED: readonly FieldSpec[] = [
     group_size: { label: "Records per person", helpPage: "how-to/protect-a-person.html" },
     trials: { label: "Best of several runs", suggestions: ["binomial:8,0.5", "fixed:8", "geometric:0.1", "logarithmic:0.1", "poisson:8"], helpPage: "how-to/tune.html" },
   }),
-  makeField(GOAL.epsilon, { label: "Target, or the policy’s cap", optional: true, helpPage: "learn/epsilon-and-delta.html" }),
+  { name: "goal", label: "Find", kind: "choice", initial: "cost", choices: [["cost", "ε of this schedule"], ["noise", "noise for a target ε"], ["rounds", "rounds for a target ε"]] },
+  makeField(GOAL.epsilon, { label: "Target", hint: "", optional: true, disabled: (raw) => (raw.goal ?? "cost") === "cost", helpPage: "learn/epsilon-and-delta.html" }),
+  { name: "cap", label: "Policy’s cap on ε", kind: "real", initial: "", optional: true, exclusiveMin: 0, hint: "for one run, at the same δ", helpPage: "glossary.html#term-cap" },
   PINS,
 ];
 
-const SCHEDULE = ["population", "cohort_size", "rounds", "noise_multiplier"];
-const CLAIM = ["delta", "delta_cap", "epsilon"];
-const PLACED = [...SCHEDULE, "clip_norm", "releases_per_period", ...CLAIM, "sampling", "relation", "privacy_unit", "group_size", "trials", PINS.name];
-const CONDITIONS = FEDERATED.map((spec) => spec.name).filter((name) => !PLACED.includes(name));
+const FIRST = ["population", "cohort_size", "rounds", "noise_multiplier", "goal", "epsilon"];
+const CLAIM = ["delta", "delta_cap"]; // also in an embedded calculator
+const EXPERT = FEDERATED.map((spec) => spec.name).filter((name) => ![...FIRST, ...CLAIM, "group_size", "trials", "cap", PINS.name].includes(name));
+const NOISE = stops(0.3, 30);
 
 const EXAMPLES = ["1.2", "0.7"].map((noise) => ({ ...Object.fromEntries(FEDERATED.map((spec) => [spec.name, spec.initial])), noise_multiplier: noise }));
 
@@ -66,80 +73,108 @@ function rule(values: Values): Record<string, string> {
   const errors: Record<string, string> = {};
   if (values.sampling === "fixed-size" && values.relation !== "replace-one")
     errors.relation = "fixed-size sampling needs “replace one”";
+  if (values.goal !== "cost" && values.epsilon === null) errors.epsilon = "enter a target";
   return errors;
+}
+
+type Goal = "cost" | "noise" | "rounds";
+const SOUGHT = { cost: null, noise: "noise_multiplier", rounds: "rounds" } as const;
+
+/** Return the schedule that the form asks about; with a target, the one that meets it, once it is found. */
+function useSchedule(values: Values | null, engine: Engine) {
+  const goal = (values?.goal ?? "cost") as Goal;
+  const given = useMemo(() => (values === null ? null : readFederatedRequest({ ...values, ...(SOUGHT[goal] && { [SOUGHT[goal]]: 1 }) })), [values]);
+  const target = values === null ? null : numberOrNull(values, "epsilon");
+  const asked = useMemo(() => (given === null || goal === "cost" ? null : { given, goal, target: target! }), [given]);
+  const found = useQuery(asked, (one, signal) => (one.goal === "noise" ? engine.noiseFor : engine.roundsFor)(one.given, one.target, signal), { delay: 200 });
+  const solution = found.of === asked ? found.answer : null;
+  const ask = useMemo(() => (asked === null ? given : solution ? { ...given!, [SOUGHT[goal]!]: solution } : null), [asked, given, solution]);
+  return { ask, goal, target, found, none: solution === 0 };
 }
 
 export function FederatedCalculator({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(FEDERATED, store, rule);
-  const ask = useMemo(() => (form.values === null ? null : readFederatedRequest(form.values)), [form.values]);
-  const target = form.values === null ? null : numberOrNull(form.values, "epsilon");
+  const { ask, goal, target, found, none } = useSchedule(form.values, engine);
+  const here = engine.name === "server" && !compact;
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
-  const answered = useRef(false); // parts below the first result appear with it, and stay
-  if (answer || form.waiting) answered.current = true;
+  const risk = useRisk("federated", engine.name === "server" ? settled : null);
+  const tpr = useSuccess(main, risk);
+  const cap = form.values === null ? null : numberOrNull(form.values, "cap");
 
   const inputs = (
     <>
-      <fieldset>
-        <legend>Schedule</legend>
-        <div class="pair">
-          <Fields form={form} names={SCHEDULE} />
-          <Fields form={form} names={["clip_norm", "releases_per_period"]} when={!compact} />
-        </div>
-      </fieldset>
-      <fieldset>
-        <legend>Claim</legend>
-        <div class="pair">
-          <Fields form={form} names={CLAIM} />
-        </div>
-        <Fields form={form} names={["sampling", "relation", "privacy_unit"]} when={!compact} />
-      </fieldset>
-      <fieldset>
-        <legend>Group privacy and tuning</legend>
-        <Fields form={form} names={["group_size", "trials"]} when={!compact && engine.name === "server"} />
-      </fieldset>
-      <fieldset>
-        <legend>Conditions</legend>
-        <Fields form={form} names={CONDITIONS} when={!compact} />
-      </fieldset>
+      {goal !== "noise" && <Drag form={form} name="noise_multiplier" at={NOISE} label="Noise" ends={["less noise", "more noise"]} says={answer ? `epsilon ${bound(answer.epsilon.upper)}, ${countPicked(tpr)} picked out` : "no result"} />}
+      <div class="pair">
+        <Fields form={form} names={FIRST} />
+      </div>
+      <FieldFold title="δ and its cap" form={form} names={CLAIM} />
+      {!compact && <FieldFold title="Sampling, clipping, records per person" form={form} names={here ? [...EXPERT, "group_size", "trials", "cap"] : EXPERT} />}
     </>
   );
+  const busy = { busy: main.busy || found.busy, problem: found.problem ?? main.problem, retry: found.problem ? found.retry : main.retry };
+  const outcome = none ? (
+    <Notice grade="void">No round fits ε ≤ {near(target)}: one round alone costs more.</Notice>
+  ) : (
+    answer && of && (
+      <Outcome
+        {...HEADLINES[goal](answer)}
+        refining={main.refining}
+        beside={
+          <>
+            {goal !== "cost" && <>{SAYS[goal]} ε ≤ {near(target)}, </>}at δ = {near(answer.delta.value)}, per {of.privacy_unit}, {of.relation.replaceAll("-", " ")}
+          </>
+        }
+        tpr={tpr}
+        units={pluralize(of.privacy_unit)}
+        utility={
+          <>
+            <b>± {showPercent((NORMAL_95 * answer.noise_multiplier) / answer.cohort_size, 3, "up")}</b> {sentence("calculator/update-error")}
+          </>
+        }
+      />
+    )
+  );
   return (
-    <Calculator label="Federated schedule" form={form} main={main} inputs={inputs} compact={compact} peek={answer && <>ε ≤ {show(answer.epsilon.upper, 4, "up")}</>} spoken={answer ? describeResult(answer) : undefined}>
-      {answer && of && <Answer ask={of} answer={answer} target={target} refining={main.refining} certify={engine.name === "server" && !compact} />}
-      {answer && ask && engine.name === "server" && !compact && <Interpretation name="federated" ask={settled} cap={target} unit={ask.privacy_unit} />}
-      {answer && ask && <Rounds ask={settled} engine={engine} />}
-      {answer && ask && (
-        <Card title="Calibration">
-          <div class="goal">
-            <Inverse ask={settled} target={target} engine={engine} />
-          </div>
-        </Card>
-      )}
-      {answer && !compact && engine.name === "server" && <Scenarios form={form} examples={EXAMPLES} read={readFederatedRequest} ask={engine.federated} name={nameOf} rows={COMPARED} />}
-      {answer && compact && (
-        <Card title="Limits of this bound">
-          <ul class="limits">
-            {answer.limits.map((limit) => (
-              <li key={limit.code}>{typeset(limit.message)}</li>
+    <Calculator label="Federated schedule" form={form} main={busy} inputs={inputs} outcome={outcome} spoken={answer ? describeResult(answer, tpr) : undefined}>
+      {answer && of && <Secrecy ask={of} answer={answer} />}
+      <Fold title="Interval, formulas, every digit">{answer && of && (() => <Interior ask={of} answer={answer} target={cap} certify={here} />)}</Fold>
+      <Fold title="ε by round">{ask && (() => <Rounds ask={settled} engine={engine} />)}</Fold>
+      {here && <Fold title="What it means for one person">{answer && ask && (() => <Interpretation name="federated" ask={settled} risk={risk} cap={cap} unit={ask.privacy_unit} />)}</Fold>}
+      {here && <Fold title="Compare scenarios">{() => <Scenarios form={form} examples={EXAMPLES} read={readFederatedRequest} ask={engine.federated} name={nameOf} rows={COMPARED} />}</Fold>}
+      {compact && (
+        <Fold title="Limits of this bound">
+          {answer &&
+            (() => (
+              <ul class="limits">
+                {answer.limits.map((limit) => (
+                  <li key={limit.code}>{typeset(limit.message)}</li>
+                ))}
+              </ul>
             ))}
-          </ul>
-        </Card>
+        </Fold>
       )}
-      {!compact && answered.current && <Export name="federated" ask={answer && ask} cap={target} specs={FEDERATED} raw={form.raw} table="rounds" csv={() => ask && void rounds(ask)} />}
+      {!compact && <Export name="federated" ask={answer && ask} cap={cap} specs={FEDERATED} raw={form.raw} table="rounds" csv={() => ask && void rounds(ask)} />}
     </Calculator>
   );
 }
 
-const nameOf = (ask: FederatedRequest): string => `${ask.sampling.replaceAll("-", " ")}, σ ${show(ask.noise_multiplier)}, T ${showInteger(ask.rounds)}`;
+const HEADLINES: Record<Goal, (answer: FederatedResponse) => { sign: string; value: string }> = {
+  cost: (answer) => ({ sign: "ε ≤", value: bound(answer.epsilon.upper) }),
+  noise: (answer) => ({ sign: "σ =", value: bound(answer.noise_multiplier) }),
+  rounds: (answer) => ({ sign: "T =", value: showInteger(answer.rounds) }),
+};
+const SAYS: Record<Goal, string> = { cost: "", noise: "the least noise for", rounds: "the most rounds for" };
+
+const nameOf = (ask: FederatedRequest): string => `${ask.sampling.replaceAll("-", " ")}, σ ${near(ask.noise_multiplier)}, T ${showInteger(ask.rounds)}`;
 
 const COMPARED: readonly (readonly [string, (answer: FederatedResponse) => string])[] = [
-  ["ε, proven", (answer) => `≤ ${show(answer.epsilon.upper, 4, "up")}`],
-  ["closed form (estimate)", (answer) => show(answer.closed_form.total)],
-  ["unamplified", (answer) => `≤ ${show(answer.unamplified.upper, 4, "up")}`],
-  ["noise on the sum", (answer) => show(answer.noise_stddev)],
+  ["ε, proven", (answer) => `≤ ${bound(answer.epsilon.upper)}`],
+  ["closed form (estimate)", (answer) => near(answer.closed_form.total)],
+  ["unamplified", (answer) => `≤ ${bound(answer.unamplified.upper)}`],
+  ["noise on the sum", (answer) => near(answer.noise_stddev)],
 ];
 
 async function rounds(ask: FederatedRequest): Promise<void> {
@@ -148,124 +183,123 @@ async function rounds(ask: FederatedRequest): Promise<void> {
   download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
 }
 
-function describeResult(answer: FederatedResponse): string {
-  return `Epsilon is at most ${show(answer.epsilon.upper, 4, "up")} at delta ${show(answer.delta.value)}. ${sentence(answer.closed_form_note)}`;
-}
+const describeResult = (answer: FederatedResponse, tpr: number): string =>
+  `Epsilon is at most ${bound(answer.epsilon.upper)} at delta ${near(answer.delta.value)}. ${sentence(["calculator/spoken", { count: countPicked(tpr), units: pluralize(answer.privacy_unit) }])}`;
 
-function Answer({ ask, answer, target, refining, certify }: { ask: FederatedRequest; answer: FederatedResponse; target: number | null; refining: boolean; certify: boolean }) {
-  const { epsilon, closed_form: formula } = answer;
-  const under = formula.total < epsilon.upper;
+/** What the bound rests on, and what it is without; then what was asked for besides. */
+function Secrecy({ ask, answer }: { ask: FederatedRequest; answer: FederatedResponse }) {
   return (
     <>
-      <Card>
-        <div class="headline">
-          <p class="claim">
-            <span>ε ≤ </span>
-            <b>{show(epsilon.upper, 4, "up")}</b>
-          </p>
-          <p class="beside">
-            {epsilon.lower !== null && epsilon.lower > 0 ? (
-              <>
-                proven: the true value is between {show(epsilon.lower, 4, "down")} and {show(epsilon.upper, 4, "up")}
-              </>
-            ) : (
-              <>a proven upper bound</>
-            )}{" "}
-            at δ = {show(answer.delta.value)}, per {ask.privacy_unit}, {ask.relation.replaceAll("-", " ")}
-            <ProvisionalNote when={refining} />
-          </p>
-        </div>
-        <IntervalBar lower={epsilon.lower} upper={epsilon.upper} estimate={formula.total} target={target} />
-        <p class="key">
-          <span class="swatch claim" /> proven bound <span class="swatch estimate" /> closed form
-          {target !== null && (
-            <>
-              <span class="swatch target" /> target {show(target)}
-            </>
-          )}
+      <div class="duo kinds">
+        <p class="kept">
+          <b>{bound(answer.epsilon.upper)}</b> while it stays secret who joined which round
         </p>
-        <Notice grade={under ? "weak" : "info"}>{typeset(answer.closed_form_note)}</Notice>
-        <p class="method">{sentence(epsilon.method)}</p>
-        <Assumptions lines={epsilon.assumptions} />
-        {certify && <GetCertificate release={answer.release} delta={answer.delta.value} relation={ask.relation} />}
-      </Card>
+        <p class="known">
+          <b>{bound(answer.unamplified.upper)}</b> against those who know it: nothing is hidden
+        </p>
+      </div>
+      {answer.delta_grade !== "good" && <Notice grade={answer.delta_grade}>{typeset(answer.delta_sentence)}</Notice>}
+      {answer.releases_per_period > 1 && (
+        <p>
+          All {showInteger(answer.releases_per_period)} releases of a period together: ε ≤ {bound(answer.cumulative.upper)}.
+        </p>
+      )}
       <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
-      <Card title="Closed form and proven bound">
-        <Formulas
-          quoted={
-            <>
-              <p class="formula">
-                q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{show(formula.total)}</b> <em>an estimate, not a bound</em>
-              </p>
-              <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominant_term} />
-            </>
-          }
-          proven={
-            <>
-              <p class="formula">
-                the ε with E[max(0, 1 − e<sup>ε − L</sup>)] = δ: <b>≤ {show(epsilon.upper, 4, "up")}</b>
-              </p>
-              <p>
-                L, the privacy loss, is {LOSSES[ask.sampling]}; the larger of both adjacency types counts. The expectation is bounded from above
-                {epsilon.lower !== null && epsilon.lower > 0 && " and below"}, with directed rounding. <LearnLink page="estimates-and-bounds">Why they differ</LearnLink>
-              </p>
-            </>
-          }
-        />
-        <dl class="stats">
-          <Stat label="Sampling probability q" note={showPercent(answer.sampling_probability)}>
-            {show(answer.sampling_probability)}
-          </Stat>
-          {ask.sampling === "balls-in-bins" && (
-            <Stat label="Rounds in an epoch" note={`N/m, rounded down; ${showInteger(Math.ceil(ask.rounds / Math.floor(ask.population / ask.cohort_size)))} epochs started`}>
-              {showInteger(Math.floor(ask.population / ask.cohort_size))}
-            </Stat>
-          )}
-          <Stat label="Noise on the sum σC" note="standard deviation">
-            {show(answer.noise_stddev)}
-          </Stat>
-          <Stat label="If participation is visible" note="no amplification by sampling">
-            ε ≤ {show(answer.unamplified.upper, 4, "up")}
-          </Stat>
-          <Stat label={`${showInteger(answer.releases_per_period)} ${answer.releases_per_period === 1 ? "release" : "releases"} composed`} note="in a period, on one population">
-            ε ≤ {show(answer.cumulative.upper, 4, "up")}
-          </Stat>
-        </dl>
-        <Notice grade={answer.delta_grade}>
-          {typeset(answer.delta_sentence)} <small>({typeset(answer.delta.rationale)})</small>
-        </Notice>
-      </Card>
+      <p class="method">
+        Accuracy is not measured here. <a href="/docs/studies.html">Measure it in a study</a>
+      </p>
     </>
   );
 }
+
+function Interior({ ask, answer, target, certify }: { ask: FederatedRequest; answer: FederatedResponse; target: number | null; certify: boolean }) {
+  const { epsilon, closed_form: formula } = answer;
+  const known = epsilon.lower !== null && epsilon.lower > 0;
+  return (
+    <>
+      <IntervalBar lower={epsilon.lower} upper={epsilon.upper} estimate={formula.total} target={target} />
+      <p class="key">
+        <span class="swatch claim" /> proven bound <span class="swatch estimate" /> closed form
+        {target !== null && (
+          <>
+            <span class="swatch target" /> cap {near(target)}
+          </>
+        )}
+      </p>
+      <Notice grade={formula.total < epsilon.upper ? "weak" : "info"}>{typeset(answer.closed_form_note)}</Notice>
+      <Formulas
+        quoted={
+          <>
+            <p class="formula">
+              q√(2T ln(1/δ))/σ + Tq²/σ² = <b>{near(formula.total)}</b> <em>an estimate, not a bound</em>
+            </p>
+            <Terms root={formula.root_term} linear={formula.linear_term} dominates={formula.dominant_term} />
+          </>
+        }
+        proven={
+          <>
+            <p class="formula">
+              the ε with E[max(0, 1 − e<sup>ε − L</sup>)] = δ: <b>≤ {bound(epsilon.upper)}</b>
+            </p>
+            <p>
+              L, the privacy loss, is {LOSSES[ask.sampling]}; the larger of both adjacency types counts. The expectation is bounded from above
+              {known && " and below"}, with directed rounding. <LearnLink page="estimates-and-bounds">Why they differ</LearnLink>
+            </p>
+          </>
+        }
+      />
+      <Table
+        caption="Every digit"
+        columns={[{ title: "quantity" }, { title: "value" }]}
+        rows={[
+          ["ε, at most", exact(epsilon.upper)],
+          ["ε, at least", known ? exact(epsilon.lower) : "no proven lower bound"],
+          ["closed form (an estimate)", exact(formula.total)],
+          ["ε if participation is known, at most", exact(answer.unamplified.upper)],
+          ["δ", exact(answer.delta.value)],
+          ["sampling probability q", exact(answer.sampling_probability)],
+          ["noise on the sum σC", exact(answer.noise_stddev)],
+          ...(ask.sampling === "balls-in-bins" ? [["rounds in an epoch (N/m, rounded down)", `${showInteger(roundsInEpoch(ask))}; ${showInteger(Math.ceil(ask.rounds / roundsInEpoch(ask)))} epochs started`]] : []),
+        ]}
+      />
+      <p class="method">
+        {sentence(epsilon.method)}. δ: {typeset(answer.delta.rationale)}.
+      </p>
+      <Assumptions lines={epsilon.assumptions} />
+      {certify && <GetCertificate release={answer.release} delta={answer.delta.value} relation={ask.relation} />}
+    </>
+  );
+}
+
+const roundsInEpoch = (ask: FederatedRequest): number => Math.floor(ask.population / ask.cohort_size);
 
 /** The costs of group privacy and of tuning, if requested; only the server computes them. */
 function TuningAndGroups({ answer, unit }: { answer: FederatedResponse; unit: string }) {
   const { group_interval: person, tuning_cost: sweep } = answer;
   if (!person && !sweep) return null;
-  const sides = (found: Interval): string => (found.lower ? `at least ${show(found.lower, 4, "down")}` : "upper bound only");
+  const sides = (found: Interval): string => (found.lower ? `at least ${left(found.lower)}` : "upper bound only");
   const assumptions = [...new Set([...(person?.assumptions ?? []), ...(sweep?.best.assumptions ?? [])].map(sentence))].filter((line) => !answer.epsilon.assumptions.map(sentence).includes(line));
   return (
-    <Card title="Group privacy and tuning">
+    <>
       <dl class="stats">
         {person && (
-          <Stat label={`A person with up to ${showInteger(answer.group_size ?? 1)} records (${unit})`} note={`${sides(person)}; one record: ε ≤ ${show(answer.epsilon.upper, 4, "up")}`}>
-            ε ≤ {show(person.upper, 4, "up")}
+          <Stat label={`A person with up to ${showInteger(answer.group_size ?? 1)} records (${unit})`} note={`${sides(person)}; one record: ε ≤ ${bound(answer.epsilon.upper)}`}>
+            ε ≤ {bound(person.upper)}
           </Stat>
         )}
         {sweep && (
-          <Stat label="Cost of tuning" note={`${sides(sweep.best)}; best of ${sweep.trial_distribution}, ${show(sweep.expected)} expected runs`}>
-            ε ≤ {show(sweep.best.upper, 4, "up")}
+          <Stat label="Cost of tuning" note={`${sides(sweep.best)}; best of ${sweep.trial_distribution}, ${near(sweep.expected)} expected runs`}>
+            ε ≤ {bound(sweep.best.upper)}
           </Stat>
         )}
         {sweep && (
-          <Stat label={`${showInteger(sweep.count)} runs, all published`} note={`one run: ε ≤ ${show(sweep.single_run.upper, 4, "up")}`}>
-            {sweep.all_released ? <>ε ≤ {show(sweep.all_released.upper, 4, "up")}</> : "not computed"}
+          <Stat label={`${showInteger(sweep.count)} runs, all published`} note={`one run: ε ≤ ${bound(sweep.single_run.upper)}`}>
+            {sweep.all_released ? <>ε ≤ {bound(sweep.all_released.upper)}</> : "not computed"}
           </Stat>
         )}
       </dl>
       <Assumptions lines={assumptions} />
-    </Card>
+    </>
   );
 }
 
@@ -286,7 +320,7 @@ function Terms({ root, linear, dominates }: { root: number; linear: number; domi
         <rect class="linear" x={100 * share} width={100 * (1 - share)} height="6" />
       </svg>
       <p class="key">
-        <span class="swatch root" /> root term {show(root)} <span class="swatch linear" /> linear term {show(linear)}; the{" "}
+        <span class="swatch root" /> root term {near(root)} <span class="swatch linear" /> linear term {near(linear)}; the{" "}
         <b>{dominates} term</b> dominates
       </p>
     </>
@@ -312,32 +346,13 @@ function Rounds({ ask, engine }: { ask: FederatedRequest | null; engine: Engine 
   if (series && series !== latest) setLatest(series);
   const visible = series ?? latest;
   return (
-    <Card title="Epsilon by round">
+    <>
       {curve.problem && <ErrorNotice problem={curve.problem} retry={curve.retry} />}
       {visible ? (
         <Plot title="Epsilon by number of rounds, computed at the dots" x={{ title: "rounds", whole: true }} y={{ title: "ε" }} series={visible} band={visible.length === 3 && !("stairs" in visible[0]! && visible[0].stairs) ? [0, 1] : null} />
       ) : (
         <p class="empty">{curve.busy || !ask ? "Computing…" : ""}</p>
       )}
-    </Card>
-  );
-}
-
-function Inverse({ ask, target, engine }: { ask: FederatedRequest | null; target: number | null; engine: Engine }) {
-  const goal = ask && target !== null ? { ask, target } : null;
-  const noise = useQuery(goal, (g, signal) => engine.noiseFor(g.ask, g.target, signal), { delay: 200 });
-  const epochsOnly = ask?.sampling === "balls-in-bins";
-  const rounds = useQuery(goal, (g, signal) => engine.roundsFor(g.ask, g.target, signal), { delay: 200 });
-  const fresh = (found: { of: typeof goal }): boolean => found.of !== null && found.of.ask === ask && found.of.target === target;
-  if (target === null) return <p class="empty">Enter a target to calibrate noise and rounds.</p>;
-  return (
-    <dl class="stats">
-      <Stat label={`Smallest noise for ε ≤ ${show(target)}`} note={ask ? `with ${showInteger(ask.rounds)} rounds` : ""}>
-        {noise.problem ? <small>{noise.problem.message}</small> : noise.answer === null || !fresh(noise) ? "…" : <>σ = {show(noise.answer, 4, "up")}</>}
-      </Stat>
-      <Stat label="Rounds that fit" note={ask ? `with σ = ${show(ask.noise_multiplier)}${epochsOnly ? ", in full epochs" : ""}` : ""}>
-        {rounds.problem ? <small>{rounds.problem.message}</small> : rounds.answer === null || !fresh(rounds) ? "…" : showInteger(rounds.answer)}
-      </Stat>
-    </dl>
+    </>
   );
 }

@@ -1,13 +1,13 @@
 import { useMemo } from "preact/hooks";
 import { Assumptions } from "../components/Assumptions";
-import { Card } from "../components/Card";
+import { Calculator } from "../components/Calculator";
 import { Copy } from "../components/Copy";
 import { Field, FieldView } from "../components/Field";
+import { Fold } from "../components/Fold";
 import { GetCertificate } from "../components/GetCertificate";
 import { IntervalBar } from "../components/IntervalBar";
+import { Outcome } from "../components/Outcome";
 import { Plot } from "../components/Plot";
-import { Results } from "../components/Results";
-import { LiveRegion } from "../components/LiveRegion";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
@@ -15,9 +15,11 @@ import { Interpretation } from "../components/Interpretation";
 import { sentence } from "../lib/messages";
 import { urlStore, toQuery } from "../lib/url-state";
 import { useQuery } from "../lib/use-query";
+import { useRisk } from "../lib/use-risk";
 import { post } from "../lib/api";
+import { bound, boundAttack, exact, FPR, near } from "../lib/quantities";
 import { capital, type FieldSpec, readField, useForm, type Value, type Values } from "../lib/form";
-import { bad, type Reading, show, showPercent } from "../lib/numbers";
+import { bad, type Reading, showPercent } from "../lib/numbers";
 import { type CompositionRequest, type CompositionPlan, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
 import { makeFields } from "../lib/parameter-spec";
 import { fieldOf, PART_FIELDS } from "../lib/part";
@@ -73,6 +75,11 @@ export function Playground() {
     return { parts: lines.map((line) => line.part!), delta, relation, fpr };
   }, [form.values, waiting]);
   const account = useQuery(ask, (body, signal) => post<CompositionPlan>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
+  const settled = account.busy ? null : ask;
+  const risk = useRisk("account", account.answer && settled);
+  const known = risk.of === account.of && risk.answer?.attack.find((rate) => rate.fpr === FPR);
+  const claim = account.answer && account.of && { epsilon: account.answer.epsilon.upper, delta: account.of.delta };
+  const tpr = known ? known.tpr : claim ? boundAttack(claim, null) : 1;
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
@@ -90,113 +97,111 @@ export function Playground() {
     write(cells.map((each, i) => (i === row ? each.map((cell, j) => (j === column ? text : cell)) : each)), false);
 
   const answer = account.answer;
-  return (
-    <div class="stack mix sheet">
-      <Card title="Composition">
-        <form aria-label="Composition of releases" onSubmit={(e) => e.preventDefault()}>
-          {lines.map((line, i) => (
-            <fieldset key={i} class="line">
-              <legend>Release {i + 1}</legend>
-              <FieldView spec={PART_FIELDS[0]!} raw={line.cells[0]!} reading={readField(PART_FIELDS[0]!, line.cells[0]!)} set={(text) => edit(i, 0, text)} commit={form.commit} />
-              {COLUMNS.map((column, j) => {
-                const [spec, reading] = [fieldOf(column, column.name, line.cells[0]!), readingOf(line, i, j)];
-                return spec && reading && <FieldView key={spec.name} spec={spec} raw={line.cells[j + 1]!} reading={reading} set={(text) => edit(i, j + 1, text)} commit={form.commit} />;
-              })}
-              {lines.length > 1 && (
-                <button type="button" class="quiet" aria-label={`Remove release ${i + 1}`} onClick={() => write(cells.filter((_, k) => k !== i), true)}>
-                  Remove
-                </button>
-              )}
-            </fieldset>
-          ))}
-          <div class="buttons">
-            <button type="button" disabled={lines.length >= 12} onClick={() => write([...cells, ["gaussian", "2", "", "", "1"]], true)}>
-              Add a release
+  const inputs = (
+    <>
+      {lines.map((line, i) => (
+        <fieldset key={i} class="line">
+          <legend>Release {i + 1}</legend>
+          <FieldView spec={PART_FIELDS[0]!} raw={line.cells[0]!} reading={readField(PART_FIELDS[0]!, line.cells[0]!)} set={(text) => edit(i, 0, text)} commit={form.commit} />
+          {COLUMNS.map((column, j) => {
+            const [spec, reading] = [fieldOf(column, column.name, line.cells[0]!), readingOf(line, i, j)];
+            return spec && reading && <FieldView key={spec.name} spec={spec} raw={line.cells[j + 1]!} reading={reading} set={(text) => edit(i, j + 1, text)} commit={form.commit} />;
+          })}
+          {lines.length > 1 && (
+            <button type="button" class="quiet" aria-label={`Remove release ${i + 1}`} onClick={() => write(cells.filter((_, k) => k !== i), true)}>
+              Remove
             </button>
-            <Copy label="Copy link" text={() => `${location.origin}/playground?${toQuery(form.raw)}`} />
-          </div>
-          <div class="pair">
-            <Field form={form} name="delta" />
-            <Field form={form} name="relation" />
-            <Field form={form} name="fpr" />
-            <Field form={form} name="cap" />
-          </div>
-        </form>
-      </Card>
-      <Results waiting={waiting} busy={account.busy}>
-        {account.problem && <ErrorNotice problem={account.problem} retry={account.retry} />}
-        {answer && (
-          <>
-            <Card>
-              <div class="headline">
-                <p class="claim">
-                  <span>ε ≤ </span>
-                  <b>{show(answer.epsilon.upper, 4, "up")}</b>
-                </p>
-                <p class="beside">
-                  {(answer.epsilon.lower ?? 0) > 0 && <>proven: between {show(answer.epsilon.lower, 4, "down")} and {show(answer.epsilon.upper, 4, "up")}; </>}
-                  {sentence(answer.epsilon.method)}
-                </p>
-              </div>
-              <IntervalBar lower={answer.epsilon.lower} upper={answer.epsilon.upper} />
-              <Assumptions lines={answer.epsilon.assumptions} />
-              <Table
-                caption="Contribution of each release; contributions do not add up to the total"
-                columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "others only, ε ≤", number: true }, { title: "difference", number: true }]}
-                rows={answer.parts.map((part, i) => [
-                  `${i + 1}: ${PARAMETERS.Part.mechanism.choices.find(([name]) => name === account.of?.parts[i]?.mechanism)?.[1] ?? ""}`,
-                  show(part.alone.upper, 4, "up"),
-                  show(part.without.upper, 4, "up"),
-                  show(Math.max(0, answer.epsilon.upper - part.without.upper), 3),
-                ])}
-              />
-              <GetCertificate release={account.busy ? undefined : answer.release} delta={account.of?.delta ?? null} relation={account.of?.relation} />
-              <LiveRegion text={`Epsilon is at most ${show(answer.epsilon.upper, 4, "up")}`} />
-            </Card>
-            {curves.problem && <ErrorNotice problem={curves.problem} retry={curves.retry} />}
-            <Interpretation name="account" ask={account.busy ? null : ask} cap={cap} unit="person" />
-            {curves.answer ? <Curves found={curves.answer} /> : !curves.problem && <p class="empty">Computing the curves…</p>}
-          </>
-        )}
-      </Results>
-    </div>
+          )}
+        </fieldset>
+      ))}
+      <div class="buttons">
+        <button type="button" disabled={lines.length >= 12} onClick={() => write([...cells, ["gaussian", "2", "", "", "1"]], true)}>
+          Add a release
+        </button>
+        <Copy label="Copy link" text={() => `${location.origin}/playground?${toQuery(form.raw)}`} />
+      </div>
+      <div class="pair">
+        <Field form={form} name="delta" />
+        <Field form={form} name="relation" />
+        <Field form={form} name="fpr" />
+        <Field form={form} name="cap" />
+      </div>
+    </>
+  );
+  const outcome = answer && (
+    <Outcome sign="ε ≤" value={bound(answer.epsilon.upper)} refining={false} beside={`at δ = ${near(account.of?.delta)}, for all releases together`} tpr={tpr} units="people" />
+  );
+  return (
+    <Calculator label="Composition of releases" form={form} main={account} waiting={waiting} inputs={inputs} outcome={outcome} spoken={answer ? `Epsilon is at most ${bound(answer.epsilon.upper)}` : undefined}>
+      {answer && (
+        <Table
+          caption="Contribution of each release; contributions do not add up to the total"
+          columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "others only, ε ≤", number: true }]}
+          rows={answer.parts.map((part, i) => [
+            `${i + 1}: ${PARAMETERS.Part.mechanism.choices.find(([name]) => name === account.of?.parts[i]?.mechanism)?.[1] ?? ""}`,
+            bound(part.alone.upper),
+            bound(part.without.upper),
+          ])}
+        />
+      )}
+      {curves.problem && <ErrorNotice problem={curves.problem} retry={curves.retry} />}
+      <Fold title="Interval, every digit">{answer && (() => <Interior answer={answer} of={account.busy ? null : account.of} />)}</Fold>
+      <Fold title="The best attack">{curves.answer && (() => <BestAttack found={curves.answer!} />)}</Fold>
+      <Fold title="Privacy profile">{curves.answer && (() => <Profile found={curves.answer!} />)}</Fold>
+      <Fold title="What it means for one person">{() => <Interpretation name="account" ask={settled} risk={risk} cap={cap} unit="person" />}</Fold>
+    </Calculator>
   );
 }
 
-function Curves({ found }: { found: ProfileResponse }) {
+function Interior({ answer, of }: { answer: CompositionPlan; of: { delta: number; relation: CompositionRequest["relation"] } | null }) {
+  const { lower, upper, method, assumptions } = answer.epsilon;
+  return (
+    <>
+      <IntervalBar lower={lower} upper={upper} />
+      <p>
+        {(lower ?? 0) > 0 && <>ε is at least {exact(lower)} and </>}at most {exact(upper)}; {sentence(method)}.
+      </p>
+      <Assumptions lines={assumptions} />
+      <GetCertificate release={of ? answer.release : undefined} delta={of?.delta ?? null} relation={of?.relation} />
+    </>
+  );
+}
+
+function Profile({ found }: { found: ProfileResponse }) {
   const lower = found.profile.filter((p) => p.lower > 0).map((p) => [p.epsilon, p.lower] as const);
   return (
-    <div class="two">
-      <Card title="Privacy profile">
-        <Plot
-          title="δ by ε, proven at the dots"
-          x={{ title: "ε" }}
-          y={{ title: "δ", log: true }}
-          series={[
-            { name: "upper bound", look: "claim", points: found.profile.map((p) => [p.epsilon, p.upper] as const) },
-            ...(lower.length > 1 ? [{ name: "lower bound", look: "lower" as const, points: lower }] : []),
-          ]}
-        />
-      </Card>
-      <Card title="The best attack">
-        <dl class="stats">
-          <Stat label={`TPR at an FPR of ${showPercent(found.fpr)}`} note="at most">
-            {showPercent(found.tpr, 3, "up")}
-          </Stat>
-          <Stat label="Advantage over a random guess" note="at most; TPR − FPR">
-            {showPercent(found.advantage, 3, "up")}
-          </Stat>
-        </dl>
-        <Plot
-          title="Upper bound on any attack's ROC curve"
-          x={{ title: "false-positive rate" }}
-          y={{ title: "true-positive rate" }}
-          series={[
-            { name: "at most", look: "claim", points: found.roc.map((p) => [p.fpr, p.tpr] as const) },
-            { name: "random guess", look: "reference", points: [[0, 0], [1, 1]] },
-          ]}
-        />
-      </Card>
-    </div>
+    <Plot
+      title="δ by ε, proven at the dots"
+      x={{ title: "ε" }}
+      y={{ title: "δ", log: true }}
+      series={[
+        { name: "upper bound", look: "claim", points: found.profile.map((p) => [p.epsilon, p.upper] as const) },
+        ...(lower.length > 1 ? [{ name: "lower bound", look: "lower" as const, points: lower }] : []),
+      ]}
+    />
+  );
+}
+
+function BestAttack({ found }: { found: ProfileResponse }) {
+  return (
+    <>
+      <dl class="stats">
+        <Stat label={`TPR at an FPR of ${showPercent(found.fpr)}`} note="at most">
+          {showPercent(found.tpr, 3, "up")}
+        </Stat>
+        <Stat label="Advantage over a random guess" note="at most; TPR − FPR">
+          {showPercent(found.advantage, 3, "up")}
+        </Stat>
+      </dl>
+      <Plot
+        title="Upper bound on any attack's ROC curve"
+        x={{ title: "false-positive rate" }}
+        y={{ title: "true-positive rate" }}
+        series={[
+          { name: "at most", look: "claim", points: found.roc.map((p) => [p.fpr, p.tpr] as const) },
+          { name: "random guess", look: "reference", points: [[0, 0], [1, 1]] },
+        ]}
+      />
+    </>
   );
 }
