@@ -1,15 +1,19 @@
 """A run's certificate is checked first, and held against the release that the plan describes."""
 
+import hashlib
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.reports.drawn import finish, make_plan
 
-from epsilog.certificates import certificate, certify_guarantee
-from epsilog.mechanisms import Gaussian, PureDP, Shuffled
+from epsilog.certificates import certificate, certify_guarantee, describe_claim
+from epsilog.ledger import open_ledger
+from epsilog.mechanisms import ExponentialMechanism, Gaussian, PureDP, Repeated, Shuffled
 from epsilog.reports import REQUIRED_EVIDENCE, verify
-from epsilog.terms import OUTCOME_SHARE, CheckError
+from epsilog.reports.proof import build_proof
+from epsilog.terms import OUTCOME_SHARE, CheckError, codec
 from epsilog.verification import get_certified_delta, read_evidence
 from epsilog.verification.certificates import check_claimed_certificate
 
@@ -52,6 +56,44 @@ def test_a_commit_binds_it(run, tmp_path):
     evidence = read_evidence(run, run.parent / "ledger.db")
     assert check_claimed_certificate(replace(evidence, certificate=None)).code == "certificate/missing"
     assert check_claimed_certificate(replace(evidence, certificate=None, ledger=None)).status == "not checked"
+
+
+def test_the_certificate_is_the_one_that_the_reservation_presented(tmp_path):
+    plan = make_plan()
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        unit, terms = {"privacy_unit": "school"}, {"epsilon": "30", "delta": "1e-3", "requires_certificate": True}
+        ledger.create_budget("acme/2026", kind="approximate", simulation=True, **unit, **terms)
+    folder = tmp_path / "run"
+    report = finish(folder, tmp_path / "ledger.db", plan, make_budget=False)
+    presented = report["evidence"]["ledger"]["certificate"]
+    assert presented == hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest()
+    for artifact in (folder, folder / "report.json", folder / "report.html"):
+        outcome, found = find(artifact, ledger=tmp_path / "ledger.db", require=("report", "ledger"))
+        assert (found.code, outcome.status) == ("certificate/proven", "passed")
+    evidence = read_evidence(folder, tmp_path / "ledger.db")
+    release, delta = evidence.claim.release, get_certified_delta(evidence.claim)
+    other = certificate(release, delta=delta, slack=0.002, relation=evidence.claim.guarantee.relation).text
+    assert check_claimed_certificate(replace(evidence, certificate=other.encode(), ledger=None)).status == "passed"
+    found = check_claimed_certificate(replace(evidence, certificate=other.encode()))
+    assert (found.code, found.status) == ("certificate/mismatch", "failed")
+
+
+def test_the_zcdp_form_of_a_bounded_range_claim_is_about_the_same_release(run):
+    evidence = read_evidence(run, None)
+    release = Repeated(ExponentialMechanism(0.5), 20)
+    made = certificate(release, delta=get_certified_delta(evidence.claim), relation=evidence.claim.guarantee.relation)
+    assert made.claim["releases"][0]["mechanisms"][0]["type"] == "zcdp", "the form that composes better"
+    guarantee = replace(evidence.claim.guarantee, epsilon=made.epsilon)
+    for certified in (release, Repeated(ExponentialMechanism(0.5), 19)):
+        claim = SimpleNamespace(release=certified, guarantee=guarantee, plan=evidence.claim.plan)
+        found = check_claimed_certificate(replace(evidence, certificate=made.text.encode(), claim=claim))
+        assert found.code == ("certificate/proven" if certified is release else "certificate/other-claim")
+    report = json.loads((run / "report.json").read_text())
+    report["evidence"]["certificate"] = made.text
+    report["mechanism"]["release"] = codec.encode(release)
+    proof = build_proof(report)
+    assert any("zcdp" in value for _, value in proof.rows)
+    assert proof.rows == describe_claim(made.claim)
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,7 @@ def of_certificates(run):
     claim, delta = run.claim, get_certified_delta(run.claim)
     larger = certificate(claim.release, delta=delta, slack=0.05, relation=claim.guarantee.relation).text
     yield check_claimed_certificate(replace(run, certificate=larger.encode()))
+    yield check_claimed_certificate(replace(run, ledger=replace(run.ledger, certificate="0" * 64)))
     yield check_claimed_certificate(replace(run, certificate=None))
     yield check_claimed_certificate(replace(run, certificate=None, ledger=None))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import lru_cache
 from typing import Any
@@ -30,7 +31,7 @@ def get_certified_delta(claim: Claim) -> float:
 
 
 def check_claimed_certificate(evidence: Evidence) -> Finding:
-    """Check that a run's certificate is proven, and that it covers the plan's release."""
+    """Check that a run's certificate is the one that was charged, is proven, and covers the plan's release."""
     content, claim = evidence.certificate, evidence.claim
     if content is None:
         committed = (evidence.ledger.evidence if evidence.ledger else None) or {}
@@ -39,6 +40,10 @@ def check_claimed_certificate(evidence: Evidence) -> Finding:
             return Finding("certificate/missing", Status.FAILED, message)
         message = "There is no certificate."
         return Finding("certificate/not-checked", Status.NOT_CHECKED, message, missing_evidence="certificate")
+    presented = evidence.ledger.certificate if evidence.ledger else None
+    if presented is not None and hashlib.sha256(content).hexdigest() != presented:
+        message = "The reservation presented another certificate: the ledger keeps another SHA-256."
+        return Finding("certificate/mismatch", Status.FAILED, message)
     found = check_certificate_file(content)
     if found.status is Status.FAILED:
         return found

@@ -55,6 +55,7 @@ class LedgerExcerpt:
         released: output hash of every released round.
         attempts: the number of starts of each round.
         evidence: SHA-256 values that the commit names; None while the charge is open.
+        certificate: SHA-256 of the certificate that the reservation presented; None without one.
     """
 
     sound: bool
@@ -74,6 +75,7 @@ class LedgerExcerpt:
     released: Mapping[int, str] = field(default_factory=dict)
     attempts: Mapping[int, int] = field(default_factory=dict)
     evidence: Mapping[str, str] | None = None
+    certificate: str | None = None
 
     @property
     def charged(self) -> Mapping[str, str]:
@@ -85,7 +87,8 @@ class LedgerExcerpt:
         if not self.sound or self.key is None:
             return None
         by_round = {name: {str(n): v for n, v in getattr(self, name).items()} for name in ("released", "attempts")}
-        return {name: getattr(self, name) for name in _WRITTEN} | by_round
+        presented = {} if self.certificate is None else {"certificate": self.certificate}
+        return {name: getattr(self, name) for name in _WRITTEN} | by_round | presented
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -94,10 +97,11 @@ class LedgerExcerpt:
             state=document["state"]
         )
         by_round = {name: {int(n): v for n, v in document[name].items()} for name in ("released", "attempts")}
-        return cls(sound=True, **{name: document[name] for name in _WRITTEN} | by_round)
+        stated = {name: document[name] for name in _WRITTEN} | by_round
+        return cls(sound=True, certificate=document.get("certificate"), **stated)
 
 
-_WRITTEN = [f.name for f in fields(LedgerExcerpt) if f.name not in ("sound", "trouble")]
+_WRITTEN = [f.name for f in fields(LedgerExcerpt) if f.name not in ("sound", "trouble", "certificate")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,7 @@ class LedgerReader:
             released={e.body["round"]: e.body["output_hash"] for e in own if e.verb is Verb.ROUND_RELEASED},
             attempts=Counter(e.body["round"] for e in own if e.verb is Verb.ROUND_STARTED),
             evidence=dict(last.body["evidence"]) if last.verb is Verb.COMMITTED else None,
+            certificate=opened.body.get("certificate"),
         )
 
     def _spent_before(self, opened: Entry) -> dict[str, str]:
