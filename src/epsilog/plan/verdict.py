@@ -25,6 +25,10 @@ from epsilog.terms.formatting import count_of_thousand
 from epsilog.terms.messages import Message
 
 __all__ = [
+    "FPR",
+    "GUESSED",
+    "NEARLY_ALL",
+    "OF",
     "VerdictCard",
     "bound_log_odds_growth",
     "bound_posterior",
@@ -36,10 +40,14 @@ __all__ = [
     "write_guessing",
 ]
 
-OF, FPR = 1000, 0.01
-"""Units in the picture, and the share of others that an attack wrongly accuses."""
+OF = 1000
+"""Units in the picture of a risk."""
+FPR = 0.01
+"""The share of others that the attack of the picture wrongly accuses."""
 GUESSED = round(OF * FPR)
+"""Units that guessing finds, of ``OF``."""
 NEARLY_ALL, HARDLY_ANY = 990, GUESSED + 1
+"""From the first count on, the attack finds nearly everybody; up to the second, hardly more than guessing."""
 OPEN = 0.999
 """From this probability on, a card does not print a posterior: it never says 100%."""
 _ROUNDINGS = 2 * ELEMENTARY + 8  # of two elementary functions, two sums, two products and a quotient
