@@ -2,6 +2,7 @@ import { defineConfig } from "vite";
 
 // Two pages: the application, and the one that other sites may frame. Paths are absolute: /assets/name-hash.js.
 export default defineConfig({
+  define: { ELEMENT: "false" },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     outDir: "../src/epsilog/server/static",

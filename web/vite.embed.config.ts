@@ -2,6 +2,7 @@ import { defineConfig } from "vite";
 
 // The custom elements as one classic script: it uses the browser accountant and fetches nothing.
 export default defineConfig({
+  define: { ELEMENT: "true" },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   publicDir: false,
   build: {

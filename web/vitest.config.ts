@@ -3,6 +3,7 @@ import { defineConfig } from "vitest/config";
 // One process and one world for all files, none of which changes what it shares: to start a world for each took as much
 // as the tests themselves.
 export default defineConfig({
+  define: { ELEMENT: "false" },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   test: { include: ["tests/**/*.test.ts"], environment: "node", pool: "threads", isolate: false, testTimeout: 60_000 },
 });

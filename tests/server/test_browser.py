@@ -466,7 +466,7 @@ def test_federated_numbers_links_and_back(browser, site):
     assert first == "0.723"  # 0.72283, rounded up
     until(lambda: text(browser, ".risk b") == "15 of 1,000")  # 0.01496, the accountant's
     assert text(browser, ".use b") == "± 0.471%"  # 1.96 times 1.2 / 500, rounded up
-    assert "125" in text(browser, ".kinds .known")
+    assert "125" in text(browser, ".secrecy .known")
     unfold(browser, "Interval")
     assert "under-reports" in text(browser, ".notice")
     assert "0.633" in text(browser, ".formula")
@@ -733,7 +733,7 @@ def test_a_goal_is_a_mode_of_the_form(browser, site, goal, epsilon, says):
     found = claim(browser)
     assert float(found) == pytest.approx(float(says), rel=0.01)
     assert f"the {'least noise' if goal == 'noise' else 'most rounds'} for ε ≤ 0.723" in text(browser, ".beside")
-    assert float(text(browser, ".kinds .kept b")) <= 0.723
+    assert float(text(browser, ".secrecy .kept b")) <= 0.723
     put(browser, "epsilon", "0")
     until(lambda: text(browser, ".withheld") == "–\nWaiting for target.")
     assert not one(browser, f"[name={'noise_multiplier' if goal == 'noise' else 'rounds'}]").is_enabled()

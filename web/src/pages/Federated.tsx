@@ -95,7 +95,7 @@ function useSchedule(values: Values | null, engine: Engine) {
 export function FederatedCalculator({ engine, store, compact }: { engine: Engine; store: Store; compact?: boolean }) {
   const form = useForm(FEDERATED, store, rule);
   const { ask, goal, target, found, none } = useSchedule(form.values, engine);
-  const here = engine.name === "server" && !compact;
+  const here = !ELEMENT && !compact; // a page of the server
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
@@ -156,7 +156,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
             ))}
         </Fold>
       )}
-      {!compact && <Export name="federated" ask={answer && ask} cap={cap} specs={FEDERATED} raw={form.raw} table="rounds" csv={() => ask && void rounds(ask)} />}
+      {here && <Export name="federated" ask={answer && ask} cap={cap} specs={FEDERATED} raw={form.raw} table="rounds" csv={() => ask && void rounds(ask)} />}
     </Calculator>
   );
 }
@@ -190,7 +190,7 @@ const describeResult = (answer: FederatedResponse, tpr: number): string =>
 function Secrecy({ ask, answer }: { ask: FederatedRequest; answer: FederatedResponse }) {
   return (
     <>
-      <div class="duo kinds">
+      <div class="duo secrecy">
         <p class="kept">
           <b>{bound(answer.epsilon.upper)}</b> while it stays secret who joined which round
         </p>
@@ -206,7 +206,7 @@ function Secrecy({ ask, answer }: { ask: FederatedRequest; answer: FederatedResp
       )}
       <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
       <p class="method">
-        Accuracy is not measured here. <a href="/docs/studies.html">Measure it in a study</a>
+        Accuracy is not measured here. <a class="onward" href="/docs/studies.html">Measure it in a study</a>
       </p>
     </>
   );

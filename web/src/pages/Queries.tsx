@@ -75,9 +75,9 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   const onProblem = useCallback((problem: { errors: { field: string | null; message: string }[] }) => form.refuse(problem.errors), [form.refuse]);
   const main = useRefinedQuery(ask, engine.queries, browserEngine.queries, { onProblem });
   const { answer } = main;
-  const here = engine.name === "server";
+  const here = !ELEMENT && !compact; // a page of the server
   const settled = main.settled ? ask : null;
-  const risk = useRisk("queries", here ? settled : null);
+  const risk = useRisk("queries", engine.name === "server" ? settled : null);
   const tpr = useSuccess(main, risk);
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const error = answer && answer.shares[0]!.optimal.error_95;
@@ -87,8 +87,8 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       <div class="pair">
         <Fields form={form} names={FIRST} />
       </div>
-      <FieldFold title="Kind of noise, answered so far" form={form} names={compact || !here ? EXPERT : [...EXPERT, "cap"]}>
-        {!compact && <Sensitivity use={(value) => form.set("sensitivity", String(value))} />}
+      <FieldFold title="Kind of noise, answered so far" form={form} names={here ? [...EXPERT, "cap"] : EXPERT}>
+        {here && <Sensitivity use={(value) => form.set("sensitivity", String(value))} />}
       </FieldFold>
     </>
   );
@@ -121,18 +121,18 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
             <>
               <Formulas quoted={<ClassicFormula answer={answer} />} proven={<ExactFormula answer={answer} />} />
               <Digits answer={answer} />
-              {here && !compact && <GetCertificate release={answer.release} delta={answer.delta?.value ?? null} />}
+              {here && <GetCertificate release={answer.release} delta={answer.delta?.value ?? null} />}
             </>
           ))}
       </Fold>
-      {here && !compact && (
+      {here && (
         <>
           <Fold title="Laplace or Gaussian noise">{answer && ask && (() => <CrossOver ask={ask} answer={answer} />)}</Fold>
           <Fold title="What it means for one person">{answer && (() => <Interpretation name="queries" ask={settled} risk={risk} cap={cap} unit="person" />)}</Fold>
         </>
       )}
-      {!compact && <Fold title="Compare scenarios">{() => <Scenarios form={form} examples={EXAMPLES} read={readQueriesRequest} ask={engine.queries} name={nameOf} rows={COMPARED} />}</Fold>}
-      {!compact && <Export name="queries" ask={answer && ask} cap={cap} specs={QUERIES} raw={form.raw} table="shares" csv={() => answer && split(answer)} />}
+      {here && <Fold title="Compare scenarios">{() => <Scenarios form={form} examples={EXAMPLES} read={readQueriesRequest} ask={engine.queries} name={nameOf} rows={COMPARED} />}</Fold>}
+      {here && <Export name="queries" ask={answer && ask} cap={cap} specs={QUERIES} raw={form.raw} table="shares" csv={() => answer && split(answer)} />}
     </Calculator>
   );
 }
