@@ -7,6 +7,7 @@ import importlib
 import inspect
 import io
 import json
+import math
 import re
 import shlex
 import shutil
@@ -324,11 +325,11 @@ def test_a_federated_plan_shows_every_number_beside_its_name(releases, shown):
     assert "sampling poisson, q = m/N = 0.00333333 (0.333%)" in text
     assert f"delta {found.delta.delta:g} ({found.delta.rationale})" in text
     assert "relation, unit add-or-remove-one, one client" in text
-    assert (
-        f"epsilon, certified {show.format_interval(found.epsilon)} meaning The best attack could pick out at most"
-        in text
-    )
-    assert f"epsilon if the list of participants leaks {show.format_interval(found.unamplified)}" in text
+    assert f"epsilon, certified {show.format_interval(found.epsilon)} meaning " in text
+    rates = plan.bound_attack(found.release, delta=found.delta.delta, relation=found.relation)
+    (picked_out,) = (math.ceil(1000 * one["tpr"]) for one in rates if one["fpr"] == 0.01)
+    assert re.search(rf"at most {picked_out} of 1,000( clients)?[.:]", text.split(" meaning ")[1])
+    assert f"epsilon if participation leaks {show.format_interval(found.unamplified)}" in text
     assert f"closed form (estimate) {formula.total:.4f} root term {formula.root_term:.4f}" in text
     larger = {"root": f"{formula.root_term:.4f}", "linear": f"{formula.linear_term:.4f}"}
     assert text.count("(the larger)") == 1
@@ -984,7 +985,7 @@ def test_entries_are_shown_in_order_with_what_they_did(books):
     assert f"Entries (3 of {len(entries)})" in text_of("ledger", "show", "-l", books, "--lines", 3)
     one, entry = document["history"][-1], entries[-1]
     assert one["amounts"] == {kind: dict(amount) for kind, amount in entry.amounts.items()}
-    assert (one["verb"], one["scope"], one["time"], one["body"]) == ("committed", "acmex", entry.time, dict(entry.body))
+    assert (one["verb"], one["scope"], one["time"], one["body"]) == ("charged", "acmex", entry.time, dict(entry.body))
 
 
 # --- the server, this machine -----------------------------------------------------------------------------------------

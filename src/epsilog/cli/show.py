@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VERDICT_STYLE = {"passed": "green", "warned": "yellow", "failed": "bold red", "not checked": "dim"}
 
-LEAKED = "epsilon if the list of participants leaks"
+LEAKED = "epsilon if participation leaks"
 
 
 @cache
@@ -94,7 +94,7 @@ def _print_columns(rows: Sequence[Sequence[str | Text]], *, gap: int, headings: 
     if not shown:
         return None
     lines = [*([[style(legible(name)) for name in headings]] if headings is not None else []), *shown]
-    widths = _fit_columns(lines, console().width - gap * (len(lines[0]) - 1))
+    widths = _fit_columns(lines, console().width - gap * (len(lines[0]) - 1), names_first=headings is None)
     if widths is None:
         return _print_stacked(shown, headings)
     for line in lines:
@@ -132,10 +132,11 @@ def _pad(lines: Sequence[Text], place: int, width: int) -> Text:
     return part
 
 
-def _fit_columns(lines: Sequence[Sequence[Text]], room: int) -> list[int] | None:
+def _fit_columns(lines: Sequence[Sequence[Text]], room: int, *, names_first: bool) -> list[int] | None:
     """Return widths that break no word and add up to ``room`` at most; None if there are none.
 
-    Each column gets its longest word; what is left goes to the columns that lack most.
+    Each column gets its longest word. What is left is shared evenly; with ``names_first``, the first column is served
+    before the others.
     """
     columns = list(zip(*lines, strict=True))
     least = [max(_find_longest_word(cell) for cell in column) for column in columns]
@@ -146,9 +147,12 @@ def _fit_columns(lines: Sequence[Sequence[Text]], room: int) -> list[int] | None
     if sum(wanted) <= room:
         return wanted
     widths = list(least)
-    by_lack = sorted(range(len(widths)), key=lambda place: wanted[place] - least[place])
+    by_lack = sorted(
+        range(len(widths)), key=lambda place: 0 if names_first and place == 0 else wanted[place] - least[place]
+    )
     for others, place in zip(range(len(by_lack), 0, -1), by_lack, strict=True):
-        grown = min(wanted[place] - least[place], spare // others)
+        share = spare if names_first and place == 0 else spare // others
+        grown = min(wanted[place] - least[place], share)
         widths[place] += grown
         spare -= grown
     return widths
