@@ -20,6 +20,7 @@ import pytest
 from epsilog.server import (
     server,
 )
+from epsilog.server.workers import WorkerPool
 from epsilog.terms import (
     CheckError,
     EpsilogError,
@@ -41,7 +42,11 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
         async def serve(self, sockets):
             told.append(sockets)
 
+    async def warm(_):
+        told.append("warm")
+
     monkeypatch.setattr(uvicorn, "Server", Server)
+    monkeypatch.setattr(WorkerPool, "warm", warm)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     bound = []
@@ -49,13 +54,13 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
     ready = told.append
     server.serve(host, 8123, ledger="b.db", runs=tmp_path, montecarlo_in=tmp_path / "c", ready=ready)
     address = f"http://[::1]:{port}" if host == "::1" else f"http://{host}:{port}"
-    assert (bound, told) == ([(host, 8123)], [address, [listener]])
+    assert (bound, told) == ([(host, 8123)], ["warm", address, [listener]])
     assert listener.fileno() == -1  # closed with the server
     bound.clear(), told.clear()
     monkeypatch.setattr(server, "_bind", lambda *_: socket.socket())
     monkeypatch.setattr(Server, "__init__", lambda *_: None)
     server.serve(host, 8123)
-    assert len(told) == 1
+    assert len(told) == 2
 
 
 def test_a_server_begins_its_first_process_before_it_loads_what_only_it_needs(tmp_path):
@@ -67,7 +72,7 @@ from epsilog.server import workers
 class Begun(Exception): pass
 async def begin(self):
     raise Begun(*[name for name in ("fastapi", "uvicorn", "epsilog.server.app") if name in sys.modules])
-workers.WorkerPool.start_first = begin
+workers.WorkerPool.open = begin
 try:
     server.serve("127.0.0.1", 0)
 except Begun as error:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.server import create_app
+from epsilog.server import create_app, workers
 from epsilog.server.jobs import Job
 from epsilog.server.responses import ResponseModel
 from epsilog.server.routes import RequestModel, Route
-from epsilog.server.workers import MAX_WORK_SECONDS, QUICK_SECONDS, WorkerPool, _WorkerQueue
+from epsilog.server.worker import answer_request
+from epsilog.server.workers import MAX_WORK_SECONDS, QUICK_SECONDS, WorkerPool, _Worker, _WorkerQueue
 
 WORKER = """
 import json, os, sys, time
@@ -55,24 +56,39 @@ def with_desk(story, **options):
     return asyncio.run(whole())
 
 
-def test_the_process_that_was_begun_first_answers_first():
-    """It is ready while the others still load: the last one was taken, and a first question waited for it."""
+def test_a_first_visitor_meets_processes_that_have_answered_before(monkeypatch):
+    """A process that still loads had let a first question wait for seconds."""
+    asked = (("federated", Order(echo=1).model_dump()), ("queries", Order(echo=2).model_dump()))
+    monkeypatch.setattr(workers, "FIRST_QUESTIONS", asked)
+    answers = []
+
+    async def ask(worker, line):
+        answers.append((worker, json.loads(line)["ask"]["echo"], json.loads(await asked_before(worker, line))[0]))
+        return b""
+
+    asked_before = _Worker.ask
+    monkeypatch.setattr(_Worker, "ask", ask)
 
     async def story():
         desk = WorkerPool(command=(sys.executable, "-c", WORKER), workers=3, slow=1)
-        await desk.start_first()
-        first = desk._quick.workers[0]._process
         await desk.open()
         try:
-            assert [each._process is not None for each in desk._quick.workers] == [True] * 3
-            answered = pid_of(await asyncio.wait_for(desk.answer(LIGHT, Order()), 60))
-            again = pid_of(await asyncio.wait_for(desk.answer(LIGHT, Order()), 60))
+            await desk.warm()
+            begun = [each._process for each in desk._quick.workers]
+            await desk.open()  # by the application
+            assert [each._process for each in desk._quick.workers] == begun
+            return desk._quick.workers
         finally:
             await desk.close()
-        return first.pid, answered, again
 
-    first, answered, again = asyncio.run(story())
-    assert first == answered == again
+    quick = asyncio.run(story())
+    assert {(worker, echo) for worker, echo, _ in answers} == {(worker, echo) for worker in quick for echo in (1, 2)}
+    assert {status for *_, status in answers} == {200}
+
+
+@pytest.mark.parametrize(("path", "ask"), workers.FIRST_QUESTIONS)
+def test_what_warms_a_process_is_a_question_that_has_an_answer(path, ask):
+    assert answer_request(path, ask)[0] == 200
 
 
 def told(response):

@@ -89,8 +89,9 @@ def serve(
     async def run(listener: socket.socket) -> None:
         workers = WorkerPool()
         try:
-            await workers.start_first()  # it loads the library while this process loads FastAPI
+            await workers.open()  # they load the library while this process loads FastAPI
             server = make_server(workers)
+            await workers.warm()
             if ready is not None:
                 name = f"[{host}]" if ":" in host else host
                 ready(f"{'http' if tls is None else 'https'}://{name}:{listener.getsockname()[1]}")

@@ -37,6 +37,8 @@ NICENESS = 10  # of processes with slow questions: a tenth of a core that anothe
 _GRACE_SECONDS = 2.0  # for abandoned work: about what the start of another process takes under load
 _MAX_LINE = 2**24  # bytes of one answer
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
+_SCHEDULE = {"population": 50_000, "cohort_size": 500, "rounds": 200, "noise_multiplier": 1.2}
+FIRST_QUESTIONS = (("/federated", _SCHEDULE), ("/queries", {"epsilon": 1.0, "queries": 100, "delta": 1e-6}))
 COMMAND = (sys.executable, "-P", "-m", "epsilog.server.worker")
 
 
@@ -69,14 +71,16 @@ class WorkerPool:
         self._slow = _WorkerQueue([_Worker(command, niceness=niceness) for _ in range(slow)], max_queued)
         self._slow_per_client: Counter[str] = Counter()
 
-    async def start_first(self) -> None:
-        """Start one process for quick questions ahead of the others; ``open`` makes it available."""
-        await self._quick.workers[0].start()
-
     async def open(self, *, at_once: bool = True) -> None:
         """Start the processes, without waiting until they are ready; or each when there is a question for it."""
         await self._quick.open(at_once=at_once)
         await self._slow.open(at_once=at_once)
+
+    async def warm(self) -> None:
+        """Wait until each process for quick questions has answered those that a visitor asks first."""
+        for path, ask in FIRST_QUESTIONS:
+            line = json.dumps({"path": path, "ask": ask}).encode() + b"\n"
+            await asyncio.gather(*(worker.ask(line) for worker in self._quick.workers))
 
     async def close(self) -> None:
         """Kill the processes."""

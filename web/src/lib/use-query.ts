@@ -13,7 +13,10 @@ export interface QueryState<Q, A> {
 
 const IDLE = { answer: null, of: null, busy: false, problem: null };
 
-/** Send `ask` whenever it changes. Null (an invalid form) clears the answer, so no result outlives its inputs. */
+/**
+ * Send `ask` whenever it changes: at once after a pause, and while changes follow each other within `delay` (ms) only the
+ * last. Null (a form without values) clears the answer, so no result outlives its inputs.
+ */
 export function useQuery<Q, A>(
   ask: Q | null,
   run: (ask: Q, signal: AbortSignal) => Promise<A>,
@@ -28,6 +31,7 @@ export function useQuery<Q, A>(
   const [attempt, setAttempt] = useState(0);
   const current = useRef({ run, options });
   current.current = { run, options };
+  const changed = useRef(-Infinity);
   const key = ask === null ? null : JSON.stringify(ask);
   useEffect(() => {
     if (ask === null) {
@@ -35,6 +39,9 @@ export function useQuery<Q, A>(
       return;
     }
     const stop = new AbortController();
+    const [delay, now] = [options.delay ?? 60, performance.now()];
+    const wait = now - changed.current < delay ? delay : 0;
+    changed.current = now;
     setState((old) => ({ ...old, busy: true }));
     const timer = setTimeout(() => {
       current.current.run(ask, stop.signal).then(
@@ -48,7 +55,7 @@ export function useQuery<Q, A>(
           current.current.options.onProblem?.(problem);
         },
       );
-    }, options.delay ?? 60);
+    }, wait);
     return () => {
       clearTimeout(timer);
       stop.abort();
