@@ -17,12 +17,12 @@ from tests.docs.built import built_in, hatch_build
 import epsilog.server
 from epsilog.certificates import find_checker
 from epsilog.server import build_embed_html, embeds, pages
-from epsilog.server.pages import PAGE_NAMES
+from epsilog.server.pages import EMBED_NAMES, PAGE_NAMES
 from epsilog.terms import EpsilogError
 from epsilog.terms.extras import install_command
 
 STATIC = Path(epsilog.server.__file__).parent / "static"
-FIRST_LOAD, ALL = 45_000, 190_000  # bytes, gzipped; all pages, embeds and single files
+FIRST_LOAD, ALL = 45_000, 195_000  # bytes, gzipped; all pages, embeds and single files
 built = pytest.mark.skipif(
     not (STATIC / "index.html").is_file(), reason="the pages are not built: run python hatch_build.py"
 )
@@ -55,15 +55,30 @@ def test_nothing_points_outside():
             assert not {url for url in found if "www.w3.org" not in url}, path
 
 
+ADDRESSES = ("/", *(f"/{name}" for name in PAGE_NAMES), *(f"/embed/{name}" for name in EMBED_NAMES))
+
+
+@built
+def test_each_page_tells_its_title_description_and_language_without_a_script(site):
+    told = {}
+    for path in ADDRESSES:
+        text = site.ask("GET", path).body.decode()
+        assert '<html lang="en">' in text
+        (title,) = re.findall("<title>(.*?)</title>", text)
+        (description,) = re.findall('<meta name="description" content="(.*?)"', text)
+        assert title == "epsilog" or title.endswith(" · epsilog")
+        assert 40 <= len(description) <= 120, path
+        told[title] = told[description] = path
+    assert len(told) == 2 * len(ADDRESSES)
+    run = site.ask("GET", "/runs/exam-scores-1").body.decode()
+    assert "<title>Runs · epsilog</title>" in run
+    lost = site.ask("GET", "/nothing", headers={"Accept": "text/html"}).body.decode()
+    assert "<title>Page not found · epsilog</title>" in lost
+
+
 @built
 def test_pages_have_no_inline_code(site):
-    for path in (
-        "/",
-        *(f"/{room}" for room in PAGE_NAMES),
-        "/runs/exam-scores-1",
-        "/embed/federated",
-        "/embed/queries",
-    ):
+    for path in (*ADDRESSES, "/runs/exam-scores-1"):
         found = site.ask("GET", path)
         assert found.status == 200
         text = found.body.decode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -15,11 +17,28 @@ router = APIRouter(include_in_schema=False)
 STATIC = Path(__file__).parent / "static"
 DOCS = Path(__file__).parent / "built_docs"
 HOW_TO_BUILD = "https://github.com/epsilog/epsilog/blob/main/docs/install.md#these-pages-offline"
-PAGE_NAMES = (
-    *("federated", "queries", "playground", "compare", "montecarlo"),
-    *("ledger", "runs", "verify", "certificate", "game"),
-)
-EMBED_NAMES = ("federated", "queries")
+PAGES = {  # title and description, as a search engine or a chat shows a link
+    "": ("epsilog", "Plan, spend, verify and prove differential-privacy budgets."),
+    "federated": ("Federated", "What a federated learning run costs each client: a proven bound on epsilon."),
+    "queries": ("Queries", "How much noise counts, sums and means need under one differential-privacy budget."),
+    "playground": ("Playground", "What several differentially private releases cost together: a proven interval."),
+    "compare": ("Compare", "Which of two differentially private releases protects better, at every point."),
+    "montecarlo": (
+        "Monte Carlo",
+        "Bound delta by simulation where no closed form exists, and watch the interval shrink.",
+    ),
+    "ledger": ("Ledger", "What is left of each privacy budget, and who spent the rest."),
+    "runs": ("Runs", "Each run's plan beside its records, with every difference."),
+    "verify": ("Verify", "Check a privacy report: epsilog recomputes its figures from the evidence that it carries."),
+    "certificate": ("Certificate", "What a certificate of differential privacy proves, checked in this browser."),
+    "game": ("Game", "Release statistics as a data curator: too little noise uses up the budget."),
+}
+PAGE_NAMES = tuple(name for name in PAGES if name)
+EMBEDS = {
+    "federated": ("Federated privacy calculator", "What a federated learning run costs each client."),
+    "queries": ("Query budget calculator", "How much noise queries need under one privacy budget."),
+}
+EMBED_NAMES = tuple(EMBEDS)
 CHECKERS = ("dp_certificate.mjs", "dp_certificate.py")
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -32,6 +51,8 @@ _MEDIA_TYPES = {
     ".webp": "image/webp",
     ".png": "image/png",
 }
+_TITLE = re.compile("<title>.*?</title>")
+_DESCRIPTION = re.compile('(<meta name="description" content=").*?(")')
 _MESSAGE_PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -75,14 +96,14 @@ def serve_page_route(request: Request, page: str = "") -> Response:
     if page and page not in PAGE_NAMES:
         if "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(404, "Page not found")
-        return _serve_static_file("index.html", status=404)
-    return _serve_static_file("index.html")
+        return _serve_page("index.html", "Page not found", PAGES[""][1], status=404)
+    return _serve_page("index.html", *PAGES[page])
 
 
 @router.get("/runs/{name}")
 def serve_run_page_route(name: str) -> Response:  # noqa: ARG001
     """One run's page."""
-    return _serve_static_file("index.html")
+    return _serve_page("index.html", *PAGES["runs"])
 
 
 @router.get("/assets/{name}")
@@ -106,7 +127,7 @@ def serve_checker_route(name: str) -> Response:
 def serve_embed_route(name: str) -> Response:
     """A calculator to be framed, or the custom element's script."""
     if name in EMBED_NAMES:
-        return _serve_static_file("embed.html")
+        return _serve_page("embed.html", *EMBEDS[name])
     if name == "epsilog-embed.js":
         return _serve_static_file("embed/epsilog-embed.js")
     raise HTTPException(404, "Embed not found")
@@ -119,6 +140,16 @@ def find_static_file(folder: Path, name: str) -> Path | None:
         return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
     except (OSError, ValueError):  # too long, or with a NUL
         return None
+
+
+def _serve_page(name: str, title: str, description: str, *, status: int = 200) -> Response:
+    """A page with the title and description of its address, for readers that run no script."""
+    page = _serve_static_file(name, status=status)
+    full = title if title == "epsilog" else f"{title} · epsilog"
+    text = (STATIC / name).read_text(encoding="utf-8")
+    text = _TITLE.sub(f"<title>{html.escape(full)}</title>", text, count=1)
+    text = _DESCRIPTION.sub(rf"\g<1>{html.escape(description)}\g<2>", text, count=1)
+    return HTMLResponse(text, page.status_code, {"Cache-Control": "no-cache"})
 
 
 def _serve_static_file(name: str, *, status: int = 200) -> Response:
