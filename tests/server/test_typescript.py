@@ -82,9 +82,9 @@ def test_answers_hold_what_their_description_says(path, ask):
 
 def test_every_question_is_asked_here():
     """But for one that takes a run's report, which ``test_verification`` asks, and for what the ledger's verbs ask."""
-    assert {path for path, _ in ASKED} | {"/verify", "/verify/example"} | set(ledger_service.routes.by_path) == set(
-        worker.ROUTES
-    )
+    assert {path for path, _ in ASKED} | {"/verify", "/verify/example", "/verify/folder"} | set(
+        ledger_service.routes.by_path
+    ) == set(worker.ROUTES)
 
 
 def test_an_answer_with_more_or_less_is_noticed():

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
@@ -26,6 +26,7 @@ from epsilog.server import (
     problems,
     routes,
     snippets,
+    uploads,
     verification,
 )
 from epsilog.server.access import AccessConfig
@@ -43,6 +44,7 @@ _PARTS = (
     snippets.routes.router(),
     routes.playground.router(),
     verification.routes.router(),
+    uploads.router,
     montecarlo.router,
     ledger_reads.router,
     ledger_commands.router,
@@ -57,6 +59,7 @@ async def _run_services(app: FastAPI) -> AsyncIterator[None]:
     with TemporaryDirectory(prefix="epsilog-", ignore_cleanup_errors=True) as scratch:
         state.montecarlo = montecarlo.MonteCarloService(state.montecarlo_in or Path(scratch))
         state.ledger_checks = JobRegistry(what="checks of the ledger", at_once=1)
+        state.uploads = CapacityLimiter(uploads.MAX_UPLOADS)
         state.workers = state.workers or WorkerPool()
         await state.workers.open()
         # the ledger's own: strangers may fill the other pool

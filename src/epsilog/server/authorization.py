@@ -80,6 +80,7 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
         for method, path, permission in (
             ("POST", "/verify", _READ),
             ("POST", "/verify/example", _READ),
+            ("POST", "/verify/bundle", _READ),
             ("GET", "/montecarlo", _READ),
             ("POST", "/montecarlo", _SPEND),
             ("GET", "/montecarlo/{name}", _READ),

@@ -16,6 +16,7 @@ from epsilog.server.problems import make_problem_response
 MAX_BODY_BYTES = 64 * 1024
 MAX_REPORT_BODY_BYTES = 10 * 1024 * 1024
 REPORTS = "/api/v1/verify"
+STREAMED = "/api/v1/verify/bundle"  # its route bounds the body, and holds none of it in memory
 BODY_TIMEOUT_SECONDS = 60.0  # from the first byte of a body to its last
 REFUSAL_DELAY_SECONDS = 0.25  # before a body that cannot be read is refused
 CANCELLABLE = tuple(f"/api/v1/{name}" for name in ("federated", "queries", "account", "sensitivity"))
@@ -89,7 +90,7 @@ class BodyLimitMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on with its body in one piece."""
-        if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}:
+        if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"} or scope["path"] == STREAMED:
             await self.app(scope, receive, send)
             return
 

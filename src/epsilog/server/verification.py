@@ -33,6 +33,7 @@ from epsilog.verification import (
 
 routes = Routes("verify")
 _Text: TypeAlias = Annotated[str | None, Field(max_length=4 * 1024 * 1024)]
+_BEGINNING = b"epsilog-bundle/v0\n"
 _EXAMPLE = Path(__file__).parent / "example"  # the records of a small rehearsal, and the bundle of its ledger
 _Note: TypeAlias = Annotated[str | None, Field(max_length=64 * 1024)]  # a signature, a checkpoint
 
@@ -57,7 +58,23 @@ def verify_route(ask: VerifyRequest) -> dict[str, Any]:
     """
     if ask.record is not None:
         return _verify_record(ask)
-    anchors, ledger = _build_trust_anchors(ask), _open_ledger_reader(ask)
+    return _verify(ask, _open_ledger_reader(ask), has_bundle=ask.bundle is not None)
+
+
+def verify_with_bundle(ask: VerifyRequest, bundle: Path) -> dict[str, Any]:
+    """Return the outcome of a question whose bundle is a file."""
+    if ask.bundle is not None or ask.record is not None:
+        raise CheckError("bundle", "given once, and without a record", "another too")
+    with _name_unreadable("bundle", "one of a ledger (`epsilog ledger bundle`)"):
+        with bundle.open("rb") as start:
+            if start.read(len(_BEGINNING)) != _BEGINNING:
+                raise RecordError("it does not begin like a bundle; archives are not opened")
+        ledger = LedgerReader.read(bundle)
+    return _verify(ask, ledger, has_bundle=True)
+
+
+def _verify(ask: VerifyRequest, ledger: LedgerReader | None, *, has_bundle: bool) -> dict[str, Any]:
+    anchors = _build_trust_anchors(ask, has_bundle=has_bundle)
     if ask.report is not None:
         return _verify_report(ask.report, ask.signature, ledger, anchors)
     if ledger is None:
@@ -128,10 +145,10 @@ def _outcome_to_json(
     }
 
 
-def _build_trust_anchors(ask: VerifyRequest) -> TrustAnchors:
+def _build_trust_anchors(ask: VerifyRequest, *, has_bundle: bool) -> TrustAnchors:
     checkpoint, keys = None, tuple[VerifierKey, ...]()
     if ask.checkpoint is not None:
-        if ask.bundle is None:
+        if not has_bundle:
             raise CheckError("checkpoint", "absent without a bundle, which it is of", "one")
         with _name_unreadable("checkpoint", "one of a ledger", quote=False):
             checkpoint = StoredCheckpoint.parse(ask.checkpoint)

@@ -14,11 +14,18 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.server import ledger_service, problems, routes, snippets, verification
+from epsilog.server import ledger_service, problems, routes, snippets, uploads, verification
 
 ROUTES = {
     path: route
-    for table in (routes.calculators, snippets.routes, routes.playground, verification.routes, ledger_service.routes)
+    for table in (
+        routes.calculators,
+        snippets.routes,
+        routes.playground,
+        verification.routes,
+        uploads.internal,
+        ledger_service.routes,
+    )
     for path, route in table.by_path.items()
 }
 

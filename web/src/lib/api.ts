@@ -7,6 +7,7 @@ import type { FederatedResponse, QueriesResponse } from "./types";
 import { Problem } from "./types";
 
 const WAIT = 30_000; // ms until a request times out
+const UPLOAD_WAIT = 180_000; // ms, of a large body
 
 /** Read "inf" in JSON as infinity. */
 const revive = (_: string, value: unknown): unknown => (value === "inf" ? Infinity : value);
@@ -20,6 +21,11 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
   return call<T>(path, request, signal);
 }
 
+/** Post a body that is too large for JSON: sent as it is, as the browser reads its parts. */
+export async function postBlob<T>(path: string, body: Blob, signal?: AbortSignal): Promise<T> {
+  return call<T>(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body }, signal, UPLOAD_WAIT);
+}
+
 /** Return a file of the server as text. */
 export async function text(path: string): Promise<string> {
   const found = await send(path, { method: "GET" });
@@ -27,8 +33,8 @@ export async function text(path: string): Promise<string> {
   return found.text;
 }
 
-async function call<T>(path: string, request: RequestInit, signal?: AbortSignal): Promise<T> {
-  const found = await send(path, request, signal);
+async function call<T>(path: string, request: RequestInit, signal?: AbortSignal, wait = WAIT): Promise<T> {
+  const found = await send(path, request, signal, wait);
   const body = parseBody(found);
   if (found.ok) return body as T;
   throw makeProblem(found.status, body);
@@ -40,15 +46,15 @@ interface RawResponse {
   text: string;
 }
 
-async function send(path: string, request: RequestInit, signal?: AbortSignal): Promise<RawResponse> {
-  const timeout = AbortSignal.timeout(WAIT);
+async function send(path: string, request: RequestInit, signal?: AbortSignal, wait = WAIT): Promise<RawResponse> {
+  const timeout = AbortSignal.timeout(wait);
   const headers = { ...(request.headers as Record<string, string> | undefined), ...credentials() };
   try {
     const response = await fetch(`/api/v1/${path}`, { ...request, headers, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
     return { ok: response.ok, status: response.status, text: await response.text() };
   } catch (error) {
     if (signal?.aborted) throw error;
-    if (timeout.aborted) throw new Problem("The server is slow", `No answer within ${WAIT / 1000} seconds.`);
+    if (timeout.aborted) throw new Problem("The server is slow", `No answer within ${wait / 1000} seconds.`);
     throw new Problem("The server does not answer", "Check that it is running. Your input is kept.");
   }
 }

@@ -9,7 +9,7 @@ import { Rehearsal } from "../components/Rehearsal";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
-import { post } from "../lib/api";
+import { post, postBlob } from "../lib/api";
 import { linkTo, MAX_BYTES, readStart } from "../lib/certificate";
 import { show, showInteger } from "../lib/numbers";
 import type { ReportVerificationModel, VerificationExampleModel } from "../lib/openapi";
@@ -17,8 +17,9 @@ import { Problem } from "../lib/types";
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (status: string) => GRADES[status] ?? "weak";
-const MAX_CHARACTERS = 4 * 1024 * 1024; // of a report or a bundle, as on the server
-const LIMIT = `${MAX_CHARACTERS / 1024 / 1024} MB`;
+const MEGABYTE = 1024 * 1024;
+const MAX_CHARACTERS = 4 * MEGABYTE; // of a report, as on the server; larger bundles are streamed
+const MAX_BUNDLE_BYTES = 32 * MEGABYTE;
 
 const KINDS = { report: "report", record: "calculation record", certificate: "certificate", bundle: "ledger bundle", signature: "report signature", checkpoint: "stored checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
@@ -49,6 +50,13 @@ export function certificateOf(report: string): string | null {
   }
 }
 
+/** Ask the server; a large bundle is streamed after the other fields. */
+async function verify(ask: Record<string, string>, bundle: File | undefined): Promise<ReportVerificationModel> {
+  if (!bundle || bundle.size <= MAX_CHARACTERS) return post<ReportVerificationModel>("verify", ask);
+  const { bundle: _, ...fields } = ask;
+  return postBlob<ReportVerificationModel>("verify/bundle", new Blob([JSON.stringify(fields), "\n", bundle]));
+}
+
 const EXAMPLES = { holds: "a report and its ledger", edited: "an edited report", alone: "a report alone" } as const;
 type Example = keyof typeof EXAMPLES;
 
@@ -70,7 +78,8 @@ const ESCAPED: Record<string, string> = { "&amp;": "&", "&lt;": "<", "&gt;": ">"
 const readPage = (page: string): string => (/<pre id="document">([^<]*)</.exec(page)?.[1] ?? "null").replace(/&(amp|lt|gt|#34|#39);/g, (each) => ESCAPED[each]!);
 
 async function read(file: File): Promise<string> {
-  if (file.size > MAX_CHARACTERS) throw new Problem(`${file.name} is too large for this page`, "Use `epsilog verify`, which accepts files of any size.");
+  const most = kindOf(await file.slice(0, 100).text()) === "bundle" ? MAX_BUNDLE_BYTES : MAX_CHARACTERS;
+  if (file.size > most) throw new Problem(`${file.name} is too large for this page`, `The limit is ${most / MEGABYTE} MB. Use \`epsilog verify\`, which accepts files of any size.`);
   const text = await file.text();
   if (text.includes("PRIVATE KEY")) throw new Problem("This is a private key", "It was not sent. Verification needs the public key.");
   return text;
@@ -89,7 +98,7 @@ export function Verify() {
     settle({ at: "asked" });
     try {
       const ask = Object.fromEntries(Object.entries(now).flatMap(([kind, file]) => (kind === "certificate" ? [] : [[kind, file.text]])));
-      settle({ at: "answered", answer: await post<ReportVerificationModel>("verify", ask) });
+      settle({ at: "answered", answer: await verify(ask, now.bundle?.file) });
     } catch (error) {
       settle({ at: "refused", problem: error instanceof Problem ? error : new Problem("This cannot be checked", String(error)) });
     }
@@ -156,7 +165,7 @@ export function Verify() {
         <details class="part exact">
           <summary>Which files?</summary>
           <p class="method">
-            A report is <code>report.html</code> or <code>report.json</code>. Only the ledger links it to a run: <code>epsilog ledger bundle</code> writes a bundle. You can add a signature, a public key, a stored checkpoint and a certificate. The limit is {LIMIT} a file; archives are not opened.
+            A report is <code>report.html</code> or <code>report.json</code>. Only the ledger links it to a run: <code>epsilog ledger bundle</code> writes a bundle. You can add a signature, a public key, a stored checkpoint and a certificate. The limit is {MAX_BUNDLE_BYTES / MEGABYTE} MB for a bundle, and {MAX_CHARACTERS / MEGABYTE} MB for another file. Archives are not opened.
           </p>
         </details>
       </Card>
