@@ -43,6 +43,7 @@ JUMPS = {("/", 390): 0.08, ("/embed/federated", 390): 0.25}  # the pages that ju
 TRANSFER = 45_000  # bytes, compressed, until a number stands
 MORE = {  # the pages that send more as yet, and how much
     "/": 48_000,
+    "/dp-sgd": 57_000,
     "/federated": 67_000,
     "/queries": 66_000,
     "/playground": 58_000,

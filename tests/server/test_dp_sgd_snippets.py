@@ -57,7 +57,9 @@ def test_python_command_run_config_and_charge_give_the_pages_number(name, tmp_pa
     done = CliRunner().invoke(load(), [*words[1:], "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["epsilon"]["upper"] == shown
-    assert (found["run_config"] is None) == (answer["sampler"] != "poisson")
+    assert (
+        (found["run_config"] is None) == (name != "target") == (found["no_run_config"] is not None)
+    )  # a cap is stated
     if found["run_config"] is not None:
         file = tmp_path / "calculated.toml"
         file.write_text(found["run_config"], encoding="utf-8")

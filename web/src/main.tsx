@@ -23,6 +23,7 @@ interface PageEntry {
 
 /** The pages, in the order of the menu. */
 const PAGES: readonly PageEntry[] = [
+  { path: "/dp-sgd", name: "DP-SGD", lead: "DP-SGD: what does this training run cost?", says: "What does DP-SGD cost each example?", load: async () => (await import("./pages/DPSGD")).DPSGD },
   { path: "/queries", name: "Queries", lead: "How much noise do these queries need?", says: "How much noise do my statistics need?", load: async () => calculator((await import("./pages/Queries")).QueriesCalculator) },
   { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", says: "What does training cost each client?", load: async () => calculator((await import("./pages/Federated")).FederatedCalculator) },
   { path: "/verify", name: "Verify", lead: "Verify a report", says: "Does this report hold?", load: async () => (await import("./pages/Verify")).Verify },

@@ -19,6 +19,7 @@ DOCS = Path(__file__).parent / "built_docs"
 HOW_TO_BUILD = "https://github.com/epsilog/epsilog/blob/main/docs/install.md#these-pages-offline"
 PAGES = {  # title and description, as a search engine or a chat shows a link
     "": ("epsilog", "Plan, spend, verify and prove differential-privacy budgets."),
+    "dp-sgd": ("DP-SGD", "What a DP-SGD run costs each example: a proven bound on epsilon, and code to copy."),
     "federated": ("Federated", "What a federated learning run costs each client: a proven bound on epsilon."),
     "queries": ("Queries", "How much noise counts, sums and means need under one differential-privacy budget."),
     "playground": ("Playground", "What several differentially private releases cost together: a proven interval."),

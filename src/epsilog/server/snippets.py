@@ -62,6 +62,7 @@ def make_dp_sgd_snippets_route(ask: DPSGDQuestion) -> dict[str, Any]:
             relation=found.relation,
             privacy_unit="example",
             rounds_per_release=run.updates,
+            cap=ask.epsilon,
         )
         run_config, reason = _write_config(same, same.plan())
     line = f"gaussian:{run.noise_multiplier!r}::{run.sampling_probability!r}:{run.updates}"

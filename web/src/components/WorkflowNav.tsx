@@ -9,7 +9,7 @@ const STEPS = [
 
 /** The step of this page, with links to the previous and next steps. */
 export function WorkflowNav({ at }: { at: string }) {
-  const here = STEPS.findIndex((step) => step.path === (at === "/queries" ? "/federated" : at));
+  const here = STEPS.findIndex((step) => step.path === (at === "/queries" || at === "/dp-sgd" ? "/federated" : at));
   if (here < 0) return null;
   return (
     <nav class="story" aria-label="From plan to report">
