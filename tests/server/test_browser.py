@@ -1300,6 +1300,11 @@ def test_names_break_only_between_their_parts(browser, serve_app, tmp_path):
                     ".filter(e => e.getClientRects().length !== 1 || e.offsetHeight > 40).map(e => e.textContent)"
                 )
                 assert broken == []
+                cut = browser.execute_script(
+                    "return [...document.querySelectorAll('.scope-name > span')]"
+                    ".filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent)"
+                )
+                assert set(cut) == {LONG_NAMES[2]}, "only a part that fits no line ends in an ellipsis"
                 assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
                 assert "9876" not in text(browser, "main"), "three digits outside the fold"
         said = text(browser, ".next")

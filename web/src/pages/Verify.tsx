@@ -227,15 +227,17 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
       </Answer>
       <Evidence kinds={answer.evidence} />
       <Card title="Details">
-        <details class="part exact">
-          <summary>The claim in full</summary>
-          {answer.supported_claim && <p>{typeset(answer.supported_claim)}</p>}
-          {given.report && (
-            <p class="method">
-              {showInteger(fields - differing.length)} of {showInteger(fields)} values match the evidence. {showInteger(copied)} of them are copied from the owner’s or the ledger’s statements and are not proven.
-            </p>
-          )}
-        </details>
+        {answer.supported_claim && (
+          <details class="part exact">
+            <summary>The claim in full</summary>
+            <p>{typeset(answer.supported_claim)}</p>
+            {given.report && (
+              <p class="method">
+                {showInteger(fields - differing.length)} of {showInteger(fields)} values match the evidence. {showInteger(copied)} of them are copied from the owner’s or the ledger’s statements and are not proven.
+              </p>
+            )}
+          </details>
+        )}
         {carried !== null && carried.length <= MAX_BYTES && !given.certificate && (
           <p class="more">
             <a href={linkTo(carried)}>See what its certificate proves</a>
