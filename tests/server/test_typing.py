@@ -56,7 +56,8 @@ TYPING = """
         let place = field.closest('details') ?? field.form;
         while (place && !place.querySelector('[aria-busy]')) place = place.parentElement;
         return [...(place?.querySelectorAll('[aria-busy] :is(b, dd, td, output, .claim, svg text, path.line)') ?? [])]
-            .filter(each => /\\d/.test(each.textContent) || each.matches('path'));
+            .filter(each => /\\d/.test(each.textContent) || each.matches('path'))
+            .filter(each => !each.closest('.scenarios')); // of the values that were pinned, whatever is typed now
     };
     const said = field => (field.getAttribute('aria-describedby') ?? '').split(' ').slice(-1)
         .map(id => field.getRootNode().getElementById(id)?.textContent ?? '').join('').trim();
