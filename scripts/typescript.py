@@ -25,10 +25,10 @@ import { numbersOrNull, type RawValues, text, textOrNull } from "./parse-values"
 FORMS = (
     "DPSGDRequest",
     *("FederatedRequest", "FederatedGoal", "QueriesRequest", "SensitivityRequest", "MonteCarloRequest"),
-    *("CompositionInterpretationRequest", "CompareRequest", "Part"),
+    *("CompositionInterpretationRequest", "CompareRequest", "Part", "VerdictRequest"),
 )
 READ = ("DPSGDRequest", "FederatedRequest", "FederatedSchedule", "QueriesRequest")  # what a form holds is read as these
-KINDS = {"integer": "integer", "number": "real", "boolean": "flag", "string": "text", "array": "list"}
+KINDS = {"integer": "integer", "number": "real", "boolean": "flag", "string": "text", "array": "list", "object": "text"}
 BOUNDS = {"minimum": "min", "exclusiveMinimum": "exclusiveMin", "exclusiveMaximum": "exclusiveMax", "maximum": "max"}
 
 Schema = dict[str, Any]

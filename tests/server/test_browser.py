@@ -1608,3 +1608,158 @@ def test_a_report_proves_its_bound_when_it_is_opened_from_a_file(browser, tmp_pa
         until(lambda: one(browser, "#proof").get_attribute("class") in ("passed", "failed"))
         assert one(browser, "#proof").get_attribute("class") == style, name
         assert words in one(browser, "#said").get_attribute("textContent"), name
+
+
+# ---- the verdict card ------------------------------------------------------------------------------------------------
+
+
+def card(driver):
+    """The verdict card, once its figures are settled."""
+    return until(lambda: one(driver, ".verdict-card[aria-busy=false]"))
+
+
+def open_all(driver):
+    driver.execute_script("document.querySelectorAll('details').forEach(each => each.open = true)")
+
+
+def test_a_verdict_card_is_the_librarys_and_its_hash_is_of_its_text(browser, site):
+    from epsilog.plan import build_card
+
+    browser.get(site.url + "/verdict?v=1&epsilon=2&delta=1e-6&prior=0.01&date=2026-11-28")
+    shown, told = card(browser).text, build_card(epsilon=2.0, delta=1e-6, prior=0.01, date="2026-11-28")
+    assert f"at most {told.found} of 1,000 people" in " ".join(shown.split())
+    assert "far less" in shown
+    open_all(browser)
+    body, hashed = text(browser, "details pre").split("SHA-256 ")
+    assert body.strip() == told.text.strip()
+    assert hashed == hashlib.sha256(told.text.encode()).hexdigest() == told.sha256
+    assert one(browser, ".verdict-card code").get_attribute("title") == hashed
+    dots = "return [...document.querySelectorAll('figure:first-child path')].map(path => path.outerHTML)"
+    assert [path.count("h0") for path in browser.execute_script(dots)] == [10, told.found - 10, 1000 - told.found]
+
+
+def test_a_marked_field_has_no_card_and_the_next_has_its_own(browser, site):
+    browser.get(site.url + "/verdict")
+    assert "546 of 1,000" in card(browser).text
+    put(browser, "epsilon", "abc")
+    one(browser, "[name=delta]").click()
+    until(lambda: "waiting" in one(browser, ".verdict-card").get_attribute("class"))
+    assert "1,000" not in text(browser, ".verdict-card")
+    assert one(browser, "[name=epsilon]").get_attribute("aria-invalid") == "true"
+    put(browser, "epsilon", "0.05")
+    until(lambda: "Hardly better than guessing" in card(browser).text)
+    assert "epsilon=0.05" in until(lambda: "epsilon=0.05" in browser.current_url and browser.current_url)
+    put(browser, "epsilon", "30")
+    until(lambda: "nearly every person" in card(browser).text)
+    assert "100%" not in card(browser).text
+
+
+def test_a_dropped_report_becomes_a_card_with_its_curve_and_a_banner(browser, site, tmp_path):
+    from epsilog.plan.questions import VerdictQuestion
+    from epsilog.reports import read_card_question
+
+    finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
+    file = tmp_path / "run" / "report.json"
+    browser.get_log("browser")
+    browser.get(site.url + "/verdict")
+    card(browser)
+    one(browser, "input[type=file]").send_keys(str(file))
+    until(lambda: "schools" in card(browser).text)
+    told = VerdictQuestion.parse(read_card_question(file.read_bytes()) | {"date": "2026-11-28"}).answer()
+    for address in (browser.current_url, browser.current_url + "&date=2026-11-28"):
+        browser.get(address)  # all of it is in the address
+        shown = " ".join(card(browser).text.split())
+        assert f"at most {told['found']} of 1,000 schools" in shown
+        assert f"{told['leaked']} more if the participation list leaks" in shown
+        assert shown.startswith("Rehearsal. Seeded noise protects nobody")
+        assert "From the mechanism’s full curve." in shown
+        assert "far less" not in shown
+    open_all(browser)
+    lines = text(browser, "details pre").splitlines()
+    report = next(line for line in lines if line.startswith("From a report"))
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in report
+    verdict = next(line for line in lines if line.startswith("Verdict on the report"))
+    assert verdict.endswith(("Cannot tell.", "word."))  # without its ledger it cannot tell
+    until(lambda: one(browser, ".origin button")).click()
+    until(lambda: "546 of 1,000" in card(browser).text or "at most" in card(browser).text)
+    assert not browser.find_elements("css selector", ".rehearsal")
+    assert clean(browser) == []
+
+
+def test_a_report_that_does_not_hold_has_no_card(browser, site, tmp_path):
+    finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    report["mechanism"]["noise_stddev"] *= 2
+    (tmp_path / "spoilt.json").write_text(json.dumps(report))
+    browser.get(site.url + "/verdict")
+    card(browser)
+    for content, says in ((None, "This report does not hold"), ("{}", "This is no report")):
+        if content is not None:
+            (tmp_path / "spoilt.json").write_text(content)
+        one(browser, "input[type=file]").send_keys(str(tmp_path / "spoilt.json"))
+        until(lambda says=says: says in text(browser, "main"))
+        assert "people" in card(browser).text, "the card that was there"
+
+
+BACKGROUND = "return getComputedStyle(arguments[0]).backgroundColor"
+LIGHT, DARK = "rgb(255, 255, 255)", "rgb(27, 32, 36)"
+
+
+def test_a_frame_takes_theme_and_accent_and_keeps_its_height(browser, site, tmp_path):
+    source = f"{site.url}/embed/verdict?v=1&amp;epsilon=1&amp;delta=0"
+    frames = {
+        "dark": "theme=dark&amp;accent=%23ffee00",
+        "light": "theme=light&amp;accent=%23ffee00",
+        "bad": "accent=url(x)",
+    }
+    browser.get(site.url + "/verdict?v=1&epsilon=1&delta=0")
+    card(browser)
+    open_all(browser)
+    snippet = browser.find_elements("css selector", "details pre")[-1].get_attribute("textContent")
+    body = "".join(
+        f'<iframe id="{name}" src="{source}&amp;{query}" width="700"></iframe>' for name, query in frames.items()
+    )
+    (tmp_path / "page.html").write_text(f'<!doctype html><meta charset="utf-8">{snippet}{body}')
+    with foreign(tmp_path) as base:
+        browser.get(base + "/page.html")
+        until(lambda: int(one(browser, "iframe[data-epsilog]").get_attribute("height")) not in (0, 900))
+        claims = {}
+        for name, background in (("dark", DARK), ("light", LIGHT), ("bad", LIGHT)):
+            browser.switch_to.frame(one(browser, f"#{name}"))
+            assert browser.execute_script(BACKGROUND, card(browser)) == background
+            claims[name] = browser.execute_script(
+                "return getComputedStyle(document.querySelector('.published circle')).fill"
+            )
+            browser.switch_to.default_content()
+        assert claims["dark"] == "rgb(255, 238, 0)", "readable there as it is"
+        assert claims["light"] not in ("rgb(255, 238, 0)", claims["bad"]), "made darker"
+        assert claims["bad"] == "rgb(11, 93, 90)", "what is no color changes nothing"
+        browser.switch_to.frame(one(browser, "iframe[data-epsilog]"))
+        fits = "return document.documentElement.scrollHeight <= innerHeight + 1"
+        until(lambda: browser.execute_script(fits))
+        browser.switch_to.default_content()
+
+
+def test_an_element_takes_theme_and_accent_and_follows_them(browser, site, tmp_path):
+    (tmp_path / "page.html").write_text(
+        f'<!doctype html><meta charset="utf-8"><script src="{site.url}/embed/epsilog-embed.js"></script>'
+        '<epsilog-federated theme="dark" accent="#ffee00"></epsilog-federated>'
+    )
+    with foreign(tmp_path) as base:
+        browser.get(base + "/page.html")
+        host = until(lambda: one(browser, "epsilog-federated"))
+        inside = host.shadow_root
+        shown = until(lambda: inside.find_element("css selector", ".card"))
+        assert browser.execute_script(BACKGROUND, shown) == DARK
+        assert "rgb(255, 238, 0)" in browser.execute_script(
+            "return getComputedStyle(arguments[0]).color", until(lambda: inside.find_element("css selector", ".claim"))
+        )
+        browser.execute_script("arguments[0].setAttribute('theme', 'light')", host)
+        until(lambda: browser.execute_script(BACKGROUND, shown) == LIGHT)
+
+
+def test_a_card_prints_on_one_sheet(browser, site):
+    browser.get(site.url + "/verdict?v=1&epsilon=4&delta=1e-5&simulation=yes")
+    card(browser)
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
+    assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed["data"]))) == 1

@@ -26,6 +26,7 @@ const PAGES: readonly PageEntry[] = [
   { path: "/dp-sgd", name: "DP-SGD", lead: "DP-SGD: what does this training run cost?", says: "What does DP-SGD cost each example?", load: async () => (await import("./pages/DPSGD")).DPSGD },
   { path: "/queries", name: "Queries", lead: "How much noise do these queries need?", says: "How much noise do my statistics need?", load: async () => calculator((await import("./pages/Queries")).QueriesCalculator) },
   { path: "/federated", name: "Federated", lead: "What does a federated run cost each client?", says: "What does training cost each client?", load: async () => calculator((await import("./pages/Federated")).FederatedCalculator) },
+  { path: "/verdict", name: "Verdict", lead: "What does this epsilon mean?", says: "What does it mean out of 1,000 people?", load: async () => (await import("./pages/Verdict")).Verdict },
   { path: "/verify", name: "Verify", lead: "Verify a report", says: "Does this report hold?", load: async () => (await import("./pages/Verify")).Verify },
   { path: "/ledger", name: "Ledger", lead: "Caps, reservations and spending", says: "What is left, and who spent it?", load: async () => (await import("./pages/Ledger")).Ledger },
   { path: "/playground", name: "Playground", lead: "What does a composition of releases cost?", load: async () => (await import("./pages/Playground")).Playground },

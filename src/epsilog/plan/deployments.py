@@ -39,9 +39,9 @@ _GBOARD = "https://research.google/blog/advances-in-private-training-for-product
 _WIKIMEDIA = "https://analytics.wikimedia.org/published/datasets/country_project_page/00_README.html"
 
 DEPLOYMENTS = (
-    Deployment("Google keyboard, best model", WHOLE, 0.994, 1e-10, None, _GBOARD),
+    Deployment("Google keyboard, best", WHOLE, 0.994, 1e-10, None, _GBOARD),
     Deployment("Microsoft Assistive AI", WHOLE, 4.0, 1e-7, None, "https://registry.opendp.org/deployments-registry/"),
-    Deployment("Google keyboard, weakest model", WHOLE, 13.69, 1e-10, None, _GBOARD),
+    Deployment("Google keyboard, weakest", WHOLE, 13.69, 1e-10, None, _GBOARD),
     Deployment("US Census 2020, redistricting", WHOLE, 17.44, 1e-10, 2.63, _ABOWD),
     Deployment("US Census 2020, demographics", WHOLE, 51.57, 1e-10, 15.29, "https://arxiv.org/abs/2312.10863"),
     Deployment("Wikipedia page views", PART, 1.0, 1e-7, None, _WIKIMEDIA),

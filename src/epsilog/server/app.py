@@ -17,6 +17,7 @@ from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from epsilog.server import (
+    cards,
     ledger_commands,
     ledger_reads,
     metrics,
@@ -105,7 +106,7 @@ def create_app(
     access = app.state.access = access or AccessConfig()
     app.state.ledger, app.state.runs = ledger, None if runs is None else Path(runs)
     app.state.montecarlo_in = None if montecarlo_in is None else Path(montecarlo_in)
-    app.state.workers = workers
+    app.state.workers, app.state.cards = workers, cards.CardCache()
     app.state.metrics, app.state.readiness = metrics.Metrics(), metrics.Readiness(ledger)
     problems.install_error_handlers(app)
     app.openapi = cache(lambda: document_permissions(FastAPI.openapi(app)))  # type: ignore[method-assign]
@@ -118,6 +119,7 @@ def create_app(
     for part in _PARTS:
         app.include_router(part, prefix=routes.PREFIX)
     app.include_router(metrics.router)
+    app.include_router(cards.router)
     app.include_router(pages.router)  # the last: it answers for every other address
     app.add_middleware(GZipMiddleware)  # the innermost; the last one that is added runs first
     app.add_middleware(CancelOnDisconnect)

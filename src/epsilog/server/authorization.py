@@ -23,7 +23,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.ledger.commands import COMMANDS, ENTIRE_LEDGER
-from epsilog.server import routes, snippets
+from epsilog.server import cards, routes, snippets
 from epsilog.server.access import (
     ALLOWED_ACTIONS,
     BURST_SECONDS,
@@ -112,6 +112,7 @@ PERMISSIONS: Mapping[tuple[str, str], Permission] = {
 }
 _PUBLIC_TABLES = (routes.calculators, snippets.routes, routes.playground)
 QUESTION_PATHS = frozenset(PREFIX + path for table in _PUBLIC_TABLES for path in table.by_path)
+CARD_PATHS = frozenset({cards.PATH, cards.IMAGE, cards.BADGE})  # each answers a question
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 PUBLIC_ROUTES = frozenset({("POST", path) for path in QUESTION_PATHS} | {("GET", path) for path in HEALTH_PATHS})
 PUBLIC_PATHS = HEALTH_PATHS | {
@@ -227,10 +228,10 @@ class TokenAuthMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Admit or refuse one request."""
-        if scope["type"] != "http" or _is_page(scope):
+        if scope["type"] != "http" or (_is_page(scope) and scope["path"] not in CARD_PATHS):
             await self.app(scope, receive, send)
             return
-        if scope["method"] == "POST" and scope["path"] in QUESTION_PATHS:
+        if (scope["method"] == "POST" and scope["path"] in QUESTION_PATHS) or scope["path"] in CARD_PATHS:
             wait = self._calculator_clients.take(self._client(scope))
             await (too_many_requests(wait) if wait else self.app)(scope, receive, send)
             return

@@ -28,6 +28,7 @@ PAGES = {  # title and description, as a search engine or a chat shows a link
         "Monte Carlo",
         "Bound delta by simulation where no closed form exists, and watch the interval shrink.",
     ),
+    "verdict": ("Verdict", "What a differential-privacy epsilon means, out of 1,000 people, beside a blind guess."),
     "ledger": ("Ledger", "What is left of each privacy budget, and who spent the rest."),
     "runs": ("Runs", "Each run's plan beside its records, with every difference."),
     "verify": ("Verify", "Check a privacy report: epsilog recomputes its figures from the evidence that it carries."),
@@ -38,6 +39,7 @@ PAGE_NAMES = tuple(name for name in PAGES if name)
 EMBEDS = {
     "federated": ("Federated privacy calculator", "What a federated learning run costs each client."),
     "queries": ("Query budget calculator", "How much noise queries need under one privacy budget."),
+    "verdict": ("Verdict card", "What an epsilon means, out of 1,000 people."),
 }
 EMBED_NAMES = tuple(EMBEDS)
 CHECKERS = ("dp_certificate.mjs", "dp_certificate.py")
@@ -97,14 +99,14 @@ def serve_page_route(request: Request, page: str = "") -> Response:
     if page and page not in PAGE_NAMES:
         if "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(404, "Page not found")
-        return _serve_page("index.html", "Page not found", PAGES[""][1], status=404)
-    return _serve_page("index.html", *PAGES[page])
+        return serve_page("index.html", "Page not found", PAGES[""][1], status=404)
+    return serve_page("index.html", *PAGES[page])
 
 
 @router.get("/runs/{name}")
 def serve_run_page_route(name: str) -> Response:  # noqa: ARG001
     """One run's page."""
-    return _serve_page("index.html", *PAGES["runs"])
+    return serve_page("index.html", *PAGES["runs"])
 
 
 @router.get("/assets/{name}")
@@ -126,9 +128,9 @@ def serve_checker_route(name: str) -> Response:
 
 @router.get("/embed/{name}")
 def serve_embed_route(name: str) -> Response:
-    """A calculator to be framed, or the custom element's script."""
+    """A calculator or a card to be framed, or the custom element's script."""
     if name in EMBED_NAMES:
-        return _serve_page("embed.html", *EMBEDS[name])
+        return serve_page("embed.html", *EMBEDS[name])
     if name == "epsilog-embed.js":
         return _serve_static_file("embed/epsilog-embed.js")
     raise HTTPException(404, "Embed not found")
@@ -143,12 +145,12 @@ def find_static_file(folder: Path, name: str) -> Path | None:
         return None
 
 
-def _serve_page(name: str, title: str, description: str, *, status: int = 200) -> Response:
-    """A page with the title and description of its address, for readers that run no script."""
+def serve_page(name: str, title: str, description: str, *, head: str = "", status: int = 200) -> Response:
+    """A page with the title and description of its address, for readers that run no script; ``head`` is more of it."""
     page = _serve_static_file(name, status=status)
     full = title if title == "epsilog" else f"{title} · epsilog"
     text = (STATIC / name).read_text(encoding="utf-8")
-    text = _TITLE.sub(f"<title>{html.escape(full)}</title>", text, count=1)
+    text = _TITLE.sub(lambda _: f"{head}<title>{html.escape(full)}</title>", text, count=1)
     text = _DESCRIPTION.sub(rf"\g<1>{html.escape(description)}\g<2>", text, count=1)
     return HTMLResponse(text, page.status_code, {"Cache-Control": "no-cache"})
 

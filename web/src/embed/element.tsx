@@ -5,6 +5,7 @@ import { render } from "preact";
 import css from "../app.css?inline";
 import type { Raw, Store } from "../lib/form";
 import { browserEngine } from "../lib/browser-accountant/engine";
+import { applyTheme } from "../lib/theme";
 import { FederatedCalculator } from "../pages/Federated";
 import { QueriesCalculator } from "../pages/Queries";
 
@@ -27,6 +28,10 @@ function define(name: string, Page: typeof FederatedCalculator): void {
   customElements.define(
     name,
     class extends HTMLElement {
+      static observedAttributes = ["theme", "accent"];
+      attributeChangedCallback(): void {
+        applyTheme(this, this.getAttribute("theme"), this.getAttribute("accent"));
+      }
       connectedCallback(): void {
         const root = this.shadowRoot ?? this.attachShadow({ mode: "open" });
         const sheet = new CSSStyleSheet();

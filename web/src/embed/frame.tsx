@@ -1,20 +1,29 @@
-// The page that other sites may frame: one calculator, computed by this server.
+// The page that other sites may frame: one calculator or verdict card, computed by this server.
 
 import { render } from "preact";
 import "../app.css";
-import { urlStore } from "../lib/url-state";
 import { server } from "../lib/api";
 import type { HeightMessage } from "../lib/snippets";
+import { applyTheme } from "../lib/theme";
+import { urlStore } from "../lib/url-state";
 import { FederatedCalculator } from "../pages/Federated";
 import { QueriesCalculator } from "../pages/Queries";
+import { VerdictFrame } from "./VerdictFrame";
 
 const store = urlStore();
-const [Page, title] = location.pathname.endsWith("/queries") ? [QueriesCalculator, "Query budget calculator"] : [FederatedCalculator, "Federated privacy calculator"];
+const calculator = (Page: typeof FederatedCalculator) => () => <Page engine={server} store={store} compact />;
+const [Content, title] = location.pathname.endsWith("/queries")
+  ? [calculator(QueriesCalculator), "Query budget calculator"]
+  : location.pathname.endsWith("/verdict")
+    ? [VerdictFrame, "Verdict card"]
+    : [calculator(FederatedCalculator), "Federated privacy calculator"];
+const { theme, accent } = store.read();
+applyTheme(document.documentElement, theme ?? null, accent ?? null);
 document.title = `${title} · epsilog`;
 render(
   <main class="framed">
     <h1 class="hidden">{title}</h1>
-    <Page engine={server} store={store} compact />
+    <Content />
     <p class="credit">
       <a href={location.pathname.replace("/embed", "") + location.search} target="_blank" rel="noopener">
         Open in epsilog

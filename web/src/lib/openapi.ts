@@ -1362,6 +1362,19 @@ export const PARAMETERS = {
     sampling_probability: { name: "sampling_probability", kind: "real", help: "sampling probability per unit", initial: "1", exclusiveMin: 0, max: 1 },
     count: { name: "count", kind: "integer", help: "number of repetitions", initial: "1", min: 1 },
   },
+  VerdictRequest: {
+    epsilon: { name: "epsilon", kind: "real", help: "epsilon of the claim, in nats", initial: "4", optional: true, min: 0, symbol: "ε", noneMeans: "that of the release" },
+    delta: { name: "delta", kind: "real", help: "failure probability of the claim, in [0, 1); 0 for pure DP", initial: "0", min: 0, exclusiveMax: 1, symbol: "δ" },
+    release: { name: "release", kind: "text", help: "the release, as tagged JSON", initial: "", optional: true, noneMeans: "epsilon and delta alone" },
+    relation: { name: "relation", kind: "choice", help: "neighboring relation", initial: "add-or-remove-one", choices: [["add-or-remove-one", "add or remove one"], ["replace-one", "replace one"], ["zero-out", "zero out one"]] },
+    privacy_unit: { name: "privacy_unit", kind: "text", help: "what two neighboring data sets differ in", initial: "person", max: 80 },
+    prior: { name: "prior", kind: "real", help: "suspicion beforehand, in (0, 1)", initial: "0.1", exclusiveMin: 0, exclusiveMax: 1, symbol: "π" },
+    simulation: { name: "simulation", kind: "flag", help: "randomness was seeded, so that nobody is protected", initial: "no" },
+    name: { name: "name", kind: "text", help: "name of what is released", initial: "", optional: true, noneMeans: "none", max: 80 },
+    report: { name: "report", kind: "text", help: "SHA-256 of the report that the figures come from", initial: "", optional: true, noneMeans: "none", max: 64 },
+    verdict: { name: "verdict", kind: "text", help: "verdict on the report", initial: "", optional: true, noneMeans: "none", max: 60 },
+    date: { name: "date", kind: "text", help: "date of the card", initial: "", optional: true, noneMeans: "today on a page or a command line", max: 10 },
+  },
 } as const satisfies Record<string, Record<string, ParameterSpec>>;
 
 /** What a form holds, as a DPSGDRequest; what it does not ask stands at its default. */

@@ -24,6 +24,7 @@ import { type CompositionRequest, type CompositionPlan, PARAMETERS, type Part, t
 import { makeFields } from "../lib/parameter-spec";
 import { fieldOf, PART_FIELDS } from "../lib/part";
 import { numberOrNull } from "../lib/parse-values";
+import { verdictLink } from "../lib/verdict";
 
 const COLUMNS = PART_FIELDS.slice(1); // behind the mechanism
 const SPECS: readonly FieldSpec[] = [
@@ -163,6 +164,11 @@ function Interior({ answer, of }: { answer: CompositionPlan; of: { delta: number
       </p>
       <Assumptions lines={assumptions} />
       <GetCertificate release={of ? answer.release : undefined} delta={of?.delta ?? null} relation={of?.relation} />
+      {of && (
+        <p class="more">
+          <a href={verdictLink(answer.release, of)}>See it out of 1,000 people, on one card</a>
+        </p>
+      )}
     </>
   );
 }

@@ -1,0 +1,171 @@
+import type { DeploymentModel, VerdictResponse } from "../lib/openapi";
+import { sentence, typeset } from "../lib/messages";
+import { show } from "../lib/numbers";
+import { Rehearsal } from "./Rehearsal";
+
+const [ACROSS, SPACING, OF] = [50, 10, 1000];
+
+/** A dot is a line without length, with a round end. */
+const dots = (from: number, to: number): string => {
+  let path = "";
+  for (let i = from; i < to; i++) path += `M${(i % ACROSS) * SPACING + 5} ${Math.floor(i / ACROSS) * SPACING + 5}h0`;
+  return path;
+};
+
+function Thousand({ title, note, guessed, found }: { title: string; note: string; guessed: number; found: number }) {
+  return (
+    <figure>
+      <figcaption>
+        <b>{title}</b>
+        <span>{note}</span>
+      </figcaption>
+      <svg viewBox="0 0 500 200" role="img" aria-label={`${title}: ${note}`}>
+        <path class="guessed" d={dots(0, guessed)} />
+        <path class="found" d={dots(guessed, found)} />
+        <path class="safe" d={dots(found, OF)} />
+      </svg>
+    </figure>
+  );
+}
+
+/** A sentence with its count of 1,000 marked. */
+function Headline({ text }: { text: string }) {
+  const [before, count, after] = text.split(/(\d[\d,]* of 1,000 [^.,]*|nearly every [^.]*)/);
+  return (
+    <h2 class="big">
+      {before}
+      {count && <em>{count}</em>}
+      {after}
+    </h2>
+  );
+}
+
+/** A hash by its first digits; the card's text has all. */
+const shorten = (line: string): string => line.replace(/([0-9a-f]{16})[0-9a-f]{48}\.?/, "$1…");
+
+const SUSPICIONS: Record<string, string> = { "0.5": "1 in 2", "0.1": "1 in 10", "0.01": "1 in 100", "0.001": "1 in 1,000" };
+
+/** One verdict card. The hash shows only while the figures are those of the shown inputs. */
+export function VerdictCard({ card, settled }: { card: VerdictResponse; settled: boolean }) {
+  const { found, guessed, posterior, prior } = card;
+  const [guessing, ...basis] = card.notes.map(typeset);
+  const open = posterior >= 0.999;
+  return (
+    <article class={settled ? "card verdict-card" : "card verdict-card busy"} aria-busy={!settled}>
+      {card.banner.length > 0 && <Rehearsal />}
+      <header>
+        <Headline text={sentence(card.headline)} />
+        <p class="lede">
+          {guessing} {basis.join(" ")}
+        </p>
+      </header>
+      <div class="thousands">
+        <Thousand title={`1,000 ${card.units} in the data`} note={`${found} picked out, ${found - guessed} through the release`} guessed={guessed} found={found} />
+        <Thousand title={`1,000 ${card.units} outside it`} note={`${guessed} wrongly accused, as the attacker chose`} guessed={guessed} found={guessed} />
+      </div>
+      <section class="suspicion" aria-label="Odds">
+        <div>
+          <b>{SUSPICIONS[String(prior)] ?? `${show(100 * prior)}%`}</b>
+          <span>suspicion before</span>
+        </div>
+        <span aria-hidden="true">→</span>
+        <div class="after">
+          <b>{open ? "over 99.9%" : `${show(100 * posterior, 3, "up")}%`}</b>
+          <span>{open ? "cannot be ruled out" : "at most, once that attack accuses you"}</span>
+        </div>
+        <p>{typeset(card.highest).replaceAll(" × ", "\u00a0×\u00a0")}</p>
+      </section>
+      <section class="unprotected">
+        <h3>Not protected</h3>
+        <ul>
+          {card.unprotected.map((line) => (
+            <li key={sentence(line)}>{sentence(line)}</li>
+          ))}
+        </ul>
+      </section>
+      <section class="published">
+        <h3>Next to published epsilons</h3>
+        <Published card={card} width={900} />
+        <Published card={card} width={330} />
+        <p>Each at its publisher’s own delta. Compare within a row only.</p>
+      </section>
+      <footer>
+        <b>{typeset(card.claim)}</b>
+        {card.origin.map((line) => (
+          <span key={sentence(line)}>{shorten(sentence(line))}</span>
+        ))}
+        <span>{card.date}</span>
+        <span>{card.engine}</span>
+        <span>
+          SHA-256 <code title={settled ? card.sha256 : undefined}>{settled ? `${card.sha256.slice(0, 16)}…` : "–"}</code>
+        </span>
+      </footer>
+    </article>
+  );
+}
+
+interface Placed extends DeploymentModel {
+  x: number;
+  left: boolean;
+  lane: number;
+}
+
+const [LEAST, MOST] = [0.1, 100];
+
+/** Place labels beside their dots, in as few lanes as keep them apart. */
+function place(row: readonly DeploymentModel[], at: (epsilon: number) => number, width: number): Placed[] {
+  const lanes: [number, number][][] = [];
+  return row.map((one) => {
+    const x = at(one.epsilon);
+    const long = (one.name.length + String(one.epsilon).length + 1) * 6.4 + 12;
+    const left = x + long > width;
+    const [from, to] = left ? [x - long, x + 6] : [x - 6, x + long];
+    let lane = 0;
+    while (lanes[lane]?.some(([a, b]) => from < b && to > a)) lane++;
+    (lanes[lane] ??= []).push([from, to]);
+    return { ...one, x, left, lane };
+  });
+}
+
+/** This epsilon on one line with those of published programs, one row for each kind of unit. */
+function Published({ card, width }: { card: VerdictResponse; width: number }) {
+  const at = (epsilon: number): number => 12 + ((Math.log10(Math.max(LEAST, Math.min(MOST, epsilon))) + 1) / 3) * (width - 24);
+  const kinds = [...new Set(card.published.map((one) => one.protects))];
+  const mine = at(card.epsilon);
+  let y = 22;
+  const rows = kinds.map((kind) => {
+    const placed = place(card.published.filter((one) => one.protects === kind), at, width);
+    const top = y;
+    y += 30 + 19 * (1 + Math.max(...placed.map((one) => one.lane)));
+    return { kind, placed, top };
+  });
+  return (
+    <svg class={width > 500 ? "wide" : "narrow"} viewBox={`0 0 ${width} ${y + 26}`} role="img" aria-label={`This epsilon, ${show(card.epsilon, 3, "up")}, beside published ones: ${card.published.map((one) => `${one.name} ${one.epsilon}`).join(", ")}`}>
+      <line class="mine" x1={mine} x2={mine} y1={16} y2={y} />
+      <text class="mine" x={Math.min(width - 46, Math.max(46, mine))} y={12} text-anchor="middle">
+        this one: {show(card.epsilon, 3, "up")}
+      </text>
+      {rows.map(({ kind, placed, top }) => (
+        <g key={kind}>
+          <text class="kind" x={12} y={top + 12}>
+            {kind[0]!.toUpperCase() + kind.slice(1)}
+          </text>
+          {placed.map((one) => (
+            <g key={one.name}>
+              <circle cx={one.x} cy={top + 30 + 19 * one.lane} r={4.5} />
+              <text x={one.left ? one.x - 8 : one.x + 8} y={top + 34 + 19 * one.lane} text-anchor={one.left ? "end" : "start"}>
+                {one.name} <tspan>{one.epsilon}</tspan>
+              </text>
+            </g>
+          ))}
+        </g>
+      ))}
+      <line class="axis" x1={12} x2={width - 12} y1={y} y2={y} />
+      {[0.1, 1, 10, 100].map((tick) => (
+        <text key={tick} x={at(tick)} y={y + 18} text-anchor={tick === LEAST ? "start" : tick === MOST ? "end" : "middle"}>
+          {tick === LEAST ? "epsilon 0.1" : tick}
+        </text>
+      ))}
+    </svg>
+  );
+}
