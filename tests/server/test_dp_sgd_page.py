@@ -158,6 +158,11 @@ def test_the_result_stays_in_sight_beside_each_input(browser, site, width):  # n
     with screen(browser, width):
         browser.get(site.url + "/dp-sgd")
         settled(browser)
+        if width >= 820:  # one column of inputs, one of results
+            lefts = (
+                "return [...document.querySelectorAll('.run .results > *')].map(e => e.getBoundingClientRect().left)"
+            )
+            assert min(browser.execute_script(lefts)) > 250
         for name in ("examples", "epochs", "noise_multiplier", "delta"):
             wide, seen, field, apart = browser.execute_script(FITS, name)
             assert wide <= 0

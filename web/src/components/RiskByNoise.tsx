@@ -52,7 +52,7 @@ export function RiskByNoise({ ask, noise, found, set, commit }: Props) {
         {ask && (
           <>
             <line class="guess" x1={LEFT} x2={width - RIGHT} y1={y(10)} y2={y(10)} />
-            <text x={LEFT + 6} y={y(10) - 6}>
+            <text x={late ? LEFT + 6 : width - RIGHT} y={y(10) - 6} text-anchor={late ? "start" : "end"}>
               guessing: 10
             </text>
           </>
