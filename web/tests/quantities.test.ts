@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { releaseOf } from "../src/lib/browser-accountant/releases";
 import { sentence } from "../src/lib/messages";
-import { again, bound, boundAttack, countPicked, exact, explainPicked, left, pluralize } from "../src/lib/quantities";
+import { again, bound, boundAttack, countOf, countPicked, exact, explainPicked, left, pluralize } from "../src/lib/quantities";
 
 const VALUES = Array.from({ length: 200 }, (_, i) => 1.07 ** (i - 60) * Math.PI);
 const read = (text: string): number => Number(text.replace(/ × 10/, "e").replace(/[\s\u202f,]/g, "").replace(/e([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)/, (_, raised: string) => `e${[...raised].map((d) => ("⁻" === d ? "-" : "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(d))).join("")}`));
@@ -25,11 +25,11 @@ describe("three digits", () => {
 });
 
 describe("people", () => {
-  test.each([[0, "10 of\u00a01,000"], [0.0101, "11 of\u00a01,000"], [0.0149605, "15 of\u00a01,000"], [0.98951, "nearly all"], [1, "nearly all"]])("%d is %s", (tpr, says) => expect(countPicked(tpr)).toBe(says));
+  test.each([[0, "10 of\u00a01,000"], [0.0101, "11 of\u00a01,000"], [0.0149605, "15 of\u00a01,000"], [0.98951, "nearly all"], [1, "nearly all"]])("%d is %s", (tpr, says) => expect(countPicked(countOf(tpr))).toBe(says));
   test("the words say where guessing stands, and where nothing is left", () => {
-    expect(sentence(explainPicked(0.0109, "people"))).toContain("hardly better than guessing");
-    expect(sentence(explainPicked(0.5, "clients"))).toBe("clients could be picked out at most; guessing finds 10.");
-    expect(sentence(explainPicked(1, "people"))).toContain("could be picked out; guessing finds 10 of 1,000");
+    expect(sentence(explainPicked(11, "people"))).toContain("hardly better than guessing");
+    expect(sentence(explainPicked(500, "clients"))).toBe("clients could be picked out at most; guessing finds 10.");
+    expect(sentence(explainPicked(1000, "people"))).toContain("could be picked out; guessing finds 10 of 1,000");
   });
   test.each([["person", "people"], ["client", "clients"], ["user-day", "user-days"], ["family", "families"], ["box", "boxes"], ["Dr. X", "units (Dr. X)"]])("several of %s are %s", (unit, several) => expect(pluralize(unit)).toBe(several));
   test("without a curve, epsilon and delta alone bound the attack", () => {

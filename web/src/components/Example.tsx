@@ -6,10 +6,10 @@ import { server } from "../lib/api";
 import { type FieldSpec, useForm } from "../lib/form";
 import { sentence } from "../lib/messages";
 import { readFederatedRequest } from "../lib/openapi";
-import { bound, countOf, countPicked, explainPicked, GUESSED, near } from "../lib/quantities";
+import { bound, countPicked, explainPicked, GUESSED, near } from "../lib/quantities";
 import { toQuery, urlStore } from "../lib/url-state";
 import { useRefinedQuery } from "../lib/use-query";
-import { useRisk, useSuccess } from "../lib/use-risk";
+import { usePicked } from "../lib/use-risk";
 import { Drag, stops } from "./Drag";
 import { LiveRegion } from "./LiveRegion";
 import { People } from "./People";
@@ -23,18 +23,18 @@ export function Example() {
   const form = useForm(SPECS, store);
   const ask = useMemo(() => form.values && readFederatedRequest({ ...RUN, ...form.values }), [form.values]);
   const main = useRefinedQuery(ask, server.federated, browserEngine.federated, { delay: 200 });
-  const tpr = useSuccess(main, useRisk("federated", main.settled ? ask : null));
+  const found = usePicked(main);
   const { answer } = main;
-  const picked = answer && `${countPicked(tpr)} ${sentence(explainPicked(tpr, "clients"))}`;
+  const picked = answer && `${countPicked(found)} ${sentence(explainPicked(found, "clients"))}`;
   return (
     <>
       <h2>Train a model on 50,000 phones for 200 rounds</h2>
       {answer && (
         <>
-          <People guessed={GUESSED} found={countOf(tpr)} says={picked!} />
+          <People guessed={GUESSED} found={found} says={picked!} />
           <div class="duo">
             <p class="risk">
-              <b>{countPicked(tpr)}</b> {sentence(explainPicked(tpr, "clients"))}
+              <b>{countPicked(found)}</b> {sentence(explainPicked(found, "clients"))}
             </p>
             <p class="use claim">
               <b>ε ≤ {bound(answer.epsilon.upper)}</b> at δ = {near(answer.delta.value)}, a proven bound.

@@ -1,25 +1,26 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { useQuery } from "../lib/use-query";
+import { type QueryState, useQuery } from "../lib/use-query";
 import { post } from "../lib/api";
 import { sentence, typeset } from "../lib/messages";
 import { showPercent, showInteger } from "../lib/numbers";
 import type { RiskMetricsResponse, InterpretationResponse } from "../lib/openapi";
 import { again, bound, left, near } from "../lib/quantities";
-import type { Risk } from "../lib/use-risk";
 import { Table } from "./Table";
 import { ErrorNotice } from "./ErrorNotice";
+
+type Risk = QueryState<object, RiskMetricsResponse>;
 
 /** The meaning of the claim for one person, in the sentences of a report. */
 export function Interpretation(props: {
   name: "federated" | "queries" | "account";
   ask: object | null; // null until the bound is certified
-  risk: Risk;
   cap: number | null; // the policy's cap on epsilon
   unit: string;
 }) {
-  const { name, ask, cap, risk } = props;
+  const { name, ask, cap } = props;
   const interpretation = useQuery(ask && { ...ask, cap }, (body, signal) => post<InterpretationResponse>(`${name}/interpretation`, body, signal), { delay: 250 });
+  const risk = useQuery(interpretation.answer && !interpretation.busy ? ask : null, (body, signal) => post<RiskMetricsResponse>(`${name}/risk`, body, signal), { delay: 400 });
   const card = useRef<HTMLElement>(null);
   const height = useRef(0); // of the last result: kept while the next one loads
   const complete = interpretation.answer !== null && risk.answer !== null;

@@ -9,7 +9,7 @@ export function Outcome(props: {
   value: string;
   refining: boolean;
   beside: ComponentChildren;
-  tpr: number;
+  found: number; // of 1,000 units
   units: string;
   utility?: ComponentChildren;
 }) {
@@ -27,7 +27,7 @@ export function Outcome(props: {
       </div>
       <div class="duo">
         <p class="risk">
-          <b>{countPicked(props.tpr)}</b> {sentence(explainPicked(props.tpr, props.units))}
+          <b>{countPicked(props.found)}</b> {sentence(explainPicked(props.found, props.units))}
         </p>
         {props.utility && <p class="use">{props.utility}</p>}
       </div>

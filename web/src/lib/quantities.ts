@@ -25,16 +25,14 @@ export const FPR = 0.01; // of those outside the data, whom the attack wrongly a
 export const GUESSED = OF * FPR;
 const [NEARLY_ALL, HARDLY_ANY] = [990, 11];
 
+/** Return how many of 1,000 units an attack of this success picks out at most. */
 export const countOf = (tpr: number): number => Math.min(OF, Math.max(GUESSED, Math.ceil(OF * (tpr + 1e-12))));
 
-/** Return how many of 1,000 units the best attack picks out at most. */
-export const countPicked = (tpr: number): string => (countOf(tpr) >= NEARLY_ALL ? "nearly all" : `${countOf(tpr)} of\u00a01,000`);
+/** Return a count of 1,000 units, in words. */
+export const countPicked = (found: number): string => (found >= NEARLY_ALL ? "nearly all" : `${found} of\u00a01,000`);
 
-/** Return what that number means, beside guessing. */
-export function explainPicked(tpr: number, units: string): Message {
-  const found = countOf(tpr);
-  return [`calculator/${found >= NEARLY_ALL ? "nearly-all" : found <= HARDLY_ANY ? "hardly-picked" : "picked"}`, { units, guessed: GUESSED }];
-}
+/** Return what that count means, beside guessing. */
+export const explainPicked = (found: number, units: string): Message => [`calculator/${found >= NEARLY_ALL ? "nearly-all" : found <= HARDLY_ANY ? "hardly-picked" : "picked"}`, { units, guessed: GUESSED }];
 
 const SHARES = [...Array.from({ length: 40 }, (_, i) => i / 32), 1.4, 1.7]; // of the epsilon at delta 1e-3
 

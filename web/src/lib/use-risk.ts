@@ -1,25 +1,28 @@
-// How many people the best attack picks out: the browser's bound until the server's is there.
+// How many of 1,000 people the best attack picks out at most: the browser's bound until the server's is there.
 
 import { useMemo } from "preact/hooks";
 import { post } from "./api";
 import { releaseOf } from "./browser-accountant/releases";
-import type { CompareRequest, RiskMetricsResponse } from "./openapi";
-import { boundAttack, FPR } from "./quantities";
+import type { CompareRequest, VerdictResponse } from "./openapi";
+import { boundAttack, countOf } from "./quantities";
 import type { FederatedResponse, QueriesResponse } from "./types";
-import { type QueryState, useQuery } from "./use-query";
-
-export type Risk = QueryState<object, RiskMetricsResponse>;
-
-/** Ask for the bounds on attacks once the claim is certified; null until then. */
-export const useRisk = (name: string, settled: object | null): Risk => useQuery(settled, (body, signal) => post<RiskMetricsResponse>(`${name}/risk`, body, signal), { delay: 400 });
+import { useQuery } from "./use-query";
 
 type Answer = FederatedResponse | QueriesResponse;
 
-/** Return the largest success of an attack on what is shown, at a false-positive rate of 1%. */
-export function useSuccess(main: { answer: Answer | null; of: object | null }, risk: Risk): number {
-  const quick = useMemo(() => (main.answer ? boundHere(main.answer) : 1), [main.answer]);
-  const known = risk.of === main.of && risk.answer?.attack.find((rate) => rate.fpr === FPR);
-  return known ? Math.min(quick, known.tpr) : quick;
+/** Return the count for a release of the server's answer; null until it is known. */
+export function useFound(release: object | undefined, delta: number, relation = "add-or-remove-one"): number | null {
+  const key = JSON.stringify([release, delta, relation]);
+  const ask = useMemo(() => (release ? { release, delta, relation } : null), [key]);
+  const { answer, of } = useQuery(ask, (body, signal) => post<VerdictResponse>("verdict", body, signal), { delay: 400 });
+  return of === ask ? (answer?.found ?? null) : null;
+}
+
+/** Return the count for what is shown. */
+export function usePicked({ answer, settled }: { answer: Answer | null; settled: boolean }): number {
+  const quick = useMemo(() => (answer ? countOf(boundHere(answer)) : 1000), [answer]);
+  const found = useFound(settled ? answer?.release : undefined, answer?.delta?.value ?? 0, answer && "relation" in answer ? answer.relation : undefined);
+  return Math.min(quick, found ?? quick);
 }
 
 /** The browser's bound; of what it has no curve for, from epsilon and delta alone. */

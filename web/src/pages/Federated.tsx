@@ -19,7 +19,7 @@ import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
 import { Interpretation } from "../components/Interpretation";
 import { useQuery, useRefinedQuery } from "../lib/use-query";
-import { useRisk, useSuccess } from "../lib/use-risk";
+import { usePicked } from "../lib/use-risk";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
@@ -100,13 +100,12 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
-  const risk = useRisk("federated", engine.name === "server" ? settled : null);
-  const tpr = useSuccess(main, risk);
+  const picked = usePicked(main);
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
 
   const inputs = (
     <>
-      {goal !== "noise" && <Drag form={form} name="noise_multiplier" at={NOISE} label="Noise" ends={["less noise", "more noise"]} says={answer ? `epsilon ${bound(answer.epsilon.upper)}, ${countPicked(tpr)} picked out` : "no result"} />}
+      {goal !== "noise" && <Drag form={form} name="noise_multiplier" at={NOISE} label="Noise" ends={["less noise", "more noise"]} says={answer ? `epsilon ${bound(answer.epsilon.upper)}, ${countPicked(picked)} picked out` : "no result"} />}
       <div class="pair">
         <Fields form={form} names={FIRST} />
       </div>
@@ -127,7 +126,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
             {goal !== "cost" && <>{SAYS[goal]} ε ≤ {near(target)}, </>}at δ = {near(answer.delta.value)}, per {of.privacy_unit}, {of.relation.replaceAll("-", " ")}
           </>
         }
-        tpr={tpr}
+        found={picked}
         units={pluralize(of.privacy_unit)}
         utility={
           <>
@@ -138,11 +137,11 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
     )
   );
   return (
-    <Calculator label="Federated schedule" form={form} main={busy} inputs={inputs} outcome={outcome} spoken={answer ? describeResult(answer, tpr) : undefined}>
+    <Calculator label="Federated schedule" form={form} main={busy} inputs={inputs} outcome={outcome} spoken={answer ? describeResult(answer, picked) : undefined}>
       {answer && of && <Secrecy ask={of} answer={answer} />}
       <Fold title="Interval, formulas, every digit">{answer && of && (() => <Interior ask={of} answer={answer} target={cap} certify={here} />)}</Fold>
       <Fold title="ε by round">{ask && (() => <Rounds ask={settled} engine={engine} />)}</Fold>
-      {here && <Fold title="What it means for one person">{answer && ask && (() => <Interpretation name="federated" ask={settled} risk={risk} cap={cap} unit={ask.privacy_unit} />)}</Fold>}
+      {here && <Fold title="What it means for one person">{answer && ask && (() => <Interpretation name="federated" ask={settled} cap={cap} unit={ask.privacy_unit} />)}</Fold>}
       {here && <Fold title="Compare scenarios">{() => <Scenarios form={form} examples={EXAMPLES} read={readFederatedRequest} ask={engine.federated} name={nameOf} rows={COMPARED} />}</Fold>}
       {compact && (
         <Fold title="Limits of this bound">
@@ -183,8 +182,8 @@ async function rounds(ask: FederatedRequest): Promise<void> {
   download("epsilog-rounds.csv", "text/csv", toCsv([["rounds", "epsilon_lower", "epsilon_upper", "closed_form_estimate"], ...rows]));
 }
 
-const describeResult = (answer: FederatedResponse, tpr: number): string =>
-  `Epsilon is at most ${bound(answer.epsilon.upper)} at delta ${near(answer.delta.value)}. ${sentence(["calculator/spoken", { count: countPicked(tpr), units: pluralize(answer.privacy_unit) }])}`;
+const describeResult = (answer: FederatedResponse, picked: number): string =>
+  `Epsilon is at most ${bound(answer.epsilon.upper)} at delta ${near(answer.delta.value)}. ${sentence(["calculator/spoken", { count: countPicked(picked), units: pluralize(answer.privacy_unit) }])}`;
 
 /** What the bound rests on, and what it is without; then what was asked for besides. */
 function Secrecy({ ask, answer }: { ask: FederatedRequest; answer: FederatedResponse }) {

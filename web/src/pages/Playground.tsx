@@ -15,9 +15,9 @@ import { Interpretation } from "../components/Interpretation";
 import { sentence } from "../lib/messages";
 import { urlStore, toQuery } from "../lib/url-state";
 import { useQuery } from "../lib/use-query";
-import { useRisk } from "../lib/use-risk";
+import { useFound } from "../lib/use-risk";
 import { post } from "../lib/api";
-import { bound, boundAttack, exact, FPR, near } from "../lib/quantities";
+import { bound, boundAttack, countOf, exact, near } from "../lib/quantities";
 import { capital, type FieldSpec, readField, useForm, type Value, type Values } from "../lib/form";
 import { bad, type Reading, showPercent } from "../lib/numbers";
 import { type CompositionRequest, type CompositionPlan, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
@@ -77,10 +77,9 @@ export function Playground() {
   }, [form.values, waiting]);
   const account = useQuery(ask, (body, signal) => post<CompositionPlan>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
   const settled = account.busy ? null : ask;
-  const risk = useRisk("account", account.answer && settled);
-  const known = risk.of === account.of && risk.answer?.attack.find((rate) => rate.fpr === FPR);
   const claim = account.answer && account.of && { epsilon: account.answer.epsilon.upper, delta: account.of.delta };
-  const tpr = known ? known.tpr : claim ? boundAttack(claim, null) : 1;
+  const found = useFound(settled ? account.answer?.release : undefined, account.of?.delta ?? 0, account.of?.relation);
+  const picked = found ?? (claim ? countOf(boundAttack(claim, null)) : 1000);
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
@@ -130,7 +129,7 @@ export function Playground() {
     </>
   );
   const outcome = answer && (
-    <Outcome sign="ε ≤" value={bound(answer.epsilon.upper)} refining={false} beside={`at δ = ${near(account.of?.delta)}, for all releases together`} tpr={tpr} units="people" />
+    <Outcome sign="ε ≤" value={bound(answer.epsilon.upper)} refining={false} beside={`at δ = ${near(account.of?.delta)}, for all releases together`} found={picked} units="people" />
   );
   return (
     <Calculator label="Composition of releases" form={form} main={account} waiting={waiting} inputs={inputs} outcome={outcome} spoken={answer ? `Epsilon is at most ${bound(answer.epsilon.upper)}` : undefined}>
@@ -149,7 +148,7 @@ export function Playground() {
       <Fold title="Interval, every digit">{answer && (() => <Interior answer={answer} of={account.busy ? null : account.of} />)}</Fold>
       <Fold title="The best attack">{curves.answer && (() => <BestAttack found={curves.answer!} />)}</Fold>
       <Fold title="Privacy profile">{curves.answer && (() => <Profile found={curves.answer!} />)}</Fold>
-      <Fold title="What it means for one person">{() => <Interpretation name="account" ask={settled} risk={risk} cap={cap} unit="person" />}</Fold>
+      <Fold title="What it means for one person">{() => <Interpretation name="account" ask={settled} cap={cap} unit="person" />}</Fold>
     </Calculator>
   );
 }

@@ -16,7 +16,7 @@ import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
 import { Interpretation } from "../components/Interpretation";
 import { useQuery, useRefinedQuery } from "../lib/use-query";
-import { useRisk, useSuccess } from "../lib/use-risk";
+import { usePicked } from "../lib/use-risk";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
@@ -77,13 +77,12 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   const { answer } = main;
   const here = !ELEMENT && !compact; // a page of the server
   const settled = main.settled ? ask : null;
-  const risk = useRisk("queries", engine.name === "server" ? settled : null);
-  const tpr = useSuccess(main, risk);
+  const found = usePicked(main);
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const error = answer && answer.shares[0]!.optimal.error_95;
   const inputs = (
     <>
-      <Drag form={form} name="epsilon" at={EPSILONS} label="Noise" ends={["less noise", "more noise"]} says={answer ? `error ${bound(error)}, ${countPicked(tpr)} picked out` : "no result"} />
+      <Drag form={form} name="epsilon" at={EPSILONS} label="Noise" ends={["less noise", "more noise"]} says={answer ? `error ${bound(error)}, ${countPicked(found)} picked out` : "no result"} />
       <div class="pair">
         <Fields form={form} names={FIRST} />
       </div>
@@ -98,7 +97,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       value={bound(error)}
       refining={main.refining}
       beside={answer.shares.length === 1 ? "19 of 20 answers are this close to the truth." : "The first answer is this close to the truth, 19 times of 20."}
-      tpr={tpr}
+      found={found}
       units="people"
       utility={
         answer.relative_error_95 !== null && (
@@ -110,7 +109,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
     />
   );
   return (
-    <Calculator label="Query budget" form={form} main={main} inputs={inputs} outcome={outcome} spoken={answer ? describeResult(answer, tpr) : undefined}>
+    <Calculator label="Query budget" form={form} main={main} inputs={inputs} outcome={outcome} spoken={answer ? describeResult(answer, found) : undefined}>
       {answer && <Bell answer={answer} />}
       {answer && <Warnings answer={answer} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
       {answer && answer.compatible && answer.queries_used > 0 && <Budget answer={answer} />}
@@ -128,7 +127,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       {here && (
         <>
           <Fold title="Laplace or Gaussian noise">{answer && ask && (() => <CrossOver ask={ask} answer={answer} />)}</Fold>
-          <Fold title="What it means for one person">{answer && (() => <Interpretation name="queries" ask={settled} risk={risk} cap={cap} unit="person" />)}</Fold>
+          <Fold title="What it means for one person">{answer && (() => <Interpretation name="queries" ask={settled} cap={cap} unit="person" />)}</Fold>
         </>
       )}
       {here && <Fold title="Compare scenarios">{() => <Scenarios form={form} examples={EXAMPLES} read={readQueriesRequest} ask={engine.queries} name={nameOf} rows={COMPARED} />}</Fold>}
@@ -137,8 +136,8 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   );
 }
 
-const describeResult = (answer: QueriesResponse, tpr: number): string =>
-  `19 of 20 answers are within ${bound(answer.shares[0]!.optimal.error_95)} of the truth. ${sentence(["calculator/spoken", { count: countPicked(tpr), units: "people" }])}`;
+const describeResult = (answer: QueriesResponse, found: number): string =>
+  `19 of 20 answers are within ${bound(answer.shares[0]!.optimal.error_95)} of the truth. ${sentence(["calculator/spoken", { count: countPicked(found), units: "people" }])}`;
 
 function split(answer: QueriesResponse): void {
   const rows = answer.shares.map((s) => [s.count, s.weight, s.epsilon, s.classic.scale, s.exact.scale, s.optimal.scale, s.optimal.error_95]);
