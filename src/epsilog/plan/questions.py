@@ -556,7 +556,6 @@ def _describe_comparison(each: PointComparison) -> dict[str, Any]:
 def _tables(reading: dict[str, Any], privacy_unit: str, delta: float) -> dict[str, Any]:
     """Return what a reading of risk is answered with: a report's tables and sentences."""
     return {
-        "attack": reading["attack"],
         "rows": codec.plain(sentences.list_risk_rows(reading)),
         "attack_note": sentences.write_attacks(privacy_unit).to_json(),
         "group_rows": sentences.list_group_rows(reading),

@@ -153,17 +153,9 @@ class InterpretationResponse(TypedDict):
     limits: Annotated[list[Message], "what the claim covers, and what it does not"]
 
 
-class AttackRate(TypedDict):
-    """A false-positive rate, and the largest true-positive rate there."""
-
-    fpr: float
-    tpr: float
-
-
 class RiskMetricsResponse(TypedDict):
     """Bounds on attacks, and the cost of copies: a report's tables, by row."""
 
-    attack: Annotated[list[AttackRate], "empty if no bound is proven"]
     rows: Annotated[list[tuple[Message, str]], "label and figure"]
     attack_note: Message
     group_rows: Annotated[list[tuple[str, str, str]], "copies, epsilon at most, at least"]

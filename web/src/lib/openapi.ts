@@ -24,12 +24,6 @@ export type AcceptRestoredRequest = {
   reason: string;
 };
 
-/** A false-positive rate, and the largest true-positive rate there. */
-export type AttackRate = {
-  fpr: number;
-  tpr: number;
-};
-
 /** Cancel your own reservation, before its start. */
 export type CancelRequest = {
   /** the charge's idempotency key */
@@ -1082,8 +1076,6 @@ export type RevokeRequest = {
 
 /** Bounds on attacks, and the cost of copies: a report's tables, by row. */
 export type RiskMetricsResponse = {
-  /** empty if no bound is proven */
-  attack: AttackRate[];
   /** label and figure */
   rows: ([string | [string, Record<string, unknown>], string])[];
   /** an identifier of the catalogue of messages, with its parameters; or a sentence */
