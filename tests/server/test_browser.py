@@ -49,6 +49,7 @@ MORE = {  # the pages that send more as yet, and how much
     "/playground": 58_000,
     "/compare": 53_000,
     "/ledger": 52_000,
+    "/verdict": 52_000,
     "/embed/federated": 69_000,
     "/embed/queries": 69_000,
 }

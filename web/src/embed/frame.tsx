@@ -1,25 +1,24 @@
 // The page that other sites may frame: one calculator or verdict card, computed by this server.
 
+import type { ComponentType } from "preact";
 import { render } from "preact";
 import "../app.css";
 import { server } from "../lib/api";
 import type { HeightMessage } from "../lib/snippets";
 import { applyTheme } from "../lib/theme";
 import { urlStore } from "../lib/url-state";
-import { FederatedCalculator } from "../pages/Federated";
-import { QueriesCalculator } from "../pages/Queries";
-import { VerdictFrame } from "./VerdictFrame";
 
 const store = urlStore();
-const calculator = (Page: typeof FederatedCalculator) => () => <Page engine={server} store={store} compact />;
-const [Content, title] = location.pathname.endsWith("/queries")
-  ? [calculator(QueriesCalculator), "Query budget calculator"]
+const calculator = (Page: typeof import("../pages/Federated").FederatedCalculator) => () => <Page engine={server} store={store} compact />;
+const [load, title]: [() => Promise<ComponentType>, string] = location.pathname.endsWith("/queries")
+  ? [async () => calculator((await import("../pages/Queries")).QueriesCalculator), "Query budget calculator"]
   : location.pathname.endsWith("/verdict")
-    ? [VerdictFrame, "Verdict card"]
-    : [calculator(FederatedCalculator), "Federated privacy calculator"];
+    ? [async () => (await import("./VerdictFrame")).VerdictFrame, "Verdict card"]
+    : [async () => calculator((await import("../pages/Federated")).FederatedCalculator), "Federated privacy calculator"];
 const { theme, accent } = store.read();
 applyTheme(document.documentElement, theme ?? null, accent ?? null);
 document.title = `${title} · epsilog`;
+const Content = await load();
 render(
   <main class="framed">
     <h1 class="hidden">{title}</h1>
