@@ -44,7 +44,7 @@ def test_a_bound_for_examples_says_what_it_is_not_for():
     apart = "for each record; nothing for a client as a whole, or for its participation"
     for scheme, stated in (
         (ExampleLevelClientSide(12, 5, 3, 3, 0.5, 1, 0.2, 1.0), True),
-        (ClientLevelClientSide(12, 10, 2, 4, 0.2, 1.0), False),
+        (ClientLevelClientSide(12, 5, 3, 3, 0.2, 1.0), False),
     ):
         rows = list_party_guarantees(scheme, unit="record", epsilon=1.0, unamplified=2.0)
         bounds = [row["protection"] for row in rows if row["protection"].startswith("epsilon 1")]
