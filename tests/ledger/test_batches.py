@@ -103,7 +103,7 @@ def test_one_refusal_undoes_the_batch_or_itself_alone(ledger, wrong, kind):
         ledger.charge_many(batch)
     assert (found.value.index, found.value.key, type(found.value.refusal)) == (2, wrong.key, kind)
     assert (ledger.head(), ledger.balance("acme")) == (before, stood)
-    outcomes = ledger.charge_many(batch, all_or_nothing=False)
+    outcomes = ledger.charge_many(batch, atomic=False)
     assert [type(one) for one in outcomes if isinstance(one, Exception)] == [type(outcomes[2])] == [kind]
     assert ledger.head()[0] == before[0] + 3 == ledger.verify().count
 
@@ -174,7 +174,7 @@ def test_a_batch_is_what_its_charges_are_one_after_another(batch, before):
     for ledger in (singly, together, strictly):
         one_by_one(ledger, before)
     expected = one_by_one(singly, batch)
-    assert compared(together.charge_many(batch, all_or_nothing=False)) == compared(expected)
+    assert compared(together.charge_many(batch, atomic=False)) == compared(expected)
     assert entries(together) == entries(singly)
     assert together.budgets() == singly.budgets()
     head, first = strictly.head(), next((i for i, one in enumerate(expected) if isinstance(one, Exception)), None)
@@ -198,7 +198,7 @@ def test_batches_at_once_meet_the_cap_to_the_unit(tmp_path):
         def charge_all(name):
             batch = [ask(f"{name}-{number}", PureDP(0.125)) for number in range(8)]
             with open_ledger(tmp_path / "l.db") as own:
-                outcomes.extend(own.charge_many(batch, all_or_nothing=False))
+                outcomes.extend(own.charge_many(batch, atomic=False))
 
         threads = [threading.Thread(target=charge_all, args=(name,)) for name in range(4)]
         for thread in threads:
@@ -212,8 +212,8 @@ def test_batches_at_once_meet_the_cap_to_the_unit(tmp_path):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, StorageError("full"), LedgerIntegrityError("torn")])
-@pytest.mark.parametrize("all_or_nothing", [True, False])
-def test_what_breaks_in_the_middle_undoes_all(tmp_path, monkeypatch, error, all_or_nothing):
+@pytest.mark.parametrize("atomic", [True, False])
+def test_what_breaks_in_the_middle_undoes_all(tmp_path, monkeypatch, error, atomic):
     """An error of the store is of no charge alone."""
     with open_ledger(tmp_path / "l.db") as ledger:
         furnish(ledger)
@@ -226,7 +226,7 @@ def test_what_breaks_in_the_middle_undoes_all(tmp_path, monkeypatch, error, all_
 
         monkeypatch.setattr(Reading, "__init__", third)
         with pytest.raises(error if isinstance(error, type) else type(error)):
-            ledger.charge_many([ask("a"), ask("b"), ask("c")], all_or_nothing=all_or_nothing)
+            ledger.charge_many([ask("a"), ask("b"), ask("c")], atomic=atomic)
         monkeypatch.undo()
         assert ledger.head() == before
         assert not any(one.replayed for one in ledger.charge_many([ask("a"), ask("b"), ask("c")]))
@@ -249,7 +249,7 @@ def test_a_budget_that_comes_while_costs_are_computed_is_priced_too(tmp_path, mo
                     other.create_budget("acme/new", kind="approximate", epsilon="1", delta="1e-5")
 
         monkeypatch.setattr(type(local), "_prepare", meanwhile)
-        (found,) = kept(ledger, [ask("a", SGD, "acme/new/x", delta="1e-6")], all_or_nothing=True)
+        (found,) = kept(ledger, [ask("a", SGD, "acme/new/x", delta="1e-6")], atomic=True)
         assert seen == [[0], [0]]
         assert set(found.reserved.amounts) == {"pure", "approximate"}
         ledger.verify()
@@ -270,5 +270,5 @@ def test_a_cost_that_is_not_proven_is_refused_alone(clock):
     with open_in_memory(clock) as ledger:
         ledger.create_budget("g", kind="gdp", mu_squared="2")
         batch = [ask("a", PureDP(0.1), "g"), ask("b", Repeated(Laplace(8.0), 2), "g")]
-        found = ledger.charge_many(batch, all_or_nothing=False)
+        found = ledger.charge_many(batch, atomic=False)
         assert [type(one) for one in found] == [UnsupportedMechanismError] * 2

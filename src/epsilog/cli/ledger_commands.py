@@ -91,7 +91,7 @@ def charge_many_command(
     with open_for_writing(ledger) as books:
         charges = _read_charges(read_bytes(file))
         try:
-            outcomes = books.charge_many(charges, all_or_nothing=not each)
+            outcomes = books.charge_many(charges, atomic=not each)
         except BatchRefusedError as error:
             line = f"line {error.index + 1}"
             raise BatchRefusedError(error.index, error.key, error.refusal, place=line) from None

@@ -132,19 +132,19 @@ def _pad(lines: Sequence[Text], place: int, width: int) -> Text:
     return part
 
 
-def _fit_columns(lines: Sequence[Sequence[Text]], room: int, *, names_first: bool) -> list[int] | None:
-    """Return widths that break no word and add up to ``room`` at most; None if there are none.
+def _fit_columns(lines: Sequence[Sequence[Text]], width: int, *, names_first: bool) -> list[int] | None:
+    """Return widths that break no word and add up to ``width`` at most; None if there are none.
 
     Each column gets its longest word. What is left is shared evenly; with ``names_first``, the first column is served
     before the others.
     """
     columns = list(zip(*lines, strict=True))
-    least = [max(_find_longest_word(cell) for cell in column) for column in columns]
+    least = [max(_measure_longest_token(cell) for cell in column) for column in columns]
     wanted = [max(cell.cell_len for cell in column) for column in columns]
-    spare = room - sum(least)
+    spare = width - sum(least)
     if spare < 0:
         return None
-    if sum(wanted) <= room:
+    if sum(wanted) <= width:
         return wanted
     widths = list(least)
     by_lack = sorted(
@@ -158,7 +158,7 @@ def _fit_columns(lines: Sequence[Sequence[Text]], room: int, *, names_first: boo
     return widths
 
 
-def _find_longest_word(cell: Text) -> int:
+def _measure_longest_token(cell: Text) -> int:
     from rich.cells import cell_len
 
     return max((cell_len(word) for word in cell.plain.split()), default=0)

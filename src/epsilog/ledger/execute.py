@@ -87,16 +87,14 @@ class Local:
                 prepared = work(self._cost_model)
             writing = True
 
-    def execute_many(
-        self, commands: Sequence[Command], caller: Caller, *, all_or_nothing: bool
-    ) -> list[Done | Exception]:
+    def execute_many(self, commands: Sequence[Command], caller: Caller, *, atomic: bool) -> list[Done | Exception]:
         """Carry out commands in one transaction, in order; each sees what those before it have done.
 
         Returns:
-            For each what it has done; without ``all_or_nothing`` the error of each that was refused.
+            For each what it has done; without ``atomic`` the error of each that was refused.
 
         Raises:
-            BatchRefusedError: with ``all_or_nothing``: one was refused, and nothing was written.
+            BatchRefusedError: with ``atomic``: one was refused, and nothing was written.
         """
         check.integer(0, MAX_BATCH)(charges=len(commands))
         batch = _Batch(commands, {}, {})
@@ -104,7 +102,7 @@ class Local:
         while True:
             self._prepare(batch, missing, caller)
             try:
-                return self._write_batch(batch, caller, all_or_nothing=all_or_nothing)
+                return self._write_batch(batch, caller, atomic=atomic)
             except _NotPreparedError as error:  # a budget was created since
                 missing = [error.index]
 
@@ -125,7 +123,7 @@ class Local:
             except _REFUSALS as refusal:
                 batch.failed[index] = _require_refusal(refusal)
 
-    def _write_batch(self, batch: _Batch, caller: Caller, *, all_or_nothing: bool) -> list[Done | Exception]:
+    def _write_batch(self, batch: _Batch, caller: Caller, *, atomic: bool) -> list[Done | Exception]:
         outcomes: list[Done | Exception] = []
         refused: list[tuple[int, BudgetExceededError, Reading]] = []
         try:
@@ -138,7 +136,7 @@ class Local:
                         outcomes.append(_require_refusal(refusal))
                         if isinstance(refusal, BudgetExceededError):
                             refused.append((index, refusal, at))
-                        if all_or_nothing:
+                        if atomic:
                             raise BatchRefusedError(index, str(command.key_of_charge()), refusal) from refusal
         except BatchRefusedError as error:
             for index, found, at in refused:

@@ -225,16 +225,14 @@ class Ledger(LedgerView):
     abandon = _method(commands.Abandon, _return_none)
     decommission = _method(commands.Decommission, _return_none)
 
-    def execute_many(self, charges: Sequence[commands.ChargeAtOnce], *, all_or_nothing: bool) -> list[Done | Exception]:
+    def execute_many(self, charges: Sequence[commands.ChargeAtOnce], *, atomic: bool) -> list[Done | Exception]:
         """Carry out charges in one transaction; see ``charge_many``."""
         if self._served is not None:
-            return self._served.charge_many(charges, all_or_nothing=all_or_nothing)
+            return self._served.charge_many(charges, atomic=atomic)
         assert self._local is not None, "it is kept here or by a server"
-        return self._local.execute_many(charges, self._caller, all_or_nothing=all_or_nothing)
+        return self._local.execute_many(charges, self._caller, atomic=atomic)
 
-    def charge_many(
-        self, charges: Sequence[commands.ChargeAtOnce], *, all_or_nothing: bool = True
-    ) -> list[Charge | Exception]:
+    def charge_many(self, charges: Sequence[commands.ChargeAtOnce], *, atomic: bool = True) -> list[Charge | Exception]:
         """Charge several releases in one transaction, by one durable write; run it before the releases.
 
         Each charge sees those before it. The same release at several scopes is several charges, all of which stand or
@@ -242,13 +240,13 @@ class Ledger(LedgerView):
 
         Args:
             charges: at most 1,000.
-            all_or_nothing: whether one refusal undoes the batch; else each charge stands for itself.
+            atomic: whether one refusal undoes the batch; else each charge stands for itself.
 
         Returns:
-            The charge of each, in order; without ``all_or_nothing`` the error of each that was refused.
+            The charge of each, in order; without ``atomic`` the error of each that was refused.
 
         Raises:
-            BatchRefusedError: with ``all_or_nothing``: one was refused, and nothing was charged.
+            BatchRefusedError: with ``atomic``: one was refused, and nothing was charged.
 
         Example:
             >>> import tempfile, epsilog as ep
@@ -261,9 +259,9 @@ class Ledger(LedgerView):
             ...     print(len(charges), ledger.balance("acme").available["epsilon"])
             3 0.7
         """
-        check.boolean()(all_or_nothing=all_or_nothing)
+        check.boolean()(atomic=atomic)
         batch = [check.instance_of(commands.ChargeAtOnce)(charges=one) for one in charges]
-        found = self.execute_many(batch, all_or_nothing=all_or_nothing)
+        found = self.execute_many(batch, atomic=atomic)
         return [one if isinstance(one, Exception) else _charge(self, one) for one in found]
 
     def find(self, key: str, *, scope: str | None = None) -> Charge | None:

@@ -35,7 +35,7 @@ class Served(ReadableStore, Protocol):
     def execute(self, command: Command, /) -> Done:
         """Has a command carried out; the server knows the caller by their token."""
 
-    def charge_many(self, charges: Sequence[ChargeAtOnce], *, all_or_nothing: bool) -> list[Done | Exception]:
+    def charge_many(self, charges: Sequence[ChargeAtOnce], *, atomic: bool) -> list[Done | Exception]:
         """See ``Ledger.charge_many``."""
 
     def spending(self, scope: str, *, limit: int) -> list[tuple[Entry, Amounts]]:

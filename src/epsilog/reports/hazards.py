@@ -53,7 +53,7 @@ class Hazard(NamedTuple):
     rule: Callable[[Report], Statement]
 
 
-def _said(sentence: str, **figures: str) -> Statement:
+def _answer(sentence: str, **figures: str) -> Statement:
     return Statement(SAID, sentence, figures)
 
 
@@ -83,13 +83,13 @@ def _is_supported(report: Report) -> bool:
 
 def _state_large_epsilon(report: Report) -> Statement:
     if not _is_supported(report):
-        return _said("large-epsilon-unsupported", status="verification/status")
+        return _answer("large-epsilon-unsupported", status="verification/status")
     attack = report["risk_metrics"]["attack"]
     at = next((i for i, point in enumerate(attack) if point["fpr"] == FPR), None)
     if at is None:
-        return _said("large-epsilon-alone", epsilon="claim/supported")
+        return _answer("large-epsilon-alone", epsilon="claim/supported")
     which = "all" if count_of_thousand(attack[at]["tpr"]) >= NEARLY_ALL else "found"
-    return _said(f"large-epsilon-{which}", epsilon="claim/supported", found=f"risk_metrics/attack/{at}/tpr")
+    return _answer(f"large-epsilon-{which}", epsilon="claim/supported", found=f"risk_metrics/attack/{at}/tpr")
 
 
 def _state_native_parameters(report: Report) -> Statement:
@@ -100,7 +100,7 @@ def _state_native_parameters(report: Report) -> Statement:
     which = "fails" if points[at]["epsilon"] == "inf" else "holds"
     figures = {"noise": "mechanism/scheme/noise_multiplier", "rounds": "mechanism/scheme/rounds"}
     figures |= {} if which == "fails" else {"epsilon": f"risk_metrics/profile/{at}/epsilon"}
-    return _said(f"native-parameters-{which}", delta=f"risk_metrics/profile/{at}/delta", **figures)
+    return _answer(f"native-parameters-{which}", delta=f"risk_metrics/profile/{at}/delta", **figures)
 
 
 def _find_group(report: Report) -> str | None:
@@ -113,25 +113,25 @@ def _find_group(report: Report) -> str | None:
 def _state_outside_unit(report: Report) -> Statement:
     unit = "claim/guarantee/privacy_unit"
     if (group := _find_group(report)) is None:
-        return _said("outside-unit-unbounded", unit=unit)
-    return _said("outside-unit-group", unit=unit, units=f"{group}/units", epsilon=f"{group}/epsilon")
+        return _answer("outside-unit-unbounded", unit=unit)
+    return _answer("outside-unit-group", unit=unit, units=f"{group}/units", epsilon=f"{group}/epsilon")
 
 
 def _state_event_level(report: Report) -> Statement:
     unit = "claim/guarantee/privacy_unit"
     if "unit_details" in report["publication"]["stated"]:
-        return _said("event-level-stated", unit=unit, details="publication/stated/unit_details")
+        return _answer("event-level-stated", unit=unit, details="publication/stated/unit_details")
     scheme = codec.decode(report["mechanism"]["scheme"])
     assert isinstance(scheme, Scheme)
     which = "client" if scheme.unit_is_client else "example"
-    return _said(f"event-level-{which}", unit=unit, scheme="mechanism/scheme/type")
+    return _answer(f"event-level-{which}", unit=unit, scheme="mechanism/scheme/type")
 
 
 def _state_compared_deltas(report: Report) -> Statement:
     if not _is_supported(report) or not report["risk_metrics"]["profile"]:
         return _open("no-bound")
     other = {"epsilon_there": "risk_metrics/profile/0/epsilon", "delta_there": "risk_metrics/profile/0/delta"}
-    return _said("compared-deltas-both", epsilon="claim/supported", delta="claim/guarantee/delta", **other)
+    return _answer("compared-deltas-both", epsilon="claim/supported", delta="claim/guarantee/delta", **other)
 
 
 def _state_compared_units(report: Report) -> Statement:
@@ -139,8 +139,8 @@ def _state_compared_units(report: Report) -> Statement:
     figures = {name: f"claim/guarantee/{name}" for name in ("privacy_unit", "relation", "population")}
     if guarantee["population"] is None:
         del figures["population"]
-        return _said("compared-units-unsized", **figures)
-    return _said("compared-units-sized", **figures)
+        return _answer("compared-units-unsized", **figures)
+    return _answer("compared-units-sized", **figures)
 
 
 def _state_large_delta(report: Report) -> Statement:
@@ -149,7 +149,7 @@ def _state_large_delta(report: Report) -> Statement:
         return _open("large-delta-unsized", delta="claim/guarantee/delta")
     grade, _ = grade_delta(guarantee["delta"], guarantee["population"])
     figures = {name: f"claim/guarantee/{name}" for name in ("delta", "population")}
-    return _said(f"large-delta-{grade}", **figures)
+    return _answer(f"large-delta-{grade}", **figures)
 
 
 def _state_other_releases(report: Report) -> Statement:
@@ -159,22 +159,22 @@ def _state_other_releases(report: Report) -> Statement:
     counted = {} if _find(report, ledger) is None else {"before": ledger}
     if "prior_releases" in report["publication"]["stated"]:
         which = "both" if counted else "stated"
-        return _said(f"other-releases-{which}", others="publication/stated/prior_releases", **counted)
-    return _said("other-releases-ledger", **counted) if counted else _open("other-releases-open")
+        return _answer(f"other-releases-{which}", others="publication/stated/prior_releases", **counted)
+    return _answer("other-releases-ledger", **counted) if counted else _open("other-releases-open")
 
 
 def _state_own_implementation(report: Report) -> Statement:
     if report["kind"] == "log-report":
-        return _said("own-implementation-logs", status="verification/status")
+        return _answer("own-implementation-logs", status="verification/status")
     version = {"version": "evidence/software/epsilog"}
     if _find(report, version["version"]) is None:
         return _open("own-implementation-open")
     findings = report["verification"]["findings"]
     at = next((i for i, one in enumerate(findings) if one["check"] == "noise"), None)
     if at is None or _find(report, "evidence/provenance/engine") is None:
-        return _said("own-implementation-version", **version)
+        return _answer("own-implementation-version", **version)
     figures = {"engine": "evidence/provenance/engine", "status": f"verification/findings/{at}/status"}
-    return _said("own-implementation-checked", **version, **figures)
+    return _answer("own-implementation-checked", **version, **figures)
 
 
 def _state_systemic_bias(report: Report) -> Statement:
@@ -186,37 +186,37 @@ def _state_systemic_bias(report: Report) -> Statement:
 def _state_human_bias(report: Report) -> Statement:
     if not _find(report, "owner/counts"):
         return _absent("human-bias-none", scheme="mechanism/scheme/type")
-    return _said("human-bias-counts", **{one: f"owner/counts/0/{one}" for one in ("name", "value", "lower", "upper")})
+    return _answer("human-bias-counts", **{one: f"owner/counts/0/{one}" for one in ("name", "value", "lower", "upper")})
 
 
 def _state_clipping_bias(report: Report) -> Statement:
     clip = {"clip": "mechanism/scheme/clip_norm"}
     baseline = _find(report, "utility/baseline_rounds") or []
     if not baseline or _find(report, "result/test_score") is None or baseline[-1]["test_score"] is None:
-        return _said("clipping-bias-unmeasured", **clip)
+        return _answer("clipping-bias-unmeasured", **clip)
     without = f"utility/baseline_rounds/{len(baseline) - 1}/test_score"
-    return _said("clipping-bias-measured", **clip, score="result/test_score", without=without)
+    return _answer("clipping-bias-measured", **clip, score="result/test_score", without=without)
 
 
 def _state_contribution_bounds(report: Report) -> Statement:
     figures = {"clip": "mechanism/scheme/clip_norm", "stddev": "mechanism/noise_stddev"}
     which = "noise" if report["mechanism"]["noise_stddev"] else "exact"
-    return _said(f"contribution-bounds-{which}", unit="claim/guarantee/privacy_unit", **figures)
+    return _answer(f"contribution-bounds-{which}", unit="claim/guarantee/privacy_unit", **figures)
 
 
 def _state_bins(report: Report) -> Statement:
     if not _find(report, "owner/counts"):
         return _absent("bins-none", scheme="mechanism/scheme/type")
-    return _said("bins-total", name="owner/counts/0/name")
+    return _answer("bins-total", name="owner/counts/0/name")
 
 
 def _state_memorization(report: Report) -> Statement:
     if _find(report, "audit/bound/epsilon") is not None:
         figures = {"epsilon": "audit/bound/epsilon", "confidence": "audit/bound/confidence"}
-        return _said("memorization-audited", **figures)
+        return _answer("memorization-audited", **figures)
     if (group := _find_group(report)) is None:
         return _open("no-bound")
-    return _said("memorization-copies", copies=f"{group}/units", epsilon=f"{group}/epsilon")
+    return _answer("memorization-copies", copies=f"{group}/units", epsilon=f"{group}/epsilon")
 
 
 def _state_synthetic_data(report: Report) -> Statement:
@@ -236,7 +236,7 @@ def _state_deep_synthesis(report: Report) -> Statement:
 def _state_unstructured_data(report: Report) -> Statement:
     for name, path in (("stated", "publication/stated/unit_details"), ("partition", "mechanism/data/partition")):
         if _find(report, path) is not None:
-            return _said(f"unstructured-data-{name}", unit="claim/guarantee/privacy_unit", details=path)
+            return _answer(f"unstructured-data-{name}", unit="claim/guarantee/privacy_unit", details=path)
     return _open("unstructured-data-open", unit="claim/guarantee/privacy_unit")
 
 
@@ -246,7 +246,7 @@ def _state_interactive_queries(report: Report) -> Statement:
     if _find(report, "budget/charged/epsilon") is None:
         return _absent("interactive-queries-fixed", rounds="mechanism/scheme/rounds")
     figures = {"cap": "budget/epsilon", "scope": "budget/scope", "state": "budget/state"}
-    return _said("interactive-queries-charged", rounds="mechanism/scheme/rounds", **figures)
+    return _answer("interactive-queries-charged", rounds="mechanism/scheme/rounds", **figures)
 
 
 def _state_trust(report: Report) -> Statement:
@@ -255,8 +255,8 @@ def _state_trust(report: Report) -> Statement:
         return _open("trust-open", scheme="mechanism/scheme/type")
     at = next((i for i, one in enumerate(parties) if not one["protected"]), None)
     if at is None:
-        return _said("trust-nobody", party="claim/parties/0/party", view="claim/parties/0/view")
-    return _said("trust-party", party=f"claim/parties/{at}/party", view=f"claim/parties/{at}/view")
+        return _answer("trust-nobody", party="claim/parties/0/party", view="claim/parties/0/view")
+    return _answer("trust-party", party=f"claim/parties/{at}/party", view=f"claim/parties/{at}/view")
 
 
 def _state_side_channels(report: Report) -> Statement:
@@ -264,19 +264,19 @@ def _state_side_channels(report: Report) -> Statement:
     if _find(report, generator) is None:
         return _open("side-channels-open")
     which = "rehearsal" if report["simulation"] else "generator"
-    return _said(f"side-channels-{which}", generator=generator)
+    return _answer(f"side-channels-{which}", generator=generator)
 
 
 def _state_data_security(report: Report) -> Statement:
     if "retention" in report["publication"]["stated"]:
-        return _said("data-security-stated", retention="publication/stated/retention")
+        return _answer("data-security-stated", retention="publication/stated/retention")
     return _open("data-security-open")
 
 
 def _state_collection(report: Report) -> Statement:
     figures = {"purpose": "identity/purpose", "data": "mechanism/data/data"}
     missing = [name for name, path in figures.items() if _find(report, path) is None]
-    return _open("collection-open") if missing else _said("collection-stated", **figures)
+    return _open("collection-open") if missing else _answer("collection-stated", **figures)
 
 
 HAZARDS = (

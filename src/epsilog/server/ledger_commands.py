@@ -139,7 +139,7 @@ class ChargesRequest(RequestModel):
     """Charges of one transaction."""
 
     charges: Annotated[list[_Charge], Field(max_length=MAX_BATCH, description="see ``charge``; each with its key")]  # type: ignore[valid-type]
-    all_or_nothing: Annotated[
+    atomic: Annotated[
         bool, Field(description="whether one refusal undoes the batch; else each charge stands for itself")
     ] = True
 
@@ -151,7 +151,7 @@ async def charges_route(ask: ChargesRequest, service: Service, caller: Caller) -
 
     def work(ledger: Ledger) -> list[dict[str, Any]]:
         restricted = restrict_ledger(ledger, caller)
-        found = restricted.execute_many(charges, all_or_nothing=ask.all_or_nothing)
+        found = restricted.execute_many(charges, atomic=ask.atomic)
         return [_outcome_to_json(charge, one) for charge, one in zip(charges, found, strict=True)]
 
     return {"outcomes": await service.run(work, costed=True)}

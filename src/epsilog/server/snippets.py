@@ -111,7 +111,7 @@ def _write_odds(ask: FederatedInterpretation | QueriesInterpretation) -> str:
     return f"plan.meaning({'' if ask.cap is None else f'cap={ask.cap!r}'}).odds"
 
 
-def _write_python(name: str, ask: Question, *shown: str) -> str:
+def _write_python(name: str, ask: Question, *parts: str) -> str:
     values = {key: repr(value) for key, value in _list_parameters(name, ask).items()}
     if _POLICY in values:
         values["policy"] = f"ep.terms.DeltaPolicy({values.pop(_POLICY)})"
@@ -120,7 +120,7 @@ def _write_python(name: str, ask: Question, *shown: str) -> str:
     if "trials" in values:
         values["trials"] = f"ep.mechanisms.parse_trials({values['trials']})"
     arguments = "".join(f"    {key}={value},\n" for key, value in values.items())
-    prints = "".join(f"print({one})\n" for one in shown)
+    prints = "".join(f"print({one})\n" for one in parts)
     stated = ask.boundary if isinstance(ask, FederatedInterpretation) else {}
     lines = "".join(f"# stated: {key} = {value!r}\n" for key, value in stated.items() if key not in values)
     return f"import epsilog as ep\n\n{lines}plan = ep.plan.{name}(\n{arguments})\n{prints}"

@@ -1,7 +1,7 @@
 import type { DeploymentModel, VerdictResponse } from "../lib/openapi";
 import { sentence, typeset } from "../lib/messages";
 import { show } from "../lib/numbers";
-import { Rehearsal } from "./Rehearsal";
+import { SimulationBanner } from "./SimulationBanner";
 
 const [ACROSS, SPACING, OF] = [50, 10, 1000];
 
@@ -52,7 +52,7 @@ export function VerdictCard({ card, settled }: { card: VerdictResponse; settled:
   const open = posterior >= 0.999;
   return (
     <article class={settled ? "card verdict-card" : "card verdict-card busy"} aria-busy={!settled}>
-      {card.banner.length > 0 && <Rehearsal />}
+      {card.banner.length > 0 && <SimulationBanner />}
       <header>
         <Headline text={sentence(card.headline)} />
         <p class="lede">

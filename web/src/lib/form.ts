@@ -134,7 +134,7 @@ export function useForm(
     setRefused({ raw: latest.current, readings: Object.fromEntries(byField) });
   }, []);
   const all = refused && refused.raw === raw ? { ...readings, ...refused.readings } : readings;
-  return { specs, raw, readings: all, values, waiting: sayWaiting(specs, all), attempted, set, commit, attempt, refuse };
+  return { specs, raw, readings: all, values, waiting: describeWaiting(specs, all), attempted, set, commit, attempt, refuse };
 }
 
 function readForm(specs: readonly FieldSpec[], raw: Raw, rule?: (values: Values) => Record<string, string>): Pick<Form, "values" | "readings"> {
@@ -166,7 +166,7 @@ function refuseField(path: string, message: string): readonly [name: string, rea
 export const capital = (message: string): string => message[0]!.toUpperCase() + message.slice(1);
 
 /** Name the fields that a result waits for: "Waiting for batch size and epochs." */
-function sayWaiting(specs: readonly FieldSpec[], readings: Form["readings"]): string {
+function describeWaiting(specs: readonly FieldSpec[], readings: Form["readings"]): string {
   const names = specs.filter((spec) => !isUsable(readings[spec.name]!)).map((spec) => nameOf(specs, spec.name));
   return names.length === 0 ? "" : `Waiting for ${[names.slice(0, -1).join(", "), names.at(-1)].filter(Boolean).join(" and ")}.`;
 }

@@ -93,7 +93,7 @@ export type ChargesRequest = {
   /** see ``charge``; each with its key */
   charges: ChargeAtOnceRequest[];
   /** whether one refusal undoes the batch; else each charge stands for itself */
-  all_or_nothing: boolean;
+  atomic: boolean;
 };
 
 /** The popular closed form: an estimate. */

@@ -123,7 +123,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
         refining={main.refining}
         beside={
           <>
-            {goal !== "cost" && <>{SAYS[goal]} ε ≤ {near(target)}, </>}at δ = {near(answer.delta.value)}, per {of.privacy_unit}, {of.relation.replaceAll("-", " ")}
+            {goal !== "cost" && <>{GOAL_LABELS[goal]} ε ≤ {near(target)}, </>}at δ = {near(answer.delta.value)}, per {of.privacy_unit}, {of.relation.replaceAll("-", " ")}
           </>
         }
         found={picked}
@@ -165,7 +165,7 @@ const HEADLINES: Record<Goal, (answer: FederatedResponse) => { sign: string; val
   noise: (answer) => ({ sign: "σ =", value: bound(answer.noise_multiplier) }),
   rounds: (answer) => ({ sign: "T =", value: showInteger(answer.rounds) }),
 };
-const SAYS: Record<Goal, string> = { cost: "", noise: "the least noise for", rounds: "the most rounds for" };
+const GOAL_LABELS: Record<Goal, string> = { cost: "", noise: "the least noise for", rounds: "the most rounds for" };
 
 const nameOf = (ask: FederatedRequest): string => `${ask.sampling.replaceAll("-", " ")}, σ ${near(ask.noise_multiplier)}, T ${showInteger(ask.rounds)}`;
 

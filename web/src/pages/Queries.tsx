@@ -177,8 +177,8 @@ function Bell({ answer }: { answer: QueriesResponse }) {
   const height = answer.mechanism === "laplace" ? (x: number) => Math.exp(-Math.abs(x) / scale) : (x: number) => Math.exp(-0.5 * (x / scale) ** 2);
   const at = (share: number): string => `${(200 + 180 * share).toFixed(1)} ${(70 - 56 * height(1.8 * error * share)).toFixed(1)}`;
   const curve = Array.from({ length: 61 }, (_, i) => at((i - 30) / 30)).join("L");
-  const shown = roundTo(error, 3, "up"); // the ends follow from the error as it is shown
-  const [low, high] = [show(truth - shown, 12), show(truth + shown, 12)];
+  const rounded = roundTo(error, 3, "up"); // the ends follow from the error as it is shown
+  const [low, high] = [show(truth - rounded, 12), show(truth + rounded, 12)];
   return (
     <svg class="bell" viewBox="0 0 400 88" role="img" aria-label={`A true answer of ${near(truth)} with noise: 19 of 20 answers are between ${low} and ${high}`}>
       <path d={`M${curve}`} />

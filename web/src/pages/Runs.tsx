@@ -2,7 +2,7 @@ import { Answer, nameVerdict } from "../components/Answer";
 import { Card } from "../components/Card";
 import { Download } from "../components/Download";
 import { Plot } from "../components/Plot";
-import { Rehearsal } from "../components/Rehearsal";
+import { SimulationBanner } from "../components/SimulationBanner";
 import { ScopeName } from "../components/ScopeName";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
@@ -104,7 +104,7 @@ function Run({ name }: { name: string }) {
       <p>
         <a href="/runs">All runs</a> · {report.identity.purpose}
       </p>
-      {report.simulation && <Rehearsal />}
+      {report.simulation && <SimulationBanner />}
       <Answer word={nameVerdict(report.verification.status, report.simulation)}>
         <p class="lead">{report.verification.findings.some((each) => each.code.endsWith("/attested")) ? "On the curator’s word for what only the curator’s records show." : "The records agree with the plan and the ledger."}</p>
       </Answer>

@@ -5,7 +5,7 @@ import { CertificateAnswer, CertificateDetails, useCertificateCheck } from "../c
 import { DropZone } from "../components/DropZone";
 import { Evidence } from "../components/Evidence";
 import { Notice } from "../components/Notice";
-import { Rehearsal } from "../components/Rehearsal";
+import { SimulationBanner } from "../components/SimulationBanner";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { typeset } from "../lib/messages";
@@ -219,7 +219,7 @@ function VerificationResult({ given, answer }: { given: RawValues; answer: Repor
   const [word, note] = splitAnswer(answer.answer);
   return (
     <div class="stack">
-      {answer.simulation && <Rehearsal />}
+      {answer.simulation && <SimulationBanner />}
       <Answer word={word}>
           <p class="lead">{note && `${note[0]!.toUpperCase()}${note.slice(1)}. `}{summary(given, answer.status)}</p>
         {differing.length > 0 && <p>{describeDifference(differing[0]!)}</p>}

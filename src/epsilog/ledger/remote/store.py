@@ -174,10 +174,10 @@ class RemoteStore(Served):
             )
         return Done(reserved=_read_reservation(found["entry"], command.to_json()), replayed=replayed)
 
-    def charge_many(self, charges: Sequence[ChargeAtOnce], *, all_or_nothing: bool) -> list[Done | Exception]:
+    def charge_many(self, charges: Sequence[ChargeAtOnce], *, atomic: bool) -> list[Done | Exception]:
         """Send charges for one transaction."""
         asked = [charge.to_json() for charge in charges]
-        found, lost = self._post("/charges", {"charges": asked, "all_or_nothing": all_or_nothing})
+        found, lost = self._post("/charges", {"charges": asked, "atomic": atomic})
         stated = found["outcomes"]
         if len(stated) != len(asked):
             raise EpsilogError(f"the server answered {len(stated)} of {len(asked)} charges")

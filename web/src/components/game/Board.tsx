@@ -90,7 +90,7 @@ export function Board({ here, game, words, put }: { here: { current: HTMLDivElem
   };
   const useful = rules.chanceOf(request, multiplier);
   const same = shift.waiting.filter((each) => each !== request && rules.sameQuestion(each, request));
-  const price = affordable ? share(multiplier, request.group) : "exceeds the budget";
+  const cost = affordable ? share(multiplier, request.group) : "exceeds the budget";
 
   return (
     <div ref={here} class="board" tabIndex={0} role="group" aria-label="Release control" onKeyDown={key}>
@@ -137,12 +137,12 @@ export function Board({ here, game, words, put }: { here: { current: HTMLDivElem
           min="0"
           max={choices.length - 1}
           value={choices.findIndex((each) => each >= multiplier)}
-          aria-valuetext={`scale ${show(multiplier * request.most, 3)}: useful in ${of20(useful)} draws; ${affordable ? `costs ${price} of the budget` : price}`}
+          aria-valuetext={`scale ${show(multiplier * request.most, 3)}: useful in ${of20(useful)} draws; ${affordable ? `costs ${cost} of the budget` : cost}`}
           onInput={(e) => steer(Number(e.currentTarget.value))}
         />
         <p class="meant">
           <b>{of20(useful)}</b> draws are useful to {request.asker}
-          {same.map((each) => `, ${of20(rules.chanceOf(each, multiplier))} to ${each.asker}`).join("")}. {affordable ? <>Costs <b>{price}</b> of the {request.group}’s budget.</> : <span class="plain-status void">▲ This exceeds the {request.group}’s budget.</span>}{" "}
+          {same.map((each) => `, ${of20(rules.chanceOf(each, multiplier))} to ${each.asker}`).join("")}. {affordable ? <>Costs <b>{cost}</b> of the {request.group}’s budget.</> : <span class="plain-status void">▲ This exceeds the {request.group}’s budget.</span>}{" "}
           {release && <b class="out">{capital(known(shift, request))}.</b>}
         </p>
       </div>
@@ -171,9 +171,9 @@ export function Board({ here, game, words, put }: { here: { current: HTMLDivElem
 /** Everything that a card says, as sentences. */
 function describe(shift: Shift, each: Waiting): string {
   const at = rules.steady(each);
-  const price = rules.fits(shift, each, at) ? `cost ${share(at, each.group)} of the budget` : "exceed the budget";
+  const cost = rules.fits(shift, each, at) ? `cost ${share(at, each.group)} of the budget` : "exceed the budget";
   const out = known(shift, each);
-  return `${capital(each.asker)} asks about the ${each.group}: ${rules.questionOf(each)} Within ±${each.tolerance}, worth ${each.worth}; 19 useful draws of 20 ${price}.${each.most > 1 ? ` One person counts up to ${each.most} times.` : ""}${out && ` ${out}.`} Leaves after ${each.left} ${each.left === 1 ? "act" : "acts"}.`;
+  return `${capital(each.asker)} asks about the ${each.group}: ${rules.questionOf(each)} Within ±${each.tolerance}, worth ${each.worth}; 19 useful draws of 20 ${cost}.${each.most > 1 ? ` One person counts up to ${each.most} times.` : ""}${out && ` ${out}.`} Leaves after ${each.left} ${each.left === 1 ? "act" : "acts"}.`;
 }
 
 function Face({ shift, request, slot }: { shift: Shift; request: Waiting; slot: number }) {
