@@ -76,6 +76,8 @@ COVERED = [
     FixedSizeSampled(Gaussian(1.0), 32, 1000),
     ZeroConcentratedDP(0.1),
     Repeated(ZeroConcentratedDP(0.01), 5),
+    ZeroConcentratedDP(3.0),  # at small losses no Renyi order above 1 is best: delta is 1
+    Repeated(ExponentialMechanism(0.5), 1000),
     Grouped(Repeated(PoissonSampled(Gaussian(3.0), 0.02), 500), 3),
     Repeated(PoissonSampled(Laplace(30.0), 0.0001), 10),  # a tiny epsilon: the smoothing is relative to the tilt
     Repeated(PoissonSampled(Gaussian(10.0), 0.00001), 100),

@@ -118,9 +118,10 @@ def _model_zcdp(mechanism: Any, one: int, negligible: float) -> Outcomes:
     """Losses of a zCDP statement, by the best Renyi order; the negative losses mirror the positive ones."""
     rho = mechanism["rho"] / one
     losses = np.linspace(0, rho + 2.5 * math.sqrt(rho * -math.log(negligible)), 1501)
-    orders = (losses + np.sqrt(losses**2 + 8 * rho)) / (4 * rho) + 0.5
+    orders = np.maximum((losses + np.sqrt(losses**2 + 8 * rho)) / (4 * rho) + 0.5, 1 + 1e-9)  # at 1 delta is 1
     log_deltas = (orders - 1) * (orders * rho - losses + np.log(orders - 1)) - orders * np.log(orders)
-    log_p, log_q = _connect(losses, np.minimum.accumulate(np.minimum(log_deltas, -1e-12)))
+    fall = -1e-12 * np.arange(1, len(losses) + 1)  # where delta is 1, two losses have two deltas all the same
+    log_p, log_q = _connect(losses, np.minimum.accumulate(np.minimum(log_deltas, fall)))
     return Outcomes(
         "zcdp",
         np.concatenate([-losses[:0:-1], losses]),
