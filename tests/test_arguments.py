@@ -381,7 +381,7 @@ CALLS = {
 
 
 NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was checked before; errors; views of them
-    "epsilog.terms": {"CalibrationError", "LedgerIntegrityError", "CustodyRecord", "RoundRecord",
+    "epsilog.terms": {"BatchRefusedError", "CalibrationError", "LedgerIntegrityError", "CustodyRecord", "RoundRecord",
                       "DeltaChoice", "Finding", "Guarantee", "Interval"},  # held by tests/terms/test_numbers.py
     "epsilog": set(),
     "epsilog.accounting": {"ProfileComparison", "FederatedClosedForm", "GaussianDPFit", "Intervals", "PrivacyProfile",

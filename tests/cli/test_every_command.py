@@ -74,7 +74,7 @@ PATHS = [name for name in COMMANDS if list_paths(name)]
 READING = [
     name
     for name in PATHS
-    if name not in {"account", "serve", "selftest", "key create", "token create", "embed"}
+    if name not in {"account", "plan verdict", "serve", "selftest", "key create", "token create", "embed"}
     and list_paths(name).keys() != {"certificate"}  # an answer's, which is written
 ]
 STANDARD_INPUT = [

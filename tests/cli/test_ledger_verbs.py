@@ -9,6 +9,7 @@ import re
 import shutil
 
 import pytest
+from tests.ledger.stores import charge_in_steps
 from typer.testing import CliRunner
 
 from epsilog.cli import show
@@ -210,10 +211,10 @@ def test_watch_waits_for_what_comes(ask, reserve, books, monkeypatch):
             ledger.charge("acme/x", PureDP(0.0), key=next(arriving))
 
     monkeypatch.setattr("epsilog.cli.ledger.time.sleep", sleep)
-    lines = CliRunner().invoke(app, ["ledger", "watch", "-l", str(books), "--limit", "4", "--every", "0.5", "--json"])
+    lines = CliRunner().invoke(app, ["ledger", "watch", "-l", str(books), "--limit", "3", "--every", "0.5", "--json"])
     told = [json.loads(line) for line in lines.output.splitlines()]
-    assert [(one["index"], one["key"]) for one in told] == [(2, "one"), (3, "one"), (4, "one"), (5, "two")]
-    assert waited == [0.5, 0.5]
+    assert [(one["index"], one["key"]) for one in told] == [(2, "one"), (3, "two"), (4, "three")]
+    assert waited == [0.5, 0.5, 0.5]
 
 
 def test_what_people_write_is_shown_as_it_is_and_tells_a_terminal_nothing(books):
@@ -245,7 +246,7 @@ FORMULA = '=HYPERLINK("http://evil")'
 @pytest.fixture
 def exported(ask, books, tmp_path):
     with open_ledger(books) as ledger:
-        ledger.charge("acme/x", PureDP(0.5), key=FORMULA)
+        charge_in_steps(ledger, "acme/x", PureDP(0.5), key=FORMULA)
         ledger.set_cap("acme", epsilon="3", actor="+dora", reason="-1\nand @more")
     return lambda name, *more: ask("export", "-o", tmp_path / name, *more, as_json=True)
 

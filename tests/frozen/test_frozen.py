@@ -108,7 +108,7 @@ def test_what_is_frozen():
         assert f"method/{said}@" in methods
     assert len(errors) < len(found) / 3
     chains = records.load(ledgers.FILE)
-    assert len({json.loads(each)["verb"] for name, each in chains.items() if ": entry" in name}) == 22
+    assert len({json.loads(each)["verb"] for name, each in chains.items() if ": entry" in name}) == 23
     names = verification.calls()
     assert len([name for name in names if name.startswith(("run, ", "logs, ", "ledger, ", "as it is, "))]) >= 60
     assert len([name for name in names if "report" in name]) >= 35

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.extent import amount
 
 from epsilog.accounting import profile
 from epsilog.mechanisms import ApproximateDP, Gaussian, GaussianDP, Laplace, PoissonSampled, PureDP, Repeated
@@ -84,7 +85,7 @@ def test_with_three_tenths_less_epsilon_every_sentence_is_caught(judge):
 
 
 def test_printed_numbers_are_not_below_the_accountants_own_bounds():
-    for mu, delta, prior in list(draw_points(2))[:40]:
+    for mu, delta, prior in list(draw_points(2))[: amount(12, 40)]:
         release = Repeated(PoissonSampled(Gaussian(2 / mu), 0.1), 3) if mu < 2 else Laplace(1 / mu)
         card, curve = build_card(release, delta=delta or 1e-6, prior=prior), profile(release, relative_width=0.005)
         printed = read_numbers(card)

@@ -1,4 +1,4 @@
-"""Takes the pictures in docs/images, of every page at two widths and of two reports, in Chromium: no test, run by hand.
+"""Takes the pictures in docs/images, of every page and a report at three widths, in Chromium: no test, run by hand.
 
 python tests/server/pictures.py runs/ledger.db runs
 
@@ -17,13 +17,19 @@ from epsilog.server import create_app
 
 TESTS = Path(__file__).parents[1]
 IMAGES = TESTS.parent / "docs" / "images"
-QUALITY = 50
-LONGEST = {"wide": 2000, "narrow": 2600}  # pixels; the rest of a page says no more in a picture
+QUALITY = 45
+WIDTHS = {"wide": 1280, "middle": 820, "narrow": 390}
+LONGEST = {"wide": 1600, "middle": 1900, "narrow": 2300}  # pixels; the rest of a page says no more in a picture
 PAGES = {
     "front": "/",
-    "federated": "/federated",
+    "dp-sgd": "/dp-sgd",
     "queries": "/queries?v=1&mechanism=gaussian&delta=1e-6",
+    "federated": "/federated",
+    "verdict": "/verdict?epsilon=4&delta=1e-5",
+    "verify": "/verify",
+    "certificate": "/certificate",
     "playground": "/playground",
+    "compare": "/compare",
     "montecarlo": "/montecarlo?v=1&participation=b-min-sep&strategy=square-root&epochs=8&probability=0.1",
     "ledger": "/ledger",
     "runs": "/runs",
@@ -51,6 +57,9 @@ def settle(driver, seconds: float = 120.0) -> None:
 
 def act(driver, name: str) -> None:
     """Brings a page to where it has something to show."""
+    if name in {"verify", "certificate"}:
+        driver.find_element("css selector", "main .offers button, main .buttons button").click()
+        time.sleep(2)
     if name in {"montecarlo", "game"}:
         driver.find_element("css selector", "button.main").click()
     if name == "runs":
@@ -71,13 +80,16 @@ def capture(driver, asked: dict, file: str) -> None:
 
 
 def of_reports(driver, runs: Path) -> None:
-    """The top of each report."""
-    screen = {"width": 1000, "height": TOP, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    clip = {"x": 0, "y": 0, "width": 1000, "height": TOP, "scale": 1}
-    for config, file in REPORTS.items():
+    """The top of each report; of one also at the other widths."""
+    files = [(config, 1000, file) for config, file in REPORTS.items()]
+    files += [("exam-scores-central", WIDTHS[form], f"report-exams-{form}.webp") for form in ("middle", "narrow")]
+    for config, width, file in files:
+        height = TOP if width > WIDTHS["narrow"] else LONGEST["narrow"]
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
         (folder,) = runs.glob(f"{config}-*")
         driver.get((folder / "report.html").resolve().as_uri())
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         capture(driver, {"format": "webp", "quality": QUALITY, "clip": clip}, file)
 
 
@@ -101,7 +113,7 @@ def take(ledger: str, runs: str) -> None:
             options.add_argument(switch)
         driver = webdriver.Chrome(options=options, service=Service(DRIVER))
         try:
-            for form, width in (("wide", 1280), ("narrow", 390)):
+            for form, width in WIDTHS.items():
                 screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
                 driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
                 for name, path in PAGES.items():

@@ -120,7 +120,9 @@ def test_every_route_is_closed_or_known_to_be_open(app):
         for method in methods
         if ask(app, method.upper(), path, body=b"no JSON", headers=[("content-type", "application/json")]).status != 401
     }
-    more = {f"/{page}/{what}" for page in ("federated", "queries") for what in ("record", "elsewhere")}
+    more = {f"/{page}/{what}" for page in ("federated", "queries") for what in ("record", "elsewhere")} | {
+        "/dp-sgd/elsewhere"
+    }
     assert {path for method, path in anonymous if method == "GET"} == {"/healthz", "/readyz"}
     assert {path for method, path in anonymous if method != "GET"} == {
         f"/api/v1{path}" for path in QUESTIONS.keys() | more

@@ -33,6 +33,7 @@ ACTS = {  # what each address is, at acme/claims; at the whole ledger where it s
     "POST register-plan": (SPEND, {"scope": "acme/claims", "key": "plan", "plan_hash": HASH}),
     "POST reserve": (SPEND, {"scope": "acme/claims", "release": RELEASE, "key": "r"}),
     "POST charge": (SPEND, {"scope": "acme/claims", "release": RELEASE, "key": "c"}),
+    "POST charges": (SPEND, {"charges": [{"scope": "acme/claims", "release": RELEASE, "key": "m"}]}),
     "POST headroom": (READ, {"scope": "acme/claims"}),
     "POST start": (SPEND, KEYED),
     "POST commit": (SPEND, KEYED),

@@ -88,8 +88,8 @@ def charge_many_command(
 
     Example: epsilog ledger charge-many charges.jsonl
     """
+    charges = _read_charges(file)
     with open_for_writing(ledger) as books:
-        charges = _read_charges(read_bytes(file))
         try:
             outcomes = books.charge_many(charges, atomic=not each)
         except BatchRefusedError as error:
@@ -104,16 +104,16 @@ def charge_many_command(
         raise typer.Exit(REFUSED)
 
 
-def _read_charges(content: bytes) -> list[ChargeAtOnce]:
+def _read_charges(file: Path) -> list[ChargeAtOnce]:
     charges = []
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(read_bytes(file).splitlines(), 1):
         name = f"line {number}"
         try:
             charges.append(ChargeAtOnce.from_json(check.instance_of(dict)(charge=parse_json(line))))
         except CheckError as error:
             raise error.under(name) from None
         except (ValueError, TypeError) as error:
-            raise CheckError(name, "the JSON of a charge", str(error)[:200]) from None
+            raise CheckError(name, "the JSON of a charge", f"{file}: {str(error)[:200]}") from None
     return charges
 
 

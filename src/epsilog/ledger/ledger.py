@@ -259,7 +259,7 @@ class Ledger(LedgerView):
             ...     print(len(charges), ledger.balance("acme").available["epsilon"])
             3 0.7
         """
-        check.boolean()(atomic=atomic)
+        atomic = check.boolean()(atomic=atomic)
         batch = [check.instance_of(commands.ChargeAtOnce)(charges=one) for one in charges]
         found = self.execute_many(batch, atomic=atomic)
         return [one if isinstance(one, Exception) else _charge(self, one) for one in found]

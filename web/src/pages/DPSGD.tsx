@@ -33,7 +33,7 @@ const given = (raw: Raw, name: string): boolean => (raw[name] ?? "").trim() !== 
 
 const FIELDS: readonly FieldSpec[] = [
   ...makeFields(ASK, {
-    examples: { label: "Data set size", initial: "60,000", hint: "examples in training; public", helpPage: "glossary.html#term-population" },
+    examples: { label: "Data set size", initial: "60,000", hint: "examples in training; public" },
     batch_size: { label: "Batch size", hint: "expected, of one step" },
     epochs: { label: "Epochs", optional: false, hint: "passes over the data", disabled: (raw) => given(raw, "steps") },
     steps: { label: "Steps", hint: "blank: from the epochs" },
