@@ -216,7 +216,7 @@ def test_what_cuts_add_is_taken_from_delta():
 
 
 def test_hints_beyond_doubles_are_no_crash():
-    release = Repeated(ZeroConcentratedDP(2.1227060307467535e-05), 7)
+    release = Repeated(ZeroConcentratedDP(1.0), 7)
     with pytest.raises(NotProvenError, match="no hints were found"):
         certificate(release, delta=1e-30, relation=NeighboringRelation.REPLACE_ONE, group_size=1000, slack=0.01)
 

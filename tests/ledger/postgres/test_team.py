@@ -27,7 +27,7 @@ def url(tmp_path):
 
 def said(*words):
     done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout.replace("\n", "") or str(done.exception)
+    return done.exit_code, done.stdout.replace("\n", " ") or str(done.exception)
 
 
 @pytest.mark.slow

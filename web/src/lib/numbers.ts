@@ -124,7 +124,7 @@ export function roundTo(value: number, digits: number, bound: Bound): number {
   return nearest;
 }
 
-/** Format a number: 0.5621, 12 345, 2.5 × 10⁻⁷, ∞. */
+/** Format a number: 0.5621, 12,345, 2.5 × 10⁻⁷, ∞. */
 export function show(value: number | null | undefined, digits = 4, bound: Bound = "near"): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -151,7 +151,7 @@ export function showPercent(value: number, digits = 3, bound: Bound = "near"): s
 
 function group(text: string): string {
   const [integer, rest] = text.split(".") as [string, string | undefined];
-  const grouped = integer.replace(/^-/, "").length > 4 ? integer.replace(/\B(?=(\d{3})+$)/g, "\u202f") : integer;
+  const grouped = integer.replace(/\B(?=(\d{3})+$)/g, ",");
   return rest === undefined ? grouped : `${grouped}.${rest}`;
 }
 
