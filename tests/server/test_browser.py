@@ -202,7 +202,7 @@ def broken_rules(driver):
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_opens_cleanly_at_every_width_and_passes_axe(browser, site, path):
     browser.get_log("browser")
-    for width, scheme in (SCREENS[7], SCREENS[0])[: amount(2, 0)] or SCREENS:
+    for width, scheme in SCREENS[7:8][: amount(1, 0)] or SCREENS:
         with screen(browser, width, TALL), colored(browser, scheme):
             browser.get(site.url + path)
             drawn(browser)
