@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
+from epsilog.ledger import scopes
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance, build_refusal
 from epsilog.ledger.entries import Entry, Verb
@@ -48,6 +49,13 @@ def require_block(path: Sequence[Balance], scope: str) -> None:
     raise ConflictError(
         f"block {block!r} of the partition {top!r} has no budget: its owner must create one before a charge"
     )
+
+
+def require_path(path: Sequence[Balance], scope: str) -> Sequence[Balance]:
+    """Return the budgets at and above the scope of a charge, at least one; a partition takes no charge itself."""
+    scopes.require_budget(scope, path)
+    require_block(path, scope)
+    return path
 
 
 def check_partition(parents: Sequence[Balance], made: Balance) -> None:

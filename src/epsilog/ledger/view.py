@@ -16,7 +16,7 @@ from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.execute import Done, find_record
 from epsilog.ledger.headroom import Headroom
-from epsilog.ledger.partitions import counts_towards_parent, require_block
+from epsilog.ledger.partitions import counts_towards_parent, require_path
 from epsilog.ledger.requests import ChargeRequest
 from epsilog.ledger.store import LedgerSnapshot, ReadableStore
 from epsilog.ledger.stored_rows import parse_row
@@ -350,10 +350,7 @@ def check_by_replay(
 
 def get_budget_path(session: LedgerSnapshot, scope: str) -> list[Balance]:
     """Return the budgets at and above the scope of a charge, from the top; refuse a partition without a block."""
-    path = session.balances(scopes.list_ancestors(scope))
-    scopes.require_budget(scope, path)
-    require_block(path, scope)
-    return path
+    return [*require_path(session.balances(scopes.list_ancestors(scope)), scope)]
 
 
 def get_budget(session: LedgerSnapshot, scope: str) -> Balance:

@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
-from epsilog.ledger import balances, budget_path, charge_record, fields, headroom, scopes
+from epsilog.ledger import balances, budget_path, charge_record, fields, headroom
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.certificates import ProvenClaim, require_no_weaker
 from epsilog.ledger.charge_record import ChargeRecord
@@ -18,7 +18,7 @@ from epsilog.ledger.entries import Entry, Verb, hash_entry
 from epsilog.ledger.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.lazy import lazy
-from epsilog.ledger.partitions import require_block
+from epsilog.ledger.partitions import require_path
 from epsilog.ledger.requests import ChargeRequest, hash_overridden_request
 from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, RunArtifact, check
@@ -65,7 +65,7 @@ class RegisterPlan(
     )
 
     def was_done(self, at: At) -> bool:  # noqa: D102
-        require_path(self.scope, at)
+        require_path(at.path, self.scope)
         return at.charge is not None and at.charge.plan == self.plan_hash
 
 
@@ -90,7 +90,7 @@ class OfRelease(OfScope):
 
     def request_at(self, at: At) -> ChargeRequest:
         """Return what is asked under the budgets of the scope."""
-        nearest = require_path(self.scope, at)[-1]
+        nearest = require_path(at.path, self.scope)[-1]
         terms = nearest.relation, nearest.privacy_unit
         if (found := self._under.get(terms)) is None:
             found = self._under[terms] = self.request.under(*terms)
@@ -495,10 +495,3 @@ class Decommission(
 
     actor: By
     reason: Reason
-
-
-def require_path(scope: str, at: At) -> Sequence[balances.Balance]:
-    """Return the budgets at and above the scope of a charge, at least one; a partition takes no charge itself."""
-    scopes.require_budget(scope, at.path)
-    require_block(at.path, scope)
-    return at.path
