@@ -9,7 +9,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import typer
 from docutils import nodes
+from docutils.parsers.rst import Directive
 from latex2mathml.converter import convert
 from sphinx.addnodes import toctree
 from sphinx.domains.python import PythonDomain
@@ -62,6 +64,35 @@ class Quick(PythonDomain):
         if name.removesuffix("()").rpartition(".")[2] not in self.ends[1]:
             return []
         return super().find_obj(env, modname, classname, name, *kind)
+
+
+@cache
+def help_texts() -> dict[str, str]:
+    """Return what each command prints for ``--help`` in a window of 88 columns."""
+    from epsilog.cli.app import load  # noqa: PLC0415 - the settings alone need no library
+
+    def walk(command: Any, name: str) -> dict[str, str]:
+        context = command.context_class(command, info_name=name, terminal_width=86)  # click leaves two columns free
+        lines = [line.rstrip() for line in command.get_help(context).splitlines()]
+        found = {name: "\n".join(lines).strip("\n")}
+        for word, inner in getattr(command, "commands", {}).items():
+            found |= walk(inner, f"{name} {word}")
+        return found
+
+    return walk(typer.main.get_command(load()), "epsilog")
+
+
+class Help(Directive):
+    """Show the help of a command, as this build's command line prints it."""
+
+    required_arguments, final_argument_whitespace = 1, True
+
+    def run(self) -> list[Any]:
+        """Return the block."""
+        text = f"$ {self.arguments[0]} --help\n{help_texts()[self.arguments[0]]}"
+        block = nodes.literal_block(text, text)
+        block["language"] = "console"
+        return [block]
 
 
 def show_plain_types(app: Any, described: Any, bound_method: bool) -> None:  # noqa: ARG001
@@ -198,6 +229,7 @@ def before_building(app: Any) -> None:
 def setup(app: Any) -> None:
     """Connects the above."""
     app.add_domain(Quick, override=True)
+    app.add_directive("help", Help)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("builder-inited", before_building)
     app.connect("autodoc-before-process-signature", show_plain_types)

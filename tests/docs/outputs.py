@@ -1,7 +1,8 @@
 """What commands in the docs really print. ``python tests/docs/outputs.py`` writes it into the pages afresh.
 
-A block opens with the word console, then ``$ epsilog ...``, then the output. Blocks that only plan or ask for help are
-compared in a test; those that train, or that print hashes with a time in them, are only written by this script.
+A block opens with the word console, then ``$ epsilog ...``, then the output. Blocks that only plan are compared in a
+test; those that train, or that print hashes with a time in them, are only written by this script. A command may end in
+a filter, as in ``| grep epsilon``, to show the lines that matter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from commands import run  # noqa: E402 - this is a script too
 
 BLOCK = re.compile(r"```console\n\$ (epsilog [^\n]*)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
-QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (bound-delta|search-noise|execute|recompute))|.*--help$")
+QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (bound-delta|search-noise|execute|recompute))")
 
 
 COMMANDS = [
@@ -50,6 +51,7 @@ def is_quick(command: str) -> bool:
 
 def printed(command: str, folder: Path) -> str:
     """What a command prints, as plain text without trailing blanks."""
+    command, *filters = command.split(" | ")
     words = []
     for word in shlex.split(command)[1:]:
         found = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
@@ -57,7 +59,10 @@ def printed(command: str, folder: Path) -> str:
     done = run(*words, cwd=folder, COLUMNS="88", NO_COLOR="1", FORCE_COLOR="", PY_COLORS="", TERM="dumb")
     if "Traceback" in done.stderr:
         raise RuntimeError(f"{command}: {done.stderr}")
-    lines = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+    text = done.stdout + done.stderr
+    for each in filters:
+        text = subprocess.run(shlex.split(each), input=text, capture_output=True, text=True, check=True).stdout
+    lines = [line.rstrip() for line in text.splitlines()]
     return "\n".join(lines).strip("\n") + "\n"
 
 

@@ -1,5 +1,6 @@
 """The docs keep their word: code runs, links lead somewhere, commands and names have their place, output is real."""
 
+import html
 import importlib
 import math
 import re
@@ -119,11 +120,11 @@ def test_links_lead_to_files(page):
 @pytest.mark.parametrize("command", commands())
 def test_every_command_has_a_section_with_an_example(command):
     (shown,) = (text for heading, text in sections() if heading == command)
-    assert f"$ {command} --help" in shown
+    assert f"```{{help}} {command}\n" in shown
     lines = [
         line.removeprefix("    ").removeprefix("$ ") for line in shown.splitlines() if line.startswith(("$ ", "    "))
     ]
-    examples = [line for line in lines if f"{line} ".startswith(f"{command} ") and not line.endswith("--help")]
+    examples = [line for line in lines if f"{line} ".startswith(f"{command} ")]
     assert examples, f"{command} needs an example"
 
 
@@ -200,13 +201,22 @@ def test_the_tutorial_begins_with_pip():
 
 @pytest.mark.slow
 def test_formulas_are_mathml_without_a_script(tmp_path_factory):
-    html = built_in(tmp_path_factory)
+    site = built_in(tmp_path_factory)
     for page in (ROOT / "docs").rglob("*.md"):
         count = page.read_text(encoding="utf-8").count("```{math}\n")
         if count:
-            built = (html / page.relative_to(ROOT / "docs")).with_suffix(".html").read_text(encoding="utf-8")
+            built = (site / page.relative_to(ROOT / "docs")).with_suffix(".html").read_text(encoding="utf-8")
             assert built.count('<div class="math scroll"><math ') == count, page
             assert "mathjax" not in built.lower()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", outputs.COMMANDS, ids=lambda page: page.stem)
+def test_the_built_reference_shows_the_help_of_every_command(page, tmp_path_factory):
+    built = (built_in(tmp_path_factory) / f"reference/cli/{page.stem}.html").read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]*>", "", built))
+    for command in re.findall(r"^## (epsilog .*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        assert f"$ {command} --help\nUsage: {command} [OPTIONS]" in text
 
 
 @pytest.mark.slow
