@@ -131,7 +131,8 @@ def test_what_lies_below_a_scope_is_told_apart_from_its_neighbors(store):
     assert found == {"acme": ["acme/x", "acme/x/y"], "acme/x": ["acme/x/y"], "acme/x/y": [], "a": []}
 
 
-def test_a_part_is_undone_by_itself(store):
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_part_is_undone_by_itself(store, reads):
     with store.writing() as session:
         append(session, scope="first")
         with session.part():
@@ -141,7 +142,11 @@ def test_a_part_is_undone_by_itself(store):
             append(session, scope="third")
             session.put_balances([budget("second", "0.5"), budget("third")])
             session.put_charge(charge("k", "third"))
+            if reads:  # what reads the table has the moved balances and the head written first
+                assert len(session.balances(None)) == 2
+                assert session.read_stored_state().head[0] == 3
             raise ZeroDivisionError
+        assert session.balances(["second", "third"]) == [budget("second")]
         assert session.intact
         append(session, scope="fourth")
     with store.reading() as session:

@@ -111,6 +111,7 @@ def spelled(write, value):
 @given(VALUES)
 @example({"\U00010000": 1, "\uffff": 2})  # in another order by UTF-16 units than by characters
 @example({"b": '\x00\x1f\x7f"\\/\u2028\n\r\t\b\f', "a": [2**53 - 1, -(2**53) + 1, -0.0, 1e16, 1e-7, 5e-324]})
+@example([1e-4, 9.9999e-05, 0.30000000000000004, 4503599627370496.5, 9007199254740993.0, 1.5e300])
 @example([2**53])
 @example([math.nan])
 @example({"a": "\ud800"})

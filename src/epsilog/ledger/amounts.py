@@ -267,6 +267,14 @@ class Amounts(Mapping[str, str]):
 _new, _set_units = object.__new__, vars(Amounts)["units"].__set__
 
 
+def add_amounts(first: Amounts, second: Amounts, third: Amounts) -> Amounts:
+    """Return ``first + second + third``: what a budget holds, which each charge asks for several times."""
+    one, two, three = first.units, second.units, third.units
+    if not one.keys() == two.keys() == three.keys():
+        return first + second + third  # which is an error
+    return _make_amounts({quantity: units + two[quantity] + three[quantity] for quantity, units in one.items()})
+
+
 def _make_amounts(units: Mapping[str, int]) -> Amounts:
     """Build amounts from checked amounts without checking again: most amounts of a ledger are sums."""
     made = _new(Amounts)

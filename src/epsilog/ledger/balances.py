@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.amounts import Amounts, add_amounts
 from epsilog.ledger.cap_conversion import require_target_guarantee
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.filters import PrivacyFilter, get_privacy_filter
@@ -81,7 +81,7 @@ class Balance:
     @property
     def total_reserved(self) -> Amounts:
         """Return the sum compared with the cap: spent or reserved."""
-        return self.spent + self.reserved
+        return add_amounts(self.started, self.committed, self.reserved)
 
     @property
     def available(self) -> Amounts:

@@ -99,6 +99,7 @@ class SqlStore(ABC):
             self._check_history(session)
             yield session
             self._check_before_commit(connection)
+            session.write_moved()
         self._check_after_commit(before)
         self._remember_head(session)
         known = session.state

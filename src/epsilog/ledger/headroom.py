@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from epsilog.ledger.amounts import Amounts
@@ -113,7 +113,11 @@ def _times(balance: Balance, available: Amounts, cost: Amounts) -> int | None:
 
 def list_path_orders(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
     """Return the kinds of budgets on a path, each with the orders at which a cost is computed; see ``compute_cost``."""
-    due = sorted(list_cost_quantities(path).items())
+    return list_orders(sorted(list_cost_quantities(path).items()))
+
+
+def list_orders(due: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
+    """Return kinds of budgets, each with the orders at which a cost is computed, from the quantities due in each."""
     return {kind: quantities if get_privacy_filter(kind).by_order else () for kind, quantities in due}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Self
 
 from epsilog.ledger.entries import hash_entry
@@ -29,16 +29,32 @@ class ChargeRequest:
 
     def __post_init__(self) -> None:
         check.check_fields(self)
+        self._refuse_delta_of_amount()
+
+    def _refuse_delta_of_amount(self) -> None:
         if self.amount is not None and self.delta is not None:
             raise CheckError("delta", "left out where amount is given", repr(self.delta))
 
+    @classmethod
+    def of(cls, command: object) -> Self:
+        """Return what a command asks; its fields have the same rules, and were checked."""
+        found = cls._make({name: getattr(command, name, default) for name, default in _DEFAULTS.items()})
+        found._refuse_delta_of_amount()
+        return found
+
     def under(self, relation: NeighboringRelation, privacy_unit: str | None) -> Self:
         """Return the request with a budget's relation and privacy unit where it states none."""
-        found: Self = object.__new__(type(self))
-        for name in _ARGS:  # all of which were checked before
-            object.__setattr__(found, name, getattr(self, name))
-        object.__setattr__(found, "relation", relation if self.relation is None else self.relation)
-        object.__setattr__(found, "privacy_unit", privacy_unit if self.privacy_unit is None else self.privacy_unit)
+        values = {name: getattr(self, name) for name in _ARGS}
+        values["relation"] = relation if self.relation is None else self.relation
+        values["privacy_unit"] = privacy_unit if self.privacy_unit is None else self.privacy_unit
+        return self._make(values)
+
+    @classmethod
+    def _make(cls, values: Mapping[str, Any]) -> Self:
+        """Build a request of checked values without checking again."""
+        found = object.__new__(cls)
+        for name, value in values.items():
+            object.__setattr__(found, name, value)
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -55,6 +71,7 @@ class ChargeRequest:
 
 
 _ARGS = {name: arg for name, arg in list_fields(ChargeRequest).items() if isinstance(arg, Arg)}
+_DEFAULTS = {one.name: None if one.default is MISSING else one.default for one in fields(ChargeRequest)}
 
 
 def hash_overridden_request(request: Mapping[str, Any]) -> str:

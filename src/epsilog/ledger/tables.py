@@ -95,17 +95,20 @@ class SqlSession:
         self._raw, self._store, self._longest_head = raw, store, seen
         self._head: Head | None = None
         self._balances: Balances = {}
+        self._moved_head = False  # head and balances are written once, however many charges of a batch move them
+        self._moved_balances: dict[str, Balance] = {}
         self.intact = True
 
     @contextmanager
     def part(self) -> Iterator[None]:  # noqa: D102
-        before = self._head
+        before = self._head, self._moved_head, dict(self._moved_balances)
         with self._store.translate_errors():
             self._all("SAVEPOINT part")
             try:
                 yield
             except BaseException:
-                self._head, self._balances = before, {}
+                self._head, self._moved_head, self._moved_balances = before
+                self._balances = dict(self._moved_balances)
                 self._all("ROLLBACK TO SAVEPOINT part", "RELEASE SAVEPOINT part")
                 raise
             self._all("RELEASE SAVEPOINT part")
@@ -228,6 +231,7 @@ class SqlSession:
         return self._stored_balances("WHERE scope > ? AND scope < ?", *_subtree(scope)[1:])
 
     def _stored_balances(self, where: str, *values: object) -> list[Balance]:
+        self.write_moved()
         rows = self._rows(f"{_BALANCES} {where} ORDER BY scope", *values)
         return [parse_state(Balance.parse, document, scope=scope) for scope, document in rows]
 
@@ -259,6 +263,7 @@ class SqlSession:
         return [RoundState(*state) for _, _, *state in self._rows(f"{_OF_CHARGE} {query}", key, scope, *values)]
 
     def read_stored_state(self) -> StoredState:  # noqa: D102
+        self.write_moved()
         return StoredState(
             read_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
@@ -298,8 +303,7 @@ class SqlSession:
 
     def append(self, *rows: StoredRow) -> None:  # noqa: D102
         self._write(_APPEND, rows)
-        self._head = rows[-1].head
-        self._write(_MOVE_HEAD, [self._head])
+        self._head, self._moved_head = rows[-1].head, True
 
     def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Write rows and require that the database kept all: triggers and rules can drop rows silently."""
@@ -314,8 +318,17 @@ class SqlSession:
 
     def put_balances(self, changed: Iterable[Balance]) -> None:  # noqa: D102
         moved = {balance.scope: balance for balance in changed}
-        self._write(_PUT_BALANCE, [(scope, balance.document()) for scope, balance in moved.items()])
+        self._moved_balances |= moved
         self._balances |= moved
+
+    def write_moved(self) -> None:
+        """Write the head and the balances that changed, before they are read from their tables and at the end."""
+        if self._moved_head:
+            self._write(_MOVE_HEAD, [self.head()])
+            self._moved_head = False
+        if self._moved_balances:
+            self._write(_PUT_BALANCE, [(scope, balance.document()) for scope, balance in self._moved_balances.items()])
+            self._moved_balances = {}
 
     def put_charge(self, charge: ChargeRecord) -> None:  # noqa: D102
         self._write(_PUT_CHARGE, [(charge.key, charge.scope, charge.document())])

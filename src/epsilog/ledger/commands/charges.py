@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from epsilog.ledger import balances, budget_path, charge_record, fields, headroom
 from epsilog.ledger.amounts import Amounts
+from epsilog.ledger.balances import Balance
 from epsilog.ledger.certificates import ProvenClaim, require_no_weaker
 from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, require_reserved
@@ -21,7 +22,7 @@ from epsilog.ledger.lazy import lazy
 from epsilog.ledger.partitions import require_path
 from epsilog.ledger.requests import ChargeRequest, hash_overridden_request
 from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage
-from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, RunArtifact, check
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, RunArtifact, check
 
 REGISTERED, ALLOWED, RESERVED, STARTED, COMMITTED, CANCELLED, ABANDONED, DECOMMISSIONED = ChargeState
 _PRIVATE_FILES = {RunArtifact.CUSTODY.value, RunArtifact.KEY.value, RunArtifact.SECRET.value}
@@ -85,20 +86,18 @@ class OfRelease(OfScope):
     @lazy
     def request(self) -> ChargeRequest:
         """Return the stored request, without what the budgets state."""
-        asked = ("release", "relation", "privacy_unit", "delta", "amount", "plan_hash", "rounds", "simulation")
-        return ChargeRequest(**{name: getattr(self, name) for name in asked if hasattr(self, name)})
+        return ChargeRequest.of(self)
 
     def request_at(self, at: At) -> ChargeRequest:
         """Return what is asked under the budgets of the scope."""
-        nearest = require_path(at.path, self.scope)[-1]
-        terms = nearest.relation, nearest.privacy_unit
-        if (found := self._under.get(terms)) is None:
-            found = self._under[terms] = self.request.under(*terms)
+        path, found = self._found
+        if path is not at.path:
+            nearest = require_path(at.path, self.scope)[-1]
+            found = self.request.under(nearest.relation, nearest.privacy_unit)
+            vars(self)["_found"] = at.path, found
         return found
 
-    @lazy
-    def _under(self) -> dict[tuple[NeighboringRelation, str | None], ChargeRequest]:
-        return {}
+    _found: ClassVar[tuple[Any, Any]] = None, None  # the path, and the request under it, that were asked for last
 
 
 class OverrideCost(
@@ -148,6 +147,16 @@ class _Prepared(NamedTuple):
     proven: ProvenClaim | None = None
 
 
+class _Terms(NamedTuple):
+    """What a charge is due under some budgets: quantities by kind; the costs that are known, and the kinds without."""
+
+    path: Sequence[Balance]
+    prepared: _Prepared | None
+    due: list[tuple[str, tuple[str, ...]]]
+    costs: dict[str, Cost]
+    missing: dict[str, tuple[str, ...]]
+
+
 class Reservation(OfRelease):
     """A charge that is reserved, and what comes then."""
 
@@ -170,7 +179,7 @@ class Reservation(OfRelease):
             return None  # it is known, whatever it would cost now
         charge_record.refuse_until_accepted(at.restore_state, self.verb, charge)
         budget_path.require_certificate(at.path, given=self.certificate is not None)
-        known, unpriced = at.prepared or _Prepared(), self._split_costs(at, request)[1]
+        known, unpriced = at.prepared or _Prepared(), self._terms_at(at).missing
         checked = self.certificate is None or (known.proven is not None and known.proven.relation == request.relation)
         if checked and not unpriced:
             return None
@@ -185,36 +194,36 @@ class Reservation(OfRelease):
 
         return work
 
-    def _split_costs(self, at: At, request: ChargeRequest) -> tuple[dict[str, Cost], dict[str, tuple[str, ...]]]:
-        """Return the known costs, and the kinds of budgets on the path without one, with all of their orders."""
-        costs, missing = dict((at.prepared or _Prepared()).costs), {}
-        for kind, orders in headroom.list_path_orders(at.path).items():
+    def _terms_at(self, at: At) -> _Terms:
+        """Return what is due on the path, and what of it is known."""
+        if (known := self._terms) is not None and known.path is at.path and known.prepared is at.prepared:
+            return known
+        due, costs = sorted(balances.list_cost_quantities(at.path).items()), dict((at.prepared or _Prepared()).costs)
+        missing = {}
+        for kind, orders in headroom.list_orders(due).items():
             if kind in costs and costs[kind].values.keys() >= set(orders):
                 continue
-            if (kind, orders) not in self._stated_costs:
-                self._stated_costs[kind, orders] = compute_stated_cost(request, kind, orders=orders)
-            if (stated := self._stated_costs[kind, orders]) is None:
+            if (stated := compute_stated_cost(self.request_at(at), kind, orders=orders)) is None:
                 missing[kind] = orders
             else:
                 costs[kind] = stated
-        return costs, missing
+        found = vars(self)["_terms"] = _Terms(at.path, at.prepared, due, costs, missing)
+        return found
 
-    @lazy
-    def _stated_costs(self) -> dict[tuple[str, tuple[str, ...]], Cost | None]:
-        return {}
+    _terms: ClassVar[_Terms | None] = None  # that were asked for last
 
     def compute_costs(self, at: At) -> dict[str, Cost]:
         """Return what it costs, by kind of budget."""
-        found, missing = self._split_costs(at, self.request_at(at))
-        assert not missing, "costs are computed before"
-        return found
+        found = self._terms_at(at)
+        assert not found.missing, "costs are computed before"
+        return found.costs
 
     def entry(self, at: At) -> Entry:  # noqa: D102
         costs = self.compute_costs(at)
         headroom.refuse_above_capacity(costs, at.path)
         if self.certificate is not None:
             require_no_weaker(at.prepared.proven, [costs[one.kind] for one in at.path])
-        due = sorted(balances.list_cost_quantities(at.path).items())
+        due = self._terms_at(at).due
         amounts = {kind: costs[kind].amounts.part(quantities) for kind, quantities in due}
         methods = {kind: costs[kind].method.code for kind, _ in due}
         body = {"request": self.request_at(at).to_json(), "methods": methods}
