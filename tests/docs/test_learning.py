@@ -12,7 +12,6 @@ from epsilog.reports import make_standalone
 
 LEARN = sorted((outputs.ROOT / "docs/learn").glob("*.md"))
 NOTEBOOKS = sorted((outputs.ROOT / "docs/notebooks").glob("*.md"))
-GALLERY = outputs.ROOT / "docs/gallery.md"
 REFRESH = "the page shows old output: run `python tests/docs/sessions.py PAGE`"
 
 
@@ -52,32 +51,17 @@ def test_a_number_without_a_source_is_noticed():
     assert sessions.unfounded("| who | epsilon 4 |\n| [who](https://example.org) | epsilon 8 |\n") == ["4"]
 
 
-@pytest.mark.slow
-def test_pictures_are_what_their_code_draws(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs/images").mkdir(parents=True)
-    names = {}
-    for block in outputs.CODE.findall(GALLERY.read_text(encoding="utf-8")):
-        exec(compile(block, "gallery.md", "exec"), names)  # noqa: S102 - the docs are ours
-    drawn = {path.name: path.read_text() for path in (tmp_path / "docs/images").iterdir()}
-    kept = {path.name: path.read_text() for path in (outputs.ROOT / "docs/images").glob("learn-*.svg")}
-    assert drawn.keys() == kept.keys()
-    for name, picture in kept.items():
-        assert drawn[name] == picture, f"{name} is not what gallery.md draws"
-
-
-def test_every_picture_of_the_gallery_is_used_on_a_page_and_described():
-    text = GALLERY.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", sorted(path.name for path in (outputs.ROOT / "docs/images").glob("learn-*.svg")))
+def test_every_figure_is_used_on_a_page_and_described(name):
     pages = "".join(page.read_text(encoding="utf-8") for page in LEARN)
-    for said, name in re.findall(r"!\[([^\]]*)\]\(images/([\w-]+\.svg)\)", text):
-        assert len(said) > 30
-        assert f"](../images/{name})" in pages
+    assert [said for said in re.findall(rf"!\[([^\]]*)\]\(\.\./images/{name}\)", pages) if len(said) > 30]
 
 
 @pytest.mark.slow
-def test_figures_of_certificates_are_what_their_script_draws():
-    script = runpy.run_path(str(outputs.ROOT / "scripts/certificate_figures.py"))
-    kept = {path.name: path.read_text() for path in (outputs.ROOT / "docs/images").glob("certificate-*.svg")}
-    assert {f"certificate-{name}.svg" for name in script["FIGURES"]} == kept.keys()
-    for name, draw in script["FIGURES"].items():
-        assert make_standalone(draw()) + "\n" == kept[f"certificate-{name}.svg"], "run scripts/certificate_figures.py"
+@pytest.mark.parametrize(("script", "prefix"), [("learn_figures", "learn"), ("certificate_figures", "certificate")])
+def test_figures_are_what_their_script_draws(script, prefix):
+    figures = runpy.run_path(str(outputs.ROOT / f"scripts/{script}.py"))["FIGURES"]
+    kept = {path.name: path.read_text() for path in (outputs.ROOT / "docs/images").glob(f"{prefix}-*.svg")}
+    assert {f"{prefix}-{name}.svg" for name in figures} == kept.keys()
+    for name, draw in figures.items():
+        assert make_standalone(draw()) + "\n" == kept[f"{prefix}-{name}.svg"], f"run scripts/{script}.py"
