@@ -3,7 +3,7 @@
 One rule covers all parts that a method refuses: a part with a bound alone has one in a composition. The profile of such
 a part, with all its repetitions if they have a bound, becomes a pair (``release_from_profile``). Outside double range,
 and for compositions at the smallest deltas, parts are added one by one, each with its share of delta (Dwork & Roth
-2014, Theorem 3.16). docs/boundaries/accountant.md.
+2014, Theorem 3.16). docs/boundaries.md.
 
 To build a pair from a profile, let delta(e) bound both orders of the neighbors at each of some e_0 = 0 < e_1 < ... <
 e_n. In the variable t = exp(e) it is a convex function D. The least convex function through those points, (t_i, D_i),

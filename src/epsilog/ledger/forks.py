@@ -4,7 +4,7 @@ A fork copies what SQLite knows of its locks, but not the locks. A child that us
 the same file again, would write under locks that it does not hold. Closing does not help: SQLite's closing code removes
 a log by its name, which may be another process's by then, and libpq's ends the session that the parent still uses. So
 the child takes one reference to each connection and never releases it. Then no closing code runs in it, also at exit.
-``docs/boundaries/ledger.md`` has the rule in full.
+``docs/boundaries.md`` has the rule in full.
 """
 
 from __future__ import annotations

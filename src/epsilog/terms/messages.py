@@ -6,8 +6,8 @@ number as it is, ``message`` is nested, ``text`` is foreign text and becomes leg
 version of a proof: it rises when the proof changes.
 
 >>> curves = Message("method/parts-by-curves@1")
->>> curves.to_json(), str(curves)
-('method/parts-by-curves@1', 'privacy profiles of parts without dominating pairs (docs: boundaries/accountant)')
+>>> curves.to_json(), str(curves).partition(" (")[0]
+('method/parts-by-curves@1', 'privacy profiles of parts without dominating pairs')
 >>> Message.of("assumes/group-size", units=3).to_json()
 ['assumes/group-size', {'units': 3}]
 >>> str(Message.read('["method/each-side@1",{"above":"method/renyi@1","below":"method/lattice@1"}]'))[:24]
