@@ -27,7 +27,7 @@ QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (bound-delta|search-
 
 COMMANDS = [
     ROOT / f"docs/reference/cli/{name}.md"
-    for name in ("runs", "verify", "plan", "account", "montecarlo", "ledger", "serve")
+    for name in ("runs", "verify", "plan", "account", "ledger")
 ]
 """The command reference, in the order in which its examples build on each other."""
 
