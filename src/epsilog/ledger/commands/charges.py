@@ -91,13 +91,16 @@ class OfRelease(OfScope):
     def request_at(self, at: At) -> ChargeRequest:
         """Return what is asked under the budgets of the scope."""
         path, found = self._found
-        if path is not at.path:
+        if found is None or path is not at.path:
             nearest = require_path(at.path, self.scope)[-1]
             found = self.request.under(nearest.relation, nearest.privacy_unit)
             vars(self)["_found"] = at.path, found
         return found
 
-    _found: ClassVar[tuple[Any, Any]] = None, None  # the path, and the request under it, that were asked for last
+    _found: ClassVar[tuple[Any, ChargeRequest | None]] = (
+        None,
+        None,
+    )  # the path, and the request under it, that were asked for last
 
 
 class OverrideCost(
