@@ -25,10 +25,7 @@ CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (bound-delta|search-noise|execute|recompute))")
 
 
-COMMANDS = [
-    ROOT / f"docs/reference/cli/{name}.md"
-    for name in ("runs", "verify", "plan", "account", "ledger")
-]
+COMMANDS = [ROOT / f"docs/reference/cli/{name}.md" for name in ("runs", "verify", "plan", "account", "ledger")]
 """The command reference, in the order in which its examples build on each other."""
 
 
