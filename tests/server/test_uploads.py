@@ -3,7 +3,10 @@
 import gzip
 import io
 import json
+import socket
+import subprocess
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from epsilog.ledger import iterate_verified_documents, open_ledger, read_ledger, write_bundle
 from epsilog.mechanisms import PureDP
 from epsilog.server import uploads
+from epsilog.server.workers import COMMAND
 
 
 def body(bundle, **fields):
@@ -81,3 +85,65 @@ def test_what_is_too_long_or_not_ours_is_refused(site, monkeypatch):
 
 def test_no_client_chooses_a_folder(site):
     assert site.post("verify/folder", {"folder": "somewhere"}).status == 404
+
+
+def begin_upload(site, sent=b"{}\nepsilog-bundle/v0\n"):
+    """A client that begins to send a bundle and says that more will come."""
+    client = socket.create_connection((site.host, site.port), timeout=20)
+    head = f"POST /api/v1/verify/bundle HTTP/1.1\r\nHost: {site.host}:{site.port}\r\n"
+    client.sendall(f"{head}Content-Type: application/octet-stream\r\nContent-Length: 100000\r\n\r\n".encode() + sent)
+    return client
+
+
+def wait_until(holds):
+    end = time.monotonic() + 20
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert holds()
+
+
+def test_a_client_has_one_upload_at_a_time_and_gives_its_place_back(site):
+    with begin_upload(site):
+        wait_until(lambda: left_behind() != [])
+        refused = site.post("verify/bundle", raw=body(b"epsilog-bundle/v0\n"))
+        assert (refused.status, refused.json()["type"]) == (429, "/problems/too-many")
+    wait_until(lambda: left_behind() == [])
+    assert site.post("verify/bundle", raw=body(b"epsilog-bundle/v0\n")).status == 200
+
+
+def test_an_upload_that_does_not_keep_its_pace_is_refused(site, monkeypatch):
+    monkeypatch.setattr(uploads, "PATIENCE_SECONDS", 0.2)
+    with begin_upload(site) as client:
+        assert client.recv(100).startswith(b"HTTP/1.1 408")
+    assert left_behind() == []
+
+
+def test_a_stated_length_above_the_limit_is_refused_before_it_arrives(site):
+    with begin_upload(site) as client:
+        wait_until(lambda: left_behind() != [])
+        client.close()
+    wait_until(lambda: left_behind() == [])
+    with socket.create_connection((site.host, site.port), timeout=20) as client:
+        head = f"POST /api/v1/verify/bundle HTTP/1.1\r\nHost: {site.host}:{site.port}\r\n"
+        client.sendall(f"{head}Content-Length: {2**40}\r\n\r\n".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("line", [b"[" * 2_000_000, b'{"a":' * 500_000, b"9" * 3_000_000, b"x" * 3_000_000])
+def test_deep_long_and_broken_lines_are_findings(site, line):
+    told = site.post("verify/bundle", raw=body(b"epsilog-bundle/v0\n" + line + b"\n\n")).json()
+    assert told["status"] == "failed"
+    assert "entry 1" in told["findings"][0]["message"] or "index 1" in told["findings"][0]["message"]
+
+
+def test_a_check_has_no_more_memory_than_its_limit(tmp_path):
+    (tmp_path / "fields.json").write_text("{}")
+    (tmp_path / "ledger.bundle").write_bytes(b"epsilog-bundle/v0\n[" + b"{}," * 8_000_000 + b"{}]\n\n")
+    ask = json.dumps({"path": "/verify/folder", "ask": {"folder": str(tmp_path)}}).encode() + b"\n"
+    limited, free = (
+        subprocess.run([*COMMAND, str(limit)], input=ask, capture_output=True, check=True, timeout=120).stdout
+        for limit in (700 * 1024**2, uploads.CHECK_BYTES)
+    )
+    assert json.loads(limited)[0] == 422
+    assert "memory" in json.loads(limited)[2]
+    assert json.loads(free)[0] == 200

@@ -349,7 +349,7 @@ def test_a_server_that_ends_lets_no_process_and_no_job_go_on(serve_app, monkeypa
         app.state.ledger_checks.begin(job)
         assert (job.is_running, closed) == (True, [])
     assert desk in closed
-    assert len(set(closed)) == len(closed) == 2  # the ledger has one of its own
+    assert len(set(closed)) == len(closed) == 3  # the ledger and uploads have their own
     assert job.snapshot["state"] == "paused"
     job._thread.join(5)
     assert not job.is_active

@@ -19,7 +19,7 @@ from typing import BinaryIO, Self
 from epsilog import durable_io
 from epsilog.ledger import merkle
 from epsilog.ledger.checkpoints import Checkpoint
-from epsilog.ledger.entries import Entry, hash_entry
+from epsilog.ledger.entries import Entry, EntryParser, hash_entry
 from epsilog.ledger.stored_rows import UNREADABLE, StoredRow
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
@@ -77,15 +77,18 @@ class Bundle:
 
     Attributes:
         entries: those that were read.
-        documents: the canonical JSON of each.
+        heads: the hash of each.
+        leaves: the leaf hash of each, in the tree of checkpoints.
         note: the checkpoint, once all entries were read.
     """
 
     file: BinaryIO
     entries: list[Entry] = field(default_factory=list)
-    documents: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    leaves: list[bytes] = field(default_factory=list)
     note: Note | None = None
     _tree: merkle.Frontier = field(default_factory=merkle.Frontier)
+    _reader: EntryParser = field(default_factory=EntryParser)
 
     @classmethod
     def over(cls, file: BinaryIO) -> Self:
@@ -110,13 +113,21 @@ class Bundle:
             raise LedgerIntegrityError("the bundle ends here, or this line is too long", index=index)
         try:
             document = line[:-1].decode()
-            entry = Entry.parse(document)
+            entry = self._reader.parse(document)
         except UNREADABLE as error:
             raise LedgerIntegrityError(f"cannot be read: {error}", index=index) from error
-        self._tree.add(merkle.hash_leaf(line[:-1]))
+        if self.heads and entry.previous == self.heads[-1]:
+            object.__setattr__(entry, "previous", self.heads[-1])  # one text for both: most of a large bundle's memory
+        leaf, head = merkle.hash_leaf(line[:-1]), hash_entry(document)
+        self._tree.add(leaf)
         self.entries.append(entry)
-        self.documents.append(document)
-        return StoredRow(index, entry.scope, document, hash_entry(document))
+        self.heads.append(head)
+        self.leaves.append(leaf)
+        return StoredRow(index, entry.scope, document, head)
+
+    def parse(self, _document: str) -> Entry:
+        """Return the entry of the row that was read last, which needs no second reading."""
+        return self.entries[-1]
 
     def _close(self, content: bytes) -> None:
         """Hold the checkpoint against the entries that were read."""

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from epsilog.ledger import bundles, replay
+from epsilog.ledger import bundles, merkle, replay
 from epsilog.ledger.commands import Caller
 from epsilog.ledger.entries import GENESIS, Entry, hash_entry
 from epsilog.ledger.headroom import HERE, CostModel
@@ -111,14 +111,21 @@ class VerifiedEntries:
     Attributes:
         verified: what it amounts to.
         entries: all of them, in order.
-        documents: the canonical JSON of each.
+        heads: the hash of each.
+        leaves: the leaf hash of each, in the tree of checkpoints.
         note: the checkpoint that came with them; None for a ledger's own file.
     """
 
     verified: LedgerVerification
     entries: tuple[Entry, ...]
-    documents: tuple[str, ...]
+    heads: tuple[str, ...]
+    leaves: tuple[bytes, ...]
     note: Note | None = None
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Return the canonical JSON of each entry."""
+        return tuple(entry.document() for entry in self.entries)
 
 
 def iterate_verified_documents(ledger: LedgerView) -> Iterator[str]:
@@ -147,8 +154,12 @@ def read_verified_entries(url: str | Path | BinaryIO) -> VerifiedEntries:
         return _of_bundle(url)
     with read_ledger(url) as ledger:
         verified = ledger.verify()
-        every = tuple(_proven(ledger, verified))
-    return VerifiedEntries(verified, tuple(entry for entry, _ in every), tuple(document for _, document in every))
+        every = [
+            (entry, hash_entry(document), merkle.hash_leaf(document.encode()))
+            for entry, document in _proven(ledger, verified)
+        ]
+    entries, heads, leaves = zip(*every, strict=True) if every else ((), (), ())
+    return VerifiedEntries(verified, entries, heads, leaves)
 
 
 def _proven(ledger: LedgerView, verified: LedgerVerification) -> Iterator[tuple[Entry, str]]:
@@ -163,8 +174,8 @@ def _proven(ledger: LedgerView, verified: LedgerVerification) -> Iterator[tuple[
 
 def _of_bundle(file: BinaryIO) -> VerifiedEntries:
     bundle = bundles.Bundle.over(file)
-    verified = replay.recheck_costs(replay.replay_entries(bundle.rows()))
-    return VerifiedEntries(verified, tuple(bundle.entries), tuple(bundle.documents), bundle.note)
+    verified = replay.recheck_costs(replay.replay_entries(bundle.rows(), parse=bundle.parse))
+    return VerifiedEntries(verified, tuple(bundle.entries), tuple(bundle.heads), tuple(bundle.leaves), bundle.note)
 
 
 def _store(url: str | Path, *, read_only: bool) -> Store:

@@ -82,7 +82,7 @@ class LedgerReplay:
     restored: list[int] = field(default_factory=list)
     promised: list[tuple[Entry, Balance]] = field(default_factory=list)  # with the budget that it was said of
     since: int = 0  # entries without a cost check
-    _reader: EntryParser = field(default_factory=EntryParser)
+    parse: Callable[[str], Entry] = field(default_factory=lambda: EntryParser().parse)
     _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
 
     def read(self, row: StoredRow) -> None:
@@ -90,7 +90,7 @@ class LedgerReplay:
         index = self.count + 1
         if row.position != index:
             raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
-        entry = parse_row(row, self._reader.parse)
+        entry = parse_row(row, self.parse)
         if entry.previous != self.head:
             raise LedgerIntegrityError("does not follow from the entry before it", index=index)
         try:
@@ -173,7 +173,11 @@ def _at(rounds: Sequence[charge_record.RoundState], number: object) -> charge_re
 
 
 def replay_entries(
-    rows: Iterable[StoredRow], *, progress: Callable[[int], None] | None = None, since: Checkpoint | None = None
+    rows: Iterable[StoredRow],
+    *,
+    progress: Callable[[int], None] | None = None,
+    since: Checkpoint | None = None,
+    parse: Callable[[str], Entry] | None = None,
 ) -> LedgerReplay:
     """Replay all entries.
 
@@ -181,11 +185,13 @@ def replay_entries(
         rows: the entries as they lie there, in order, from the first.
         progress: called with the number of checked entries, now and then; its exceptions end the check.
         since: checkpoint of the entries with which they must begin.
+        parse: reads the document of the row that was taken last; None reads it anew.
 
     Raises:
         LedgerIntegrityError: with the index of the first entry that does not hold.
     """
-    replay = LedgerReplay() if since is None else LedgerReplay(since=since.size)
+    replay = LedgerReplay(since=0 if since is None else since.size)
+    replay.parse = parse or replay.parse
     for row in rows if since is None else beginning(rows, since):
         replay.read(row)
         if progress is not None and replay.count % REPORT_EVERY == 0:

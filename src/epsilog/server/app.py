@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.middleware.gzip import GZipMiddleware
@@ -60,7 +60,8 @@ async def _run_services(app: FastAPI) -> AsyncIterator[None]:
     with TemporaryDirectory(prefix="epsilog-", ignore_cleanup_errors=True) as scratch:
         state.montecarlo = montecarlo.MonteCarloService(state.montecarlo_in or Path(scratch))
         state.ledger_checks = JobRegistry(what="checks of the ledger", at_once=1)
-        state.uploads = CapacityLimiter(uploads.MAX_UPLOADS)
+        state.uploads = uploads.Uploads()
+        await state.uploads.open()
         state.workers = state.workers or WorkerPool()
         await state.workers.open()
         # the ledger's own: strangers may fill the other pool
@@ -72,6 +73,7 @@ async def _run_services(app: FastAPI) -> AsyncIterator[None]:
         if state.ledger_service is not None:
             state.ledger_service.close()
         await cost_workers.close()
+        await state.uploads.close()
         await state.workers.close()
         for job in (*state.montecarlo.registry.jobs(), *state.ledger_checks.jobs()):
             job.stop("paused")

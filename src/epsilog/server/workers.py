@@ -53,6 +53,7 @@ class WorkerPool:
         max_slow_per_client: how many slow ones a client may have here; the next is refused.
         niceness: of the processes with slow questions.
         command: starts one process that speaks as ``epsilog.server.worker`` does.
+        reused: whether a process answers more than one question; one that is not gives its memory back at its end.
     """
 
     def __init__(
@@ -65,10 +66,11 @@ class WorkerPool:
         max_slow_per_client: int = MAX_SLOW_PER_CLIENT,
         niceness: int = NICENESS,
         command: Sequence[str] = COMMAND,
+        reused: bool = True,
     ) -> None:
         self.deadline, self._max_slow_per_client = deadline, max_slow_per_client
-        self._quick = _WorkerQueue([_Worker(command) for _ in range(workers)], max_queued)
-        self._slow = _WorkerQueue([_Worker(command, niceness=niceness) for _ in range(slow)], max_queued)
+        self._quick = _WorkerQueue([_Worker(command) for _ in range(workers)], max_queued, reused)
+        self._slow = _WorkerQueue([_Worker(command, niceness=niceness) for _ in range(slow)], max_queued, reused)
         self._slow_per_client: Counter[str] = Counter()
 
     async def open(self, *, at_once: bool = True) -> None:
@@ -140,8 +142,8 @@ def _refuse(status: int, kind: str, title: str, detail: str) -> Response:
 class _WorkerQueue:
     """Processes, and the questions that wait for one."""
 
-    def __init__(self, workers: Sequence[_Worker], max_queued: int) -> None:
-        self.workers, self._max_queued, self._queued = workers, max_queued, 0
+    def __init__(self, workers: Sequence[_Worker], max_queued: int, reused: bool = True) -> None:
+        self.workers, self._max_queued, self._queued, self._reused = workers, max_queued, 0, reused
         self._free: asyncio.PriorityQueue[tuple[bool, int, _Worker]] = asyncio.PriorityQueue()
         self._turns, self._answers = itertools.count(), set[asyncio.Task[bytes]]()
 
@@ -190,6 +192,8 @@ class _WorkerQueue:
             worker.kill()
             raise
         finally:
+            if not self._reused:
+                worker.kill()
             self.release(worker)
 
     def release(self, worker: _Worker) -> None:

@@ -20,7 +20,6 @@ from epsilog.ledger import (
     Entry,
     Verb,
     counts_towards_parent,
-    hash_entry,
     held_under,
     list_ancestors,
     merkle,
@@ -131,9 +130,7 @@ class LedgerReader:
             found = read_verified_entries(ledger)
         except LedgerIntegrityError as error:
             return cls((), (), str(error))
-        heads = tuple(map(hash_entry, found.documents))
-        leaves = tuple(merkle.hash_leaf(document.encode()) for document in found.documents)
-        return cls(found.entries, heads, leaves=leaves, note=found.note)
+        return cls(found.entries, found.heads, leaves=found.leaves, note=found.note)
 
     def root(self, size: int) -> bytes:
         """Return the Merkle root of the first ``size`` entries."""

@@ -7,7 +7,7 @@ import type { FederatedResponse, QueriesResponse } from "./types";
 import { Problem } from "./types";
 
 const WAIT = 30_000; // ms until a request times out
-const UPLOAD_WAIT = 180_000; // ms, of a large body
+const UPLOAD_WAIT = 660_000; // ms, of a large bundle: it arrives in 450 s, and is checked in 180
 
 /** Read "inf" in JSON as infinity. */
 const revive = (_: string, value: unknown): unknown => (value === "inf" ? Infinity : value);

@@ -19,7 +19,8 @@ const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", faile
 const grade = (status: string) => GRADES[status] ?? "weak";
 const MEGABYTE = 1024 * 1024;
 const MAX_CHARACTERS = 4 * MEGABYTE; // of a report, as on the server; larger bundles are streamed
-const MAX_BUNDLE_BYTES = 32 * MEGABYTE;
+const MAX_BUNDLE_BYTES = 200 * MEGABYTE;
+const SLOW_BUNDLE_BYTES = 20 * MEGABYTE; // from here on the wait is stated: the server checks about 3 MB a second
 
 const KINDS = { report: "report", record: "calculation record", certificate: "certificate", bundle: "ledger bundle", signature: "report signature", checkpoint: "stored checkpoint", key: "public key" } as const;
 type Kind = keyof typeof KINDS;
@@ -57,6 +58,9 @@ async function verify(ask: Record<string, string>, bundle: File | undefined): Pr
   return postBlob<ReportVerificationModel>("verify/bundle", new Blob([JSON.stringify(fields), "\n", bundle]));
 }
 
+/** Say how long a large bundle takes. */
+const wait = (bundle: File | undefined): string => (bundle && bundle.size > SLOW_BUNDLE_BYTES ? ` A bundle of ${Math.round(bundle.size / MEGABYTE)} MB takes about ${Math.ceil(bundle.size / MEGABYTE / 180)} min once it has arrived.` : "");
+
 const EXAMPLES = { holds: "a report and its ledger", edited: "an edited report", alone: "a report alone" } as const;
 type Example = keyof typeof EXAMPLES;
 
@@ -80,6 +84,7 @@ const readPage = (page: string): string => (/<pre id="document">([^<]*)</.exec(p
 async function read(file: File): Promise<string> {
   const most = kindOf(await file.slice(0, 100).text()) === "bundle" ? MAX_BUNDLE_BYTES : MAX_CHARACTERS;
   if (file.size > most) throw new Problem(`${file.name} is too large for this page`, `The limit is ${most / MEGABYTE} MB. Use \`epsilog verify\`, which accepts files of any size.`);
+  if (file.size > MAX_CHARACTERS) return ""; // a bundle that is streamed: no page needs its text
   const text = await file.text();
   if (text.includes("PRIVATE KEY")) throw new Problem("This is a private key", "It was not sent. Verification needs the public key.");
   return text;
@@ -108,7 +113,7 @@ export function Verify() {
     try {
       for (const file of files) {
         const text = await read(file);
-        now[kindOf(text)] = { name: file.name, text, file };
+        now[text === "" && file.size > 0 ? "bundle" : kindOf(text)] = { name: file.name, text, file };
       }
     } catch (error) {
       latest.current++;
@@ -171,7 +176,7 @@ export function Verify() {
       </Card>
       <div aria-live="polite">
         {state.at === "empty" && names.some(({ kind }) => kind !== "certificate") && <p class="empty">Add the report or bundle that these files belong to.</p>}
-        {state.at === "asked" && <p class="empty">Verifying {names.map((one) => one.name).join(" and ") || "the example"}…</p>}
+        {state.at === "asked" && <p class="empty">Verifying {names.map((one) => one.name).join(" and ") || "the example"}…{wait(given.bundle?.file)}</p>}
         {state.at === "refused" && <ErrorNotice problem={state.problem} />}
         {state.at === "answered" && <VerificationResult given={given} answer={state.answer} />}
       </div>
