@@ -1,9 +1,12 @@
 """Leaving units out of rounds never costs: no sampled or binned answer is above that of the same rounds with all."""
 
+import math
+
 import pytest
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.account import compute_interval
+from epsilog.accounting.methods.unsampled import bound_without_sampling
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,
@@ -13,7 +16,7 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.mechanisms.composition import Composition, flatten
-from epsilog.numerics.questions import EpsilonAt
+from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
@@ -69,3 +72,13 @@ def test_little_noise_under_replace_one():
 def test_a_sample_of_all_is_all():
     assert Composition.of(PoissonSampled(Gaussian(1.0), 1.0)).sampled == ()
     assert plain(FixedSizeSampled(Gaussian(1.0), 3, 10)) == Composed([Repeated(Gaussian(1.0), 1)])
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3])
+@pytest.mark.parametrize("most", [1 / 16, 1 / 32, 1 / 48])
+def test_revealed_rounds_cover_every_kind_of_sample(kinds, most):
+    """With next to no noise, delta is the chance of being in any round: what the kinds may miss adds up."""
+    probability = 0.99 * most
+    rounds = Composed(PoissonSampled(Gaussian(1e-3 * (1 + kind)), probability) for kind in range(kinds))
+    found = bound_without_sampling(Composition.of(rounds, ADD), DeltaAt(5.0), 1e-3, upper=lambda *_: math.inf)
+    assert found.upper >= 1 - (1 - probability) ** kinds
