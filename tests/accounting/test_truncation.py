@@ -228,6 +228,19 @@ def test_a_cut_never_helps(chance, epsilon):
     assert found.lower <= 1e-7
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("chance", [1e-9, 1e-3, 0.01])
+def test_a_cut_may_move_an_event_of_both_neighbors_apart(chance, epsilon):
+    """Truncation makes an event more likely by its chance for one neighbor, and less likely for the other."""
+    one, other = 0.6, (0.6 - 0.01) * math.exp(-epsilon)  # delta of the event is 0.01
+    moved = one + chance - math.exp(epsilon) * max(other - chance, 0.0)
+    back = one - chance - math.exp(epsilon) * (other + chance)
+    found = TruncationProbability(chance).add_to(Bounds(0.01, 0.01), epsilon)
+    assert found.lower <= max(back, 0.0) + 1e-15
+    assert found.upper >= moved - 1e-15
+    assert found.upper <= moved + 1e-12 or other < chance
+
+
 ROUNDS = 3
 DRAWN = [
     BallsInBinsParticipation(2),
@@ -346,3 +359,7 @@ def test_monte_carlo_evidence_can_be_cut_and_what_is_not_about_delta_cannot():
         )
     with pytest.raises(UnsupportedMechanismError, match="drawn"):
         build_truncated_poisson_pair(evidence.interval, matrix(FullParticipation()), population=10, max_batch_size=2)
+    with pytest.raises(UnsupportedMechanismError, match="replace-one"):
+        build_truncated_poisson_pair(
+            replace(evidence.interval, relation=REPLACE), run, population=10_000, max_batch_size=800
+        )

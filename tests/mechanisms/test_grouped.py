@@ -133,6 +133,17 @@ def test_a_curve_that_falls_at_once_is_still_only_trusted_where_it_is_low():
     assert find_safe_root(lambda _: 0.5, 1.0, relative_width=0.02, most=600.0) == math.inf
 
 
+@pytest.mark.parametrize(
+    ("release", "joint"),
+    [(Gaussian(1.0), False), (PoissonSampled(Gaussian(1.0), 0.05), True)],
+)
+def test_a_group_is_assumed_to_stay_together_where_participation_is_random(release, joint):
+    for grouped in (Grouped(release, 3), Grouped(Composed([Gaussian(2.0), Repeated(release, 4)]), 3)):
+        found = [line.id for line in grouped.assumptions()]
+        assert found[0] == "assumes/group-size"
+        assert ("assumes/joint-group" in found) == joint
+
+
 @pytest.mark.slow
 def test_what_a_group_rests_on_is_told():
     found = profile(PoissonSampled(Gaussian(1.0), 0.05), relative_width=0.02).group_epsilon(units=2, delta=1e-5)

@@ -19,6 +19,7 @@ from epsilog.mechanisms import (
     PureDP,
     RandomizedResponse,
     Repeated,
+    ReportNoisyMax,
 )
 from epsilog.numerics.distributions.base import GaussianPair
 from epsilog.numerics.gaussian import gaussian_delta
@@ -121,6 +122,17 @@ def test_a_product_of_gaussians_is_their_gaussian_in_many_rounds(direction):
         assert ours.lower <= truth.upper
         assert truth.lower <= ours.upper
         assert ours.upper <= 1.01 * ours.lower
+
+
+@pytest.mark.parametrize("noise", ["laplace", pytest.param("exponential", marks=pytest.mark.slow)])
+def test_a_part_known_from_below_only_by_an_example_lends_a_sample_no_more(noise):
+    """What is attained on a sample is at most that share of what is attained without it (Balle et al. 2018)."""
+    parts, share, at = Composed([ReportNoisyMax(1.0, noise), Laplace(3.0)]), 0.3, 0.2
+    whole = delta(parts, epsilon=at)
+    found = delta(PoissonSampled(parts, share), epsilon=math.log1p(share * math.expm1(at)))
+    assert whole.lower < 0.9 * whole.upper, "the example is not the worst"
+    assert found.lower <= share * whole.lower * (1 + 1e-9)
+    assert found.upper == pytest.approx(share * whole.upper, rel=1e-4)
 
 
 def test_next_to_nothing_beside_a_gaussian_adds_next_to_nothing():

@@ -11,7 +11,7 @@ from tests.extent import amount
 
 from epsilog.accounting import account, delta, epsilon
 from epsilog.accounting.inversion import integral
-from epsilog.accounting.inversion.integral import LaplaceInversion, bound_by_inversion
+from epsilog.accounting.inversion.integral import LaplaceInversion, _most, bound_by_inversion
 from epsilog.accounting.inversion.sampled import InversionInfeasibleError, TiltedSampledGaussian, _beyond
 from epsilog.accounting.inversion.tilted import TiltedGaussian, get_tilting
 from epsilog.accounting.methods import central_limit, lattice
@@ -19,6 +19,7 @@ from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse, Repeated
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.distributions.base import GaussianPair
+from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
@@ -75,6 +76,16 @@ def test_intervals_are_a_millionth_wide_or_less_and_hold_the_exact_value(release
     assert found.relative_width <= 1e-6
     assert found.lower <= exact + digits * max(exact, 1)
     assert found.upper >= exact - digits * max(exact, 1)
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("at", [0.01, 0.1, 1.0, 3.0])
+def test_the_exponential_bound_of_gaussians_is_above_their_exact_delta_and_near_it(mu, at):
+    tilts = [(get_tilting(DominatingPair(GaussianPair(mu / 10))), 100)]
+    theta = at / mu**2 + 0.5  # the saddle
+    exact = gaussian_delta(mu, at)[0]
+    assert exact <= _most(tilts, theta, DeltaAt(at)) <= min(60 * exact, 1.0) * (1 + 1e-9)
+    assert at <= _most(tilts, theta, EpsilonAt(exact)) <= at + 5 / theta
 
 
 def test_ten_to_the_twelve_rounds():

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -218,3 +219,15 @@ def test_more_atoms_than_can_be_summed_are_out_of_reach(count):
         (low, high), (least, most) = central_limit._atoms(law, count)
         assert len(low) == len(high) == count
         assert least.sum() <= most.sum()
+
+
+@pytest.mark.parametrize("power", [-30.0, -1.5, 0.5, 1.25, 3.0, 40.0])
+@pytest.mark.parametrize("x", [-0.3, -0.0199, -1e-4, 1e-9, 3e-4, 0.0199, 0.0201, 0.5])
+def test_what_is_left_of_a_power_and_of_a_logarithm_is_right_near_no_loss_too(x, power):
+    with mpmath.workdps(50):
+        at, log = mpmath.mpf(x), mpmath.log1p(x)
+        rise = float((1 + at) ** power - 1 - power * at)
+        turn = float((1 + at) ** power * log - at)
+    given = np.array([x]), np.array([math.log1p(x)])
+    assert central_limit._rise(*given, power)[0] == pytest.approx(rise, rel=1e-9)
+    assert central_limit._turn(*given, power)[0] == pytest.approx(turn, rel=1e-9)

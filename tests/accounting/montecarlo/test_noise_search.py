@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -141,3 +142,14 @@ def test_the_worst_of_two_small_tests_is_integrated():
         assert exact * (1 - 1e-9) <= noise_search.envelope_delta(tests, fallback_delta=fallback) <= 1.002 * exact
     sure = [replace(tests[0], hits=40), tests[1]]
     assert 0.5 <= noise_search.envelope_delta(sure) <= 0.5 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("power", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize("scale", [0.01, 0.9, 1.3, 50.0])
+def test_the_passing_counts_take_what_the_target_leaves(power, scale):
+    """Where the claim grows no faster than the share, the chosen share claims nearly the target, and never more."""
+    found, share = noise_search._most_that_may_pass(
+        lambda share: SimpleNamespace(claim=1e-5 * scale * share**power), 1e-5
+    )
+    assert found.claim == 1e-5 * scale * share**power
+    assert 0.99e-5 <= found.claim <= 1e-5
