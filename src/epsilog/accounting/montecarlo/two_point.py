@@ -116,22 +116,13 @@ def minimum_samples(*, base_delta: float, target_delta: float) -> int:
         return 1
     if not base < target:
         raise CheckError("base_delta", f"below target_delta = {target!r}", repr(base))
-    share = _cheapest(base, target)
-    digits = 40
-    while True:
-        with localcontext(Context(prec=digits)):
-            b, t, w = Decimal(base), Decimal(target), Decimal(share)
-            size = _samples_at(b, t, w).adjusted()
-            w, known = _polish_root(b, t, w, wanted=size // 2 + 8)
-        digits = size + 24
-        with localcontext(Context(prec=max(40, digits))):
-            needed = _samples_at(b, t, w)
-            nearest = needed.to_integral_value()
-            if known >= size // 2 + 8 and abs(needed - nearest) > Decimal(10) ** -8:
-                return max(1, int(needed.to_integral_value(rounding="ROUND_CEILING")))
-            # an exact tie, as far as precision allows: decide by the bound
-            if abs(needed - nearest) <= Decimal(10) ** -8:
-                return _settle_threshold(max(1, int(nearest) - 1), base, target)
+    b, t, w = Decimal(base), Decimal(target), Decimal(_cheapest(base, target))
+    with localcontext(Context(prec=40)):
+        size = _samples_at(b, t, w).adjusted()
+    w = _polish_root(b, t, w, wanted=size // 2 + 8)
+    with localcontext(Context(prec=max(40, size + 24))):
+        needed = _samples_at(b, t, w) + Decimal(10) ** -8  # round-off is less, and never takes one too few
+        return max(1, int(needed.to_integral_value(rounding="ROUND_CEILING")))
 
 
 def delta_from_samples(*, epsilon: float, losses: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -256,7 +247,7 @@ def _samples_at(b: Decimal, t: Decimal, w: Decimal) -> Decimal:
     return ((1 - y) / ((t - b) * (1 - w))).ln() / _divergence(b, (t - b) * w / (1 - b))
 
 
-def _polish_root(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[Decimal, int]:
+def _polish_root(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> Decimal:
     """Newton on the optimality condition until ``wanted`` digits of w are right; the value errs twice as little."""
     known = 12
     while known < wanted:
@@ -269,10 +260,4 @@ def _polish_root(b: Decimal, t: Decimal, w: Decimal, *, wanted: int) -> tuple[De
             first, second = 1 / margin - 1 / (1 - y), 1 / margin**2 - 1 / (1 - y) ** 2
             pull, turn = gap / spread, (spread - gap * (1 - 2 * y)) / spread**2
             w -= (first * kl - log_ratio * pull) / (second * kl - log_ratio * turn) / (t - b)
-    return w, max(known, wanted)
-
-
-def _settle_threshold(count: int, base: float, target: float) -> int:
-    while overall_delta(samples=count, base_delta=base) > target:
-        count += 1
-    return count
+    return w
