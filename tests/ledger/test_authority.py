@@ -23,9 +23,9 @@ ABOVE, LEAF = ("board", "board/claims"), "board/claims/anna"
 OWNERS = (LEAF, "board/claims", "board", None)  # from the least to the largest
 
 
-def budgets(ledger, at=LEAF):
-    for scope in ABOVE:
-        ledger.create_budget(scope, kind="pure", epsilon="100", privacy_unit="person")
+def budgets(ledger, at=LEAF, **top):
+    for scope, more in zip(ABOVE, (top, {}), strict=True):
+        ledger.create_budget(scope, kind="pure", epsilon="100", privacy_unit="person", **more)
     ledger.create_budget(f"{at}/own", kind="pure", epsilon="2", privacy_unit="person")
 
 
@@ -47,6 +47,17 @@ def parts(ledger):
 def promised(ledger, **more):
     budgets(ledger)
     return ledger.reserve(f"{LEAF}/own", PureDP(0.5), key="k", rounds=2, **more)
+
+
+def waiting(ledger):
+    budgets(ledger)
+    ledger.create_budget(f"{LEAF}/two", kind="pure", epsilon="2", privacy_unit="person", requires_approvals=1)
+    ledger.reserve(f"{LEAF}/two", PureDP(0.5), key="k")
+
+
+def waiting_above(ledger):
+    budgets(ledger, requires_approvals=1)
+    ledger.reserve(f"{LEAF}/own", PureDP(0.5), key="k")
 
 
 def running(ledger):
@@ -110,6 +121,10 @@ WAYS = {
     Verb.ROUND_RELEASED: [(in_a_round, lambda ledger, _: ledger.find("k").round_released(1, output_hash=HASH))],
     Verb.COMMITTED: [(running, lambda ledger, _: ledger.find("k").commit())],
     Verb.CANCELLED: [(promised, lambda ledger, _: ledger.find("k").cancel("no"))],
+    Verb.APPROVED: [
+        (waiting, lambda ledger, _: ledger.approve("k", actor="dora")),
+        (waiting_above, lambda ledger, _: ledger.approve("k", actor="dora")),
+    ],
     Verb.REVOKED: [(promised, lambda ledger, _: ledger.revoke("k", **ACT))],
     Verb.EXPIRED: [(None, lambda ledger, _: ledger.expire("k"))],  # see the fixture
     Verb.ABANDONED: [(running, lambda ledger, _: ledger.abandon("k", **ACT))],
@@ -129,6 +144,7 @@ LEAST = {
     (Verb.COST_OVERRIDDEN, 0): "board",
     (Verb.COST_OVERRIDDEN, 1): "board",
     (Verb.COST_OVERRIDDEN, 2): "board",
+    (Verb.APPROVED, 1): "board",
     (Verb.LEDGER_RESTORED, 0): None,
     (Verb.RESTORE_ACCEPTED, 0): None,
 }

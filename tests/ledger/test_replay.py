@@ -64,6 +64,10 @@ def owners_acts(ledger, clock):
     ledger.abandon("unknown", **act)
     ledger.decommission("crashed", **act)
     ledger.retire("acme/q", **act)
+    ledger.create_budget("acme/two", kind="pure", epsilon="1", requires_approvals=1)
+    approved = ledger.reserve("acme/two", PureDP(0.5), key="approved")
+    ledger.approve("approved", actor="dora")
+    approved.start()
     ledger.create_budget("data", kind="pure", epsilon="2", privacy_unit="person-quarter")
     ledger.declare_partition("data/q", epsilon="1", **act)
     ledger.set_cap("data/q", epsilon="1.5", **act)
@@ -92,9 +96,9 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
     found = replay.recheck_costs(books)
     assert (found.count, found.head) == (books.count, books.head)
-    assert (found.rechecked, found.unchecked, found.overridden) == (8, 0, (("acme", "cheap"),))
+    assert (found.rechecked, found.unchecked, found.overridden) == (9, 0, (("acme", "cheap"),))
     found = replay.recheck_costs(books, seconds=-1)
-    assert (found.rechecked, found.unchecked, found.overridden) == (0, 8, (("acme", "cheap"),))
+    assert (found.rechecked, found.unchecked, found.overridden) == (0, 9, (("acme", "cheap"),))
 
 
 def flips(text, every):
@@ -220,6 +224,8 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
     ("expired", {"time": "2026-01-01T00:00:00.000000+00:00"}, "is held until"),
     ("expired", {"key": "cheap"}, "must have been reserved at"),
     ("revoked", {"body": {"actor": "dora"}}, "body of revoked"),
+    ("approved", {"body": {}}, "body of approved"),
+    ("approved", {"amounts": {"pure": {"epsilon": "0.5"}}}, "amounts of approved"),
     ("abandoned", {"amounts": {}}, "amounts of abandoned"),
     ("abandoned", {"verb": "cancelled", "body": {"reason": "back"}}, "to be reserved, but it is started"),
     ("written-off", {"verb": "abandoned"}, "to be started, but it is reserved"),
@@ -350,8 +356,8 @@ def changed(part, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head counts 9 entries, but there are 37"),
-        (lambda stored: replace(stored, head=(37, HASH)), "the head counts 37 entries, but there are 37"),
+        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head counts 9 entries, but there are 41"),
+        (lambda stored: replace(stored, head=(41, HASH)), "the head counts 41 entries, but there are 41"),
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),
@@ -393,7 +399,7 @@ def test_a_charge_below_its_release_s_price_is_named(told):
         if document["key"] == "run" and document["amounts"]:
             document["amounts"]["approximate"]["epsilon"] = "0.9"
     books = replay.replay_entries(rehashed(documents))
-    assert replay.recheck_costs(books, seconds=-1).unchecked == 8
+    assert replay.recheck_costs(books, seconds=-1).unchecked == 9
     with pytest.raises(LedgerIntegrityError, match=r"charged .*'0.9'.*costs at least .*'1'") as found:
         replay.recheck_costs(books)
     (run,) = [one for one in documents if (one["key"], one["verb"]) == ("run", "reserved")]

@@ -20,6 +20,7 @@ BODIES = {
     Verb.COST_OVERRIDDEN: {"request": REQUEST},
     Verb.RESERVED: {"request": REQUEST},
     Verb.CHARGED: {"request": REQUEST},
+    Verb.APPROVED: {"actor": "dora"},
     Verb.EXPIRY_SET: {"until": "2026-01-01T00:00:00.000000+00:00"},
     Verb.ROUND_STARTED: {"round": 1},
     Verb.ROUND_RELEASED: {"round": 1, "output_hash": HASH},

@@ -67,6 +67,7 @@ GOING_ON = {
     "POST commit": {},
     "POST cancel": {"reason": "no"},
     "POST expire": {},
+    "POST approve": {"actor": "dora"},
     "POST revoke": WHO,
     "POST abandon": WHO,
     "POST decommission": WHO,

@@ -42,6 +42,7 @@ ACTS = {  # what each address is, at acme/claims; at the whole ledger where it s
     "POST hold": (SPEND, KEYED | {"until": "2099-01-01T00:00:00+00:00"}),
     "POST round-start": (SPEND, KEYED | {"round": 1}),
     "POST round-release": (SPEND, KEYED | {"round": 1, "output_hash": HASH}),
+    "POST approve": (OWN, KEYED | {"actor": "dora"}),
     "POST revoke": (OWN, KEYED | WHO),
     "POST decommission": (OWN, KEYED | WHO),
     "POST abandon": (OWN, KEYED | WHO),

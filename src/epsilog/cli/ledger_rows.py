@@ -22,6 +22,7 @@ def budget_to_json(budget: Balance) -> dict[str, Any]:
         "privacy_unit": budget.privacy_unit,
         "simulation": budget.simulation,
         "requires_certificate": bool(budget.requires_certificate),
+        "requires_approvals": budget.requires_approvals or 0,
         "quota": budget.quota,
         "retired": budget.retired,
         "partition": budget.partition,
@@ -71,6 +72,7 @@ def format_scope(budget: Balance) -> str:
         f"quota of {budget.quota}": budget.quota,
         "retired": budget.retired,
         "requires certificates": budget.requires_certificate,
+        f"requires {budget.requires_approvals} approvals": budget.requires_approvals,
         "partition: cap of each block, charged above": budget.partition,
     }
     marks = [name for name, holds in flags.items() if holds]

@@ -49,6 +49,7 @@ class Balance:
         partition: index of the entry that declared the scope a partition; its caps are those of any one block, and it
             takes no charge itself. None for every other budget.
         requires_certificate: True where each charge at or under it presents a certificate, else None.
+        requires_approvals: how many owners must approve each charge at or under it; None where none need to.
     """
 
     scope: str
@@ -67,6 +68,7 @@ class Balance:
     target_guarantee: Amounts | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     partition: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     requires_certificate: bool | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    requires_approvals: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
     def spent(self) -> Amounts:
@@ -105,7 +107,7 @@ class Balance:
             self.caps if self.target_guarantee is None else self.target_guarantee
         )  # of which a later release may find larger caps
         made = self.relation, self.privacy_unit, self.simulation, self.quota, self.partition is not None
-        return self.kind, tuple(self.caps), limit, *made, self.requires_certificate
+        return self.kind, tuple(self.caps), limit, *made, self.requires_certificate, self.requires_approvals
 
     @property
     def filter(self) -> PrivacyFilter:
@@ -167,6 +169,7 @@ def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         target_guarantee=get_target_guarantee(entry, entry.body["kind"]),
         partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
         requires_certificate=entry.body.get("requires_certificate"),
+        requires_approvals=entry.body.get("requires_approvals"),
     )
 
 

@@ -74,7 +74,8 @@ def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
 def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
     """Return the scopes of all owners that an act needs, from the top: its own, and every other budget that counts it.
 
-    An unproven cost and the amount of a partition count in budgets further up, so their owners must act. The size of a
+    An unproven cost and the amount of a partition count in budgets further up, so their owners must act. An approval
+    is given by an owner of each budget that requires some. The size of a
     share is decided by the owner of the budget that it belongs to. Cancelling or closing a charge sets no cost.
 
     Args:
@@ -85,7 +86,10 @@ def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
     if not rule.owned:
         return ()
     above = [one for one in path if one.scope != entry.scope]
-    if rule.unproven:
+    counting: Sequence[Balance] = ()
+    if entry.verb is Verb.APPROVED:
+        counting = [one for one in above if one.requires_approvals]
+    elif rule.unproven:
         counting = (
             path[count_budgets_covered_by_partition(path) :]
             if entry.key is not None
@@ -93,8 +97,6 @@ def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
         )
     elif entry.key is None and (entry.verb is Verb.QUOTA_CREATED or any(one.quota for one in path[len(above) :])):
         counting = above[-1:]
-    else:
-        counting = []
     return (*(one.scope for one in counting if one.scope != entry.scope), entry.scope)
 
 
@@ -195,6 +197,23 @@ def require_certificate(path: Sequence[Balance], *, given: bool) -> None:
     scope = next((one.scope for one in path if one.requires_certificate), None)
     if scope is not None and not given:
         raise CheckError("certificate", f"given: the budget of {scope!r} requires one", "nothing")
+
+
+def count_required_approvals(path: Sequence[Balance]) -> int:
+    """Return how many owners must approve a charge, in a block of a partition too: the most that a budget requires."""
+    return max((one.requires_approvals or 0 for one in path), default=0)
+
+
+def require_approvals(path: Sequence[Balance], key: str, given: Sequence[str]) -> None:
+    """Refuse to let a charge start, or be made in one step, before enough owners have approved it."""
+    required = count_required_approvals(path)
+    if len(given) < required:
+        scope = next(one.scope for one in path if one.requires_approvals == required)
+        by = f" ({', '.join(given)})" if given else ""
+        raise ConflictError(
+            f"charge {key!r} has {len(given)} of {required} approvals{by} that the budget of {scope!r} "
+            "requires: reserve it, let owners approve it, then start it"
+        )
 
 
 def _refuse_retired(path: Sequence[Balance], entry: Entry) -> None:

@@ -39,6 +39,7 @@ class ChargeRecord:
         until: when anyone may cancel a reservation, UTC, ISO 8601; None for never.
         decommissioned: index of the entry that took what it released out of use; None while it is in use.
         actor: who registered or reserved it, by the name of their token; None without a name.
+        approvals: the owners who approved it, in order; None without any.
     """
 
     key: str
@@ -53,6 +54,7 @@ class ChargeRecord:
     until: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     decommissioned: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     actor: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    approvals: tuple[str, ...] | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
     def id(self) -> ChargeId:
@@ -68,6 +70,8 @@ class ChargeRecord:
         """Read what ``document`` wrote."""
         data = json.loads(document)
         amounts = {kind: Amounts.parse(amount) for kind, amount in data["amounts"].items()}
+        if "approvals" in data:
+            data["approvals"] = tuple(data["approvals"])
         return cls(**data | {"state": ChargeState(data["state"]), "amounts": amounts})
 
 
@@ -176,7 +180,18 @@ def _read_notes(charge: ChargeRecord, entry: Entry) -> dict[str, Any]:
         return {"decommissioned": entry.index}
     if entry.verb is Verb.EXPIRED:
         _require_expired(charge, entry)
+    if entry.verb is Verb.APPROVED:
+        return {"approvals": (*(charge.approvals or ()), _require_other_owner(charge, entry.body["actor"]))}
     return {}
+
+
+def _require_other_owner(charge: ChargeRecord, actor: str) -> str:
+    """Require that an approval is not by the one who reserved the charge, and the first by this owner."""
+    if actor == charge.actor:
+        raise ConflictError(f"charge {charge.key!r} must be approved by another than {actor!r}, who reserved it")
+    if actor in (charge.approvals or ()):
+        raise ConflictError(f"charge {charge.key!r} is approved by {actor!r} already: another owner must approve it")
+    return actor
 
 
 def _require_expired(charge: ChargeRecord, entry: Entry) -> None:

@@ -39,6 +39,7 @@ class Verb(StrEnum):
     COST_OVERRIDDEN = "cost-overridden"
     RESERVED = "reserved"
     CHARGED = "charged"
+    APPROVED = "approved"
     EXPIRY_SET = "expiry-set"
     STARTED = "started"
     ROUND_STARTED = "round-started"

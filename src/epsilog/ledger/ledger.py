@@ -132,6 +132,7 @@ class Ledger(LedgerView):
         quota: bool = False,
         orders: Sequence[Number] | None = None,
         requires_certificate: bool = False,
+        requires_approvals: int = 0,
         **caps: Number,
     ) -> Balance:
         """Set the cap of a scope, once and before any charge at or under it; the same again changes nothing.
@@ -146,6 +147,7 @@ class Ledger(LedgerView):
             quota: whether the nearest budget above sets this cap aside as a share that others under it cannot use.
             orders: Renyi orders of an rdp budget that promises epsilon and delta; None for every other budget.
             requires_certificate: refuses each charge at or under it without a certificate of its release.
+            requires_approvals: how many owners must ``approve`` each charge at or under it before it may start, 0 to 9.
             **caps: one for each quantity of the kind, rounded down to whole units. Or, for a zcdp, gdp or rdp budget,
                 its promise: epsilon and delta, and its caps are the largest that keep these.
 
@@ -165,6 +167,7 @@ class Ledger(LedgerView):
             quota=quota,
             orders=orders,
             requires_certificate=requires_certificate,
+            requires_approvals=requires_approvals,
         )
         return _budget(self, self.execute(made))
 
@@ -221,6 +224,7 @@ class Ledger(LedgerView):
     charge = _method(commands.ChargeAtOnce, _charge)
     override_cost = _method(commands.OverrideCost, _return_none)
     expire = _method(commands.Expire, _return_none)
+    approve = _method(commands.Approve, _return_none)
     revoke = _method(commands.Revoke, _return_none)
     abandon = _method(commands.Abandon, _return_none)
     decommission = _method(commands.Decommission, _return_none)

@@ -106,6 +106,12 @@ class Transition:
         return self.debit is not None or self.credit is not None or self.memo is not None
 
     @property
+    def allows_release(self) -> bool:
+        """Return whether a charge may be released afterwards, and before it may not."""
+        at_once = self.reserves and self.to_state is not ChargeState.RESERVED
+        return at_once or (self.debit, self.credit) == ("reserved", "started")
+
+    @property
     def is_spend(self) -> bool:
         """Return whether it makes a cost spent, permanently."""
         return self.credit in ("started", "committed") and self.debit != "started"

@@ -192,6 +192,7 @@ def _balance_to_json(balance: Balance) -> dict[str, Any]:
         "target_guarantee": balance.target_guarantee and dict(balance.target_guarantee),
         "partition": balance.partition,
         "requires_certificate": bool(balance.requires_certificate),
+        "requires_approvals": balance.requires_approvals or 0,
         "theorem": balance.theorem,
     } | {name: dict(getattr(balance, name)) for name in _AMOUNTS}
 

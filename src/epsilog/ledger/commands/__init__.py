@@ -22,6 +22,7 @@ from epsilog.ledger.commands.base import (
 from epsilog.ledger.commands.budgets import CreateBudget, DeclarePartition, Retire, SetCap
 from epsilog.ledger.commands.charges import (
     Abandon,
+    Approve,
     Cancel,
     ChargeAtOnce,
     Commit,
@@ -46,6 +47,7 @@ __all__ = [
     "RESERVATION",
     "Abandon",
     "AcceptRestored",
+    "Approve",
     "At",
     "Caller",
     "Cancel",

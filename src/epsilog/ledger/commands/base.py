@@ -335,6 +335,10 @@ def fold(entry: Entry, known: Known) -> Step:
     after = budget_path.apply_along_path(path, entry)
     if rule.reserves:
         _require_due(entry, path)
+    if rule.allows_release:
+        budget_path.require_approvals(path, charge.key, charge.approvals or ())
+    if entry.verb is Verb.APPROVED and not budget_path.count_required_approvals(path):
+        raise ConflictError(f"no budget at or above {entry.scope!r} requires approvals")
     return Step(entry, charge, after)
 
 

@@ -23,6 +23,7 @@ _StoredCaps = Annotated[Mapping[str, str], Arg("amounts by quantity", kind=_CAPS
 _PrivacyUnit = Annotated[str | None, Arg("what two neighboring data sets differ in", none_means="not stated")]
 _Simulations = Annotated[bool, Arg("accepts charges of simulations only")]
 _RequiresCertificate = Annotated[bool, Arg("each charge at or under it must present a certificate")]
+_RequiresApprovals = Annotated[int, Arg("how many owners must approve each charge at or under it", ge=0, le=9)]
 _BUDGET_BODY = {
     "kind": BudgetKind,
     "caps": _StoredCaps,
@@ -66,6 +67,8 @@ class OfScope(Command, subject=BUDGET):
             raise CheckError("caps", "amounts by quantity", repr(body["caps"]))
         if not body.get("requires_certificate", True):  # what it does not require is left out
             raise CheckError("requires_certificate", "true or left out", "false")
+        if not body.get("requires_approvals", True):
+            raise CheckError("requires_approvals", "at least 1 or left out", "0")
         if "target_guarantee" in body and set(body["target_guarantee"]) != PROMISED:
             raise CheckError("target_guarantee", "epsilon and delta", repr(body["target_guarantee"]))
 
@@ -77,7 +80,8 @@ class CreateBudget(
     role=OWN,
     variants={Verb.QUOTA_CREATED: {}},
     stored=_BUDGET_BODY,
-    may_store=_PROMISE | {"actor": By, "requires_certificate": _RequiresCertificate},
+    may_store=_PROMISE
+    | {"actor": By, "requires_certificate": _RequiresCertificate, "requires_approvals": _RequiresApprovals},
 ):
     """Create a budget, before any charge at or under its scope.
 
@@ -94,6 +98,7 @@ class CreateBudget(
     quota: Annotated[bool, Arg("it is a share of the budget above, set aside: others there cannot use it")] = False
     orders: Orders = None
     requires_certificate: _RequiresCertificate = False
+    requires_approvals: _RequiresApprovals = 0
 
     def verb_at(self, at: At) -> Verb:  # noqa: ARG002, D102
         return Verb.QUOTA_CREATED if self.quota else Verb.BUDGET_CREATED
@@ -114,6 +119,7 @@ class CreateBudget(
             "privacy_unit": self.privacy_unit,
             "simulation": self.simulation,
             **({"requires_certificate": True} if self.requires_certificate else {}),
+            **({"requires_approvals": self.requires_approvals} if self.requires_approvals else {}),
         }
 
     def was_done(self, at: At) -> bool:  # noqa: D102

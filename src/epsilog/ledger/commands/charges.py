@@ -355,6 +355,35 @@ class Hold(ChargeCommand, name="hold", verb="expiry-set", from_states=(RESERVED,
         return charge.state is RESERVED and charge.until == self.until
 
 
+class Approve(
+    ChargeCommand,
+    name="approve",
+    verb="approved",
+    role=OWN,
+    stored={"actor": By},
+    from_states=(RESERVED,),
+    to_state=RESERVED,
+):
+    """Approve a reservation, where a budget requires approvals before it may start.
+
+    Each owner counts once, and whoever reserved it does not count. Over HTTP the approval is by the token's holder.
+
+    Example: epsilog ledger approve run-17 --actor dora
+    """
+
+    actor: By
+
+    def approver(self, at: At) -> str:
+        """Return who approves."""
+        return at.caller.actor or self.actor
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        return {"actor": self.approver(at)}
+
+    def was_done(self, at: At) -> bool:  # noqa: D102
+        return self.approver(at) in (self.charge(at).approvals or ())
+
+
 class Start(ChargeCommand, name="start", verb="started", from_states=(RESERVED,), to_state=STARTED, untimed=True):
     """Start a charge: spend its reservation permanently.
 

@@ -1,0 +1,144 @@
+"""Budgets that require approvals: nothing starts before enough owners, other than who reserved it, have approved it."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from tests.ledger.test_replay import rehashed
+from tests.server.conftest import serving
+
+from epsilog.ledger import ChargeState, Verb, open_ledger
+from epsilog.ledger.commands import ChargeAtOnce
+from epsilog.ledger.replay import LedgerReplay, replay_entries
+from epsilog.mechanisms import PureDP
+from epsilog.server import AccessConfig, create_app, tokens
+from epsilog.terms import BatchRefusedError, CheckError, ConflictError, LedgerIntegrityError, PermissionDeniedError
+
+COST = PureDP(0.5)
+PURE = {"kind": "pure", "epsilon": "9"}
+ACT = {"actor": "dora", "reason": "agreed"}
+
+
+def approvals(ledger, key="k"):
+    return ledger.find(key).state, [
+        one.body["actor"] for one in reversed(ledger.page(limit=99)) if one.verb is Verb.APPROVED
+    ]
+
+
+@pytest.mark.parametrize("required", [1, 2, 9])
+def test_a_charge_starts_with_the_last_approval_that_it_needs(ledger, required):
+    ledger.create_budget("acme", requires_approvals=required, **PURE)
+    charge = ledger.reserve("acme/team", COST, key="k")
+    for number in range(required):
+        with pytest.raises(ConflictError, match=f"has {number} of {required} approvals"):
+            charge.start()
+        ledger.approve("k", actor=f"owner {number}")
+    charge.start()
+    charge.commit()
+    ledger.verify()
+    assert approvals(ledger) == (ChargeState.COMMITTED, [f"owner {number}" for number in range(required)])
+
+
+@pytest.mark.parametrize("required", [-1, 10, 1.5, True])
+def test_the_number_of_approvals_is_checked(ledger, required):
+    with pytest.raises(CheckError, match="requires_approvals"):
+        ledger.create_budget("acme", requires_approvals=required, **PURE)
+
+
+def test_the_budget_that_requires_most_decides_and_in_the_blocks_of_a_partition_too(ledger):
+    ledger.create_budget("acme", requires_approvals=2, privacy_unit="person", **PURE)
+    ledger.create_budget("acme/one", requires_approvals=1, privacy_unit="person", **PURE)
+    ledger.declare_partition("acme/one/months", epsilon="1", **ACT)
+    ledger.create_budget("acme/one/months/may", kind="pure", epsilon="1", privacy_unit="person")
+    charge = ledger.reserve("acme/one/months/may", COST, key="k")
+    ledger.approve("k", actor="dora")
+    with pytest.raises(ConflictError, match="1 of 2 approvals .dora. that the budget of 'acme' requires"):
+        charge.start()
+    ledger.approve("k", actor="emil")
+    charge.start()
+    ledger.verify()
+
+
+def test_a_charge_in_one_step_is_refused_alone_and_in_a_batch(ledger):
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    before = ledger.head()
+    with pytest.raises(ConflictError, match="0 of 1 approvals"):
+        ledger.charge("acme", COST, key="k")
+    with pytest.raises(BatchRefusedError, match="0 of 1 approvals"):
+        ledger.charge_many([ChargeAtOnce("acme", COST, key="k")])
+    ledger.override_cost("acme", COST, key="o", amount={"epsilon": "0.1"}, reason="proof 12")
+    with pytest.raises(ConflictError, match="0 of 1 approvals"):
+        ledger.charge("acme", COST, key="o", amount={"epsilon": "0.1"})
+    assert ledger.head()[0] == before[0] + 1
+    assert ledger.balance("acme").total_reserved == {"epsilon": "0"}
+
+
+def test_a_request_that_expired_or_was_revoked_cannot_be_approved(ledger, clock):
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    ledger.reserve("acme", COST, key="late", until=clock() + timedelta(hours=1))
+    ledger.reserve("acme", COST, key="denied")
+    ledger.revoke("denied", **ACT)
+    clock.now += timedelta(hours=2)
+    ledger.expire("late")
+    for key in ("late", "denied"):
+        with pytest.raises(ConflictError, match="to be reserved, but it is cancelled"):
+            ledger.approve(key, actor="dora")
+    assert ledger.balance("acme").available == {"epsilon": "9"}
+
+
+def test_one_owner_counts_once_however_often_and_at_once(ledger):
+    ledger.create_budget("acme", requires_approvals=2, **PURE)
+    charge = ledger.reserve("acme", COST, key="k")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: ledger.approve("k", actor="dora"), range(12)))
+    assert approvals(ledger) == (ChargeState.RESERVED, ["dora"])
+    with pytest.raises(ConflictError, match="1 of 2"):
+        charge.start()
+
+
+def test_a_chain_in_which_an_approval_was_removed_does_not_hold(ledger):
+    ledger.create_budget("acme", requires_approvals=2, **PURE)
+    charge = ledger.reserve("acme", COST, key="k")
+    for owner in ("dora", "emil"):
+        ledger.approve("k", actor=owner)
+    charge.start()
+    with ledger._store.reading() as session:
+        documents = [json.loads(row.document) for row in session.rows()]
+    assert isinstance(replay_entries(rehashed(documents)), LedgerReplay)  # a control: the whole chain, written again
+    left = [{**one, "index": place} for place, one in enumerate(documents[:3] + documents[4:], 1)]
+    with pytest.raises(LedgerIntegrityError, match="1 of 2 approvals .dora."):
+        replay_entries(rehashed(left))
+
+
+@pytest.mark.slow
+def test_at_a_server_an_approval_is_by_the_holder_of_a_token_whatever_it_says(tmp_path):
+    file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
+    with open_ledger(path) as books:
+        books.create_budget("acme", requires_approvals=2, **PURE)
+        books.create_budget("acme/team", **PURE)
+    roles = {"anna": ("spender", "acme/team"), "leaf": ("owner", "acme/team")}
+    roles |= {name: ("owner", "acme") for name in ("dora", "emil", "fred")}
+    held = {name: tokens.create_token(file, name, role=role, scope=scope)[1] for name, (role, scope) in roles.items()}
+    app = create_app(ledger=str(path), access=AccessConfig(file, rate=10_000.0))
+    with serving(app) as site:
+        anna, leaf, dora, emil, fred = (open_ledger(site.url, token=held[name]) for name in (*roles,))
+        charge = anna.reserve("acme/team", COST, key="k")
+        for caller in (anna, leaf):  # a spender; an owner below the budget that requires approvals
+            with pytest.raises(PermissionDeniedError):
+                caller.approve("k", actor="dora")
+        dora.approve("k", actor="dora")
+        dora.approve("k", actor="emil")  # the same holder, whoever it says it is
+        with pytest.raises(ConflictError, match="1 of 2"):
+            charge.start()
+        emil.approve("k", actor="anything")
+        charge.start()
+        own = fred.reserve("acme/team", COST, key="own")
+        with pytest.raises(ConflictError, match="another than 'fred'"):
+            fred.approve("own", actor="somebody")
+        assert own.state is ChargeState.RESERVED
+        for one in (anna, leaf, dora, emil, fred):
+            one.close()
+    with open_ledger(path) as books:
+        assert approvals(books) == (ChargeState.STARTED, ["dora", "emil"])
+        books.verify()
