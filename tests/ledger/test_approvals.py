@@ -53,7 +53,7 @@ def test_the_budget_that_requires_most_decides_and_in_the_blocks_of_a_partition_
     ledger.create_budget("acme/one/months/may", kind="pure", epsilon="1", privacy_unit="person")
     charge = ledger.reserve("acme/one/months/may", COST, key="k")
     ledger.approve("k", actor="dora")
-    with pytest.raises(ConflictError, match="1 of 2 approvals .dora. that the budget of 'acme' requires"):
+    with pytest.raises(ConflictError, match=r"1 of 2 approvals \(dora\) that the budget of 'acme' requires"):
         charge.start()
     ledger.approve("k", actor="emil")
     charge.start()
@@ -107,7 +107,7 @@ def test_a_chain_in_which_an_approval_was_removed_does_not_hold(ledger):
         documents = [json.loads(row.document) for row in session.rows()]
     assert isinstance(replay_entries(rehashed(documents)), LedgerReplay)  # a control: the whole chain, written again
     left = [{**one, "index": place} for place, one in enumerate(documents[:3] + documents[4:], 1)]
-    with pytest.raises(LedgerIntegrityError, match="1 of 2 approvals .dora."):
+    with pytest.raises(LedgerIntegrityError, match=r"1 of 2 approvals \(dora\)"):
         replay_entries(rehashed(left))
 
 
@@ -118,7 +118,7 @@ def test_at_a_server_an_approval_is_by_the_holder_of_a_token_whatever_it_says(tm
         books.create_budget("acme", requires_approvals=2, **PURE)
         books.create_budget("acme/team", **PURE)
     roles = {"anna": ("spender", "acme/team"), "leaf": ("owner", "acme/team")}
-    roles |= {name: ("owner", "acme") for name in ("dora", "emil", "fred")}
+    roles |= dict.fromkeys(("dora", "emil", "fred"), ("owner", "acme"))
     held = {name: tokens.create_token(file, name, role=role, scope=scope)[1] for name, (role, scope) in roles.items()}
     app = create_app(ledger=str(path), access=AccessConfig(file, rate=10_000.0))
     with serving(app) as site:

@@ -28,6 +28,7 @@ from epsilog.ledger import iterate_verified_documents, open_ledger, read_ledger,
 from epsilog.mechanisms import PureDP
 from epsilog.server import AccessConfig, build_embed_html, create_app, pages, tokens
 from epsilog.server.workers import WorkerPool
+from epsilog.terms import ConflictError
 
 pytestmark = pytest.mark.slow
 
@@ -1330,6 +1331,28 @@ def test_owners_create_budgets_that_require_certificates(browser, serve_app, tmp
         until(lambda: "acme/proven is created. It refuses charges without a certificate." in part.text)
         with read_ledger(path) as ledger:
             assert ledger.balance("acme/proven").requires_certificate
+    assert clean(browser) == []
+
+
+def test_owners_require_approvals_and_approve_requests_of_others(browser, serve_app, tmp_path, fill_ledger):
+    with held(browser, serve_app, tmp_path, "owner", fill_ledger) as path:
+        part = opened(browser, "Create a budget")
+        fill(part, scope="acme/reviewed", privacy_unit="person", epsilon="1", delta="1e-6", requires_approvals="one")
+        press(part, "Create the budget")
+        until(lambda: "acme/reviewed is created" in part.text)
+        with open_ledger(path) as ledger:
+            request = ledger.on_behalf_of("emil").reserve("acme/reviewed", PureDP(0.25), key="study")
+            with pytest.raises(ConflictError):
+                request.start()
+        part = opened(browser, "Finish a charge")
+        fill(part, key="study")
+        press(part, "Look up")
+        until(lambda: "0 of 1 approvals" in part.text)
+        press(part, "Approve")
+        until(lambda: "You approved the charge." in part.text and "1 of 1 approvals" in part.text)
+        assert "Approve" not in [button.text for button in part.find_elements("css selector", "button")]
+        with open_ledger(path) as ledger:
+            ledger.find("study").start()
     assert clean(browser) == []
 
 

@@ -263,11 +263,13 @@ def _format_budget(budget: Balance) -> str:
 
 def _charge_to_json(charge: ChargeRecord) -> dict[str, Any]:
     amounts = {kind: dict(amount) for kind, amount in charge.amounts.items()}
-    return {"key": charge.key, "scope": charge.scope, "state": charge.state, "amounts": amounts}
+    document = {"key": charge.key, "scope": charge.scope, "state": charge.state, "amounts": amounts}
+    return document | ({"approvals": [*charge.approvals]} if charge.approvals else {})
 
 
 def _format_charge(charge: ChargeRecord) -> str:
-    return f"{charge.key} at {charge.scope} is {charge.state}: {_format_costs(charge.amounts)}"
+    approved = f", approved by {' and '.join(charge.approvals)}" if charge.approvals else ""
+    return f"{charge.key} at {charge.scope} is {charge.state}{approved}: {_format_costs(charge.amounts)}"
 
 
 def _format_costs(amounts: Mapping[str, Amounts]) -> str:

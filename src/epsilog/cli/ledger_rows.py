@@ -72,7 +72,7 @@ def format_scope(budget: Balance) -> str:
         f"quota of {budget.quota}": budget.quota,
         "retired": budget.retired,
         "requires certificates": budget.requires_certificate,
-        f"requires {budget.requires_approvals} approvals": budget.requires_approvals,
+        f"approvals required: {budget.requires_approvals}": budget.requires_approvals,
         "partition: cap of each block, charged above": budget.partition,
     }
     marks = [name for name, holds in flags.items() if holds]

@@ -29,5 +29,6 @@ export interface Budget {
   available: Amounts;
   target_guarantee: Amounts | null;
   requires_certificate: boolean;
+  requires_approvals: number; // owners who must approve each charge; 0 if none
   partition: number | null; // index of the entry that declared the partition; charges then count in its blocks alone
 }

@@ -24,6 +24,16 @@ export type AcceptRestoredRequest = {
   reason: string;
 };
 
+/** Approve a reservation, where a budget requires approvals before it may start. */
+export type ApproveRequest = {
+  /** the charge's idempotency key */
+  key: string;
+  /** the charge's scope; null: the only visible one with the key */
+  scope: string | null;
+  /** who decides; stored permanently */
+  actor: string;
+};
+
 /** Cancel your own reservation, before its start. */
 export type CancelRequest = {
   /** the charge's idempotency key */
@@ -219,6 +229,8 @@ export type CreateBudgetRequest = {
   orders: string[] | null;
   /** each charge at or under it must present a certificate */
   requires_certificate: boolean;
+  /** how many owners must approve each charge at or under it */
+  requires_approvals: number;
 };
 
 /** Find where Gaussian noise becomes less than Laplace. */

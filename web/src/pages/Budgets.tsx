@@ -69,7 +69,8 @@ function Name({ budget }: { budget: Budget }) {
   return (
     <span class="name">
       <ScopeName name={budget.scope} /> {budget.simulation && <span class="simulated">simulations only</span>} {budget.partition !== null && <span class="simulated">partition</span>}{" "}
-      {budget.requires_certificate && <span class="simulated">certificate required</span>}
+      {budget.requires_certificate && <span class="simulated">certificate required</span>}{" "}
+      {budget.requires_approvals > 0 && <span class="simulated">approvals required: {budget.requires_approvals}</span>}
     </span>
   );
 }

@@ -54,6 +54,7 @@ interface Charge extends Named {
   amounts: Record<string, Amounts>;
   rounds: number | null;
   actor?: string;
+  approvals?: string[];
 }
 
 interface Context {
@@ -362,10 +363,12 @@ function NewCharge({ onReserve, ...context }: Context & { onReserve: (charge: Na
 }
 
 /** The actions on a charge by its state: button, verb, and whether a reason is stored. */
-const NEXT: Record<string, readonly (readonly [label: string, verb: string, says: "" | "reason" | "act", act: string])[]> = {
+const NEXT: Record<string, readonly (readonly [label: string, verb: string, says: "" | "reason" | "act" | "actor", act: string])[]> = {
   reserved: [
+    ["Approve", "approve", "actor", "own"],
     ["Start (spends it permanently)", "start", "", "spend"],
     ["Cancel the reservation", "cancel", "reason", "spend"],
+    ["Revoke (deny it)", "revoke", "act", "own"],
   ],
   started: [
     ["Commit", "commit", "", "spend"],
@@ -398,16 +401,19 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
   const still = form.raw.key?.trim() === asked.key && (form.raw.at?.trim() ?? "") === asked.scope;
   const found = still ? looked.answer?.charge : null;
   const theirs = found?.actor !== undefined && found.actor !== who.name;
-  const may = found && budgets.length > 0 ? (NEXT[found.state] ?? []).filter(([, , , needs]) => who.acts.includes(needs) && (!theirs || who.acts.includes("own"))) : [];
+  const required = found ? Math.max(0, ...budgets.filter((each) => isWithin(each.scope, found.scope)).map((each) => each.requires_approvals)) : 0;
+  const approvals = found?.approvals ?? [];
+  const approves = required > 0 && !approvals.includes(who.name) && (theirs || isLoopback(who));
+  const may = found && budgets.length > 0 ? (NEXT[found.state] ?? []).filter(([, verb, , needs]) => who.acts.includes(needs) && (!theirs || who.acts.includes("own")) && (verb !== "approve" || approves)) : [];
   const step = (verb: string, says: string) => async (): Promise<ComponentChildren> => {
     const reason = form.raw.reason?.trim() ?? "";
-    if (says && !reason) {
+    if ((says === "reason" || says === "act") && !reason) {
       throw new Problem("A reason is required", "It is stored with the charge.", [{ field: "reason", message: "needs a value" }], 422);
     }
-    const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key: found!.key, scope: found!.scope, ...(says && { reason }), ...(says === "act" && { actor: who.name }) });
+    const { charge } = await post<{ charge: Charge }>(`ledger/${verb}`, { key: found!.key, scope: found!.scope, ...((says === "reason" || says === "act") && { reason }), ...((says === "act" || says === "actor") && { actor: who.name }) });
     done();
     looked.retry();
-    return `The charge is now ${charge.state}.`;
+    return verb === "approve" ? "You approved the charge." : `The charge is now ${charge.state}.`;
   };
   return (
     <form
@@ -435,6 +441,7 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
             State: <b>{found.state}</b>, scope <code>{found.scope}</code>
             {Object.keys(found.amounts).length > 0 && `, cost ${formatCosts(found.amounts)}`}
             {found.actor !== undefined && `, by ${found.actor}`}
+            {required > 0 && `, ${approvals.length} of ${required} approvals${approvals.length > 0 ? ` (${approvals.join(", ")})` : ""}`}
             {found.rounds !== null && `, at most ${showInteger(found.rounds)} rounds`}.
           </p>
           <div class="buttons">
@@ -504,6 +511,7 @@ function NewBudget({ who, done }: Context) {
       { name: "kind", label: "Kind", kind: "choice", initial: "approximate", choices: [["approximate", "(ε, δ)-DP"], ["pure", "ε-DP"], ["zcdp", "ρ-zCDP"]] } satisfies FieldSpec,
       ...Object.keys(CAPS).map((each): FieldSpec => ({ name: each, label: "Cap", kind: "amount", symbol: symbolOf(each), initial: CAPS[each]!, disabled: (raw) => !BUDGET_KINDS[raw.kind ?? ""]?.includes(each) })),
       { name: "requires_certificate", label: "Requires a certificate with every charge", kind: "flag", initial: "no", hint: "charges without a proof of their cost are refused" } satisfies FieldSpec,
+      { name: "requires_approvals", label: "Owners who must approve each charge", kind: "choice", initial: "0", choices: [["0", "none"], ["1", "one"], ["2", "two"]], hint: "a charge is reserved first, and starts once they have approved it" } satisfies FieldSpec,
     ],
     [],
   );
@@ -511,7 +519,7 @@ function NewBudget({ who, done }: Context) {
   const create = async (): Promise<ComponentChildren> => {
     const values = form.values as Record<string, string | boolean>;
     const { scope, kind, privacy_unit, requires_certificate } = values;
-    await post("ledger/create", { scope, kind, privacy_unit, requires_certificate, caps: Object.fromEntries(BUDGET_KINDS[String(kind)]!.map((each) => [each, values[each]])) });
+    await post("ledger/create", { scope, kind, privacy_unit, requires_certificate, requires_approvals: Number(values.requires_approvals), caps: Object.fromEntries(BUDGET_KINDS[String(kind)]!.map((each) => [each, values[each]])) });
     done();
     return `The budget ${scope} is created.${requires_certificate ? " It refuses charges without a certificate." : ""}`;
   };
@@ -536,6 +544,7 @@ function NewBudget({ who, done }: Context) {
         ))}
       </div>
       <Field form={form} name="requires_certificate" />
+      <Field form={form} name="requires_approvals" />
       <div class="buttons">
         <button type="submit" class="main" disabled={busy}>
           Create the budget
