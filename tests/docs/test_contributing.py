@@ -13,9 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/contributing.md").read_text(encoding="utf-8")
 DIFFS = {
-    part.split("\n", 1)[0]: found[0]
+    part.split("\n", 1)[0]: (ROOT / "docs" / found[0]).read_text(encoding="utf-8")
     for part in PAGE.split("\n## ")
-    if (found := re.findall(r"```diff\n(.*?)```", part, re.DOTALL))
+    if (found := re.findall(r"```\{literalinclude\} (\S+\.diff)\n", part))
 }
 MECHANISM = """
     import json
