@@ -135,6 +135,13 @@ def _asking(books, key):
     return Asking()
 
 
+def test_a_charge_that_is_not_there_is_refused_by_its_key_and_scope(books):
+    books.charge("zeta", PureDP(0.1), key="k")
+    for key, at, told in (("x", {}, "a charge, got 'x'"), ("k", {"scope": "acme"}, "a charge at 'acme', got 'k'")):
+        with pytest.raises(ConflictError, match=told):
+            books.charge_record(key, **at)
+
+
 def test_many_scopes_are_not_all_listed(books):
     for number in range(13):
         books.charge(f"zeta/{number:02}", PureDP(0.1), key="k")

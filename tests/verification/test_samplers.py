@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 from tests.verification.checked import check_participation
 
-from epsilog.schemes import ClientLevelCentral
+from epsilog.schemes import ClientLevelCentral, ClientLevelCorrelatedNoise
 from epsilog.terms import CustodyRecord
-from epsilog.verification import sampler_tests
+from epsilog.verification import participation, sampler_tests
 
 COINS = ClientLevelCentral(1000, 0.1, 40, 0.5, 2.0)
 FIXED = replace(COINS, sampling_probability=None, sampling="fixed-size", cohort_size=100)
@@ -115,6 +115,29 @@ def test_slots_that_come_again_are_found_at_every_lag(seed):
     seven = [rng.integers(0, 2, 200) for _ in range(7)]
     again = of([seven[cycle % 7] for cycle in range(70)], 2)
     assert rejecting(replace(BINS, clients=200, cycle_length=2, rounds=140), again)
+
+
+def test_shifts_between_cycles_are_neither_too_frequent_nor_too_rare():
+    """Slots of 1,000 clients in two cycles of 10; clients that are absent from one say nothing."""
+    rng = np.random.default_rng(3)
+    one, other = rng.integers(0, 10, (2, 1000))
+    assert participation._moves(one, other, 10) > 1e-4
+    assert participation._moves(one, (one + 3) % 10, 10) < 1e-99  # always the same
+    assert participation._moves(one, (one + rng.integers(1, 10, 1000)) % 10, 10) < 1e-30  # one that never comes
+    absent = np.where(rng.random(1000) < 0.9, -1, one)
+    seen = int((absent >= 0).sum())
+    assert participation._moves(absent, one, 10) == pytest.approx(2 * 0.1**seen, rel=1e-6)
+
+
+def test_a_round_robin_holds_clients_to_their_turns_and_counts_those_that_miss_them():
+    scheme = ClientLevelCorrelatedNoise(12, cycle_length=4, rounds=4, bands=3, clip_norm=0.2, noise_multiplier=2.0)
+    turns = [(0, 4, 8), (1, 5, 9), (2, 6, 10), (3, 7, 11)]
+    for cohorts, missed in ((turns, 0), ([(0, 8), (), *turns[2:]], 4)):
+        found = ended(scheme, cohorts)
+        assert (found.code, dict(found.values)) == ("participation/passed", {"missed_turns": missed})
+    found = ended(scheme, [turns[0], (1, 2, 5, 6, 9), *turns[2:]])
+    assert found.code == "participation/out-of-order"
+    assert "Round 2 has 2 clients" in found.message
 
 
 @pytest.mark.parametrize("length", [2, 10])

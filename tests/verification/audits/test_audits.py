@@ -27,6 +27,7 @@ from epsilog.verification.audits import (
     build_line_curve,
     count_correct_guesses,
     list_default_guesses,
+    list_profile_points,
     read_protocol,
     read_scores,
     refutes_f_dp,
@@ -240,6 +241,9 @@ def test_curves_are_inverse_to_their_claims():
     assert exact(0.75) == pytest.approx(0.25)
     assert exact(0.9) == pytest.approx(0.7)
     assert (build_gaussian_curve(1.0)(0.0), build_gaussian_curve(1.0)(1.0)) == (0.0, 1.0)
+    told = [(0.0, 0.3), (1.0, 0.0), (299.0, 0.1)]
+    says_nothing = [(-0.1, 0.0), (0.5, 1.0), (0.5, -1e-3), (800.0, 0.0), (math.inf, 0.0), (0.5, math.nan)]
+    assert list_profile_points([*told, *says_nothing]) == told
 
 
 @pytest.mark.parametrize(
@@ -358,3 +362,5 @@ def test_two_samples_that_say_nothing_are_refused():
 def test_usual_guesses_fit_any_number():
     for canaries in (2, 3, 15, 16, 17, 1000):
         assert all(1 <= one.total <= canaries for one in list_default_guesses(canaries))
+        for most in ((1, 0), (0, canaries), (canaries, 0)):
+            assert AuditProtocol(canaries, 0.0, guesses=(most,)).guesses == (Guesses(*most),)
