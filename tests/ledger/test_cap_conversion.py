@@ -1,5 +1,6 @@
 """A zcdp or gdp budget that promises (epsilon, delta): the cap keeps it, no larger one does, and verify says so."""
 
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_the_cap_of_a_zcdp_budget_keeps_its_promise_by_another_s_conversion(eps,
     assert convert_caps_to_epsilon(
         "zcdp", Amounts.from_charge({"rho": rho}), delta=delta, relation=ADD_OR_REMOVE_ONE
     ) <= float(eps)
+
+
+@pytest.mark.parametrize("eps", ["1000", "400000", "1000000"])
+def test_caps_are_between_the_closed_form_and_epsilon(eps):
+    """At least what epsilon = rho + 2 sqrt(rho ln(1 / delta)) allows (Bun & Steinke 2016); Gaussians cost no more."""
+    rho = float(convert_guarantee_to_caps("zcdp", promised(eps, "1e-5"), ADD_OR_REMOVE_ONE)["rho"])
+    mu_squared = float(convert_guarantee_to_caps("gdp", promised(eps, "1e-5"), ADD_OR_REMOVE_ONE)["mu_squared"])
+    log = math.log(1e5)
+    assert (math.sqrt(log + float(eps)) - math.sqrt(log)) ** 2 * (1 - 1e-6) <= rho <= float(eps)
+    assert min(2 * rho, 1e6) * (1 - 1e-6) <= mu_squared
 
 
 def test_many_more_gaussian_answers_fit_than_under_basic_composition():

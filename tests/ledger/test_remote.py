@@ -10,6 +10,7 @@ from tests.ledger.test_replay import every_verb
 
 from epsilog.ledger import Ledger, replay
 from epsilog.ledger.remote import RemoteStore
+from epsilog.ledger.remote.store import RemoteSession
 from epsilog.terms import LedgerIntegrityError, PermissionDeniedError
 
 
@@ -38,6 +39,22 @@ def test_a_server_is_held_to_its_entries(rows):
     for wrong in ((known.count + 1, known.head), (known.count, "ab" * 32), (known.count - 1, known.head)):
         with pytest.raises(LedgerIntegrityError, match="head that the server states"):
             verify(rows, wrong, balances)
+
+
+@pytest.mark.parametrize("limit", [None, 1, 3, 7, 10_000])
+@pytest.mark.parametrize("start", [None, 1, 5])
+def test_rows_are_asked_for_until_there_are_enough(rows, start, limit):
+    """A server that tells three entries at a time, and refuses to be asked for none."""
+
+    def get(path, *, scope, after, limit):
+        assert (path, scope) == ("/rows", None)
+        assert limit >= 1
+        told = [row.document for row in rows if row.position > after]
+        return {"documents": told[: min(limit, 3)], "more": len(told) > min(limit, 3)}
+
+    found = RemoteSession(SimpleNamespace(get=get)).rows(start=start, limit=limit)
+    expected = [row.document for row in rows[(start or 1) - 1 :][:limit]]
+    assert [row.document for row in found] == expected
 
 
 def test_balances_are_compared_where_nothing_came_between(rows):

@@ -174,10 +174,11 @@ class SigningKey:
             CheckError: the key is missing, readable by others, or encrypted with another passphrase.
         """
         name, pem = _read_key_file(path)
-        locked = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
-        if locked and passphrase is None:
-            raise CheckError("key", "given with its passphrase", f"{path}, which is encrypted")
-        secret = passphrase().encode() if locked and passphrase is not None else None
+        locked, secret = b"BEGIN ENCRYPTED PRIVATE KEY" in pem, None
+        if locked:
+            if passphrase is None:
+                raise CheckError("key", "given with its passphrase", f"{path}, which is encrypted")
+            secret = passphrase().encode()
         try:
             private = _load_cryptography("hazmat.primitives.serialization").load_pem_private_key(pem, secret)
         except (ValueError, TypeError, _load_cryptography("exceptions").UnsupportedAlgorithm) as error:

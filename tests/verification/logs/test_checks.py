@@ -185,6 +185,7 @@ def test_many_values_on_a_fine_grid_repeat(step, unit):
 @pytest.mark.parametrize(("value", "digits"), [(0.0, 1), (1200.0, 2), (-0.0012, 2), (1e-30, 1), (1 / 3, 17)])
 def test_digits_are_counted(value, digits):
     assert count_significant_digits(np.array([value])) == digits
+    assert count_significant_digits(np.array([0.5, 2.0, value, -1.0])) == digits, "those of the longest count"
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, 1e308, 1e150, 5e-324])

@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.verification.logs.simulated import DIVISOR, C, N, Z, honest, rows_of_clients, rows_of_rounds, save
+from tests.verification.logs.damaged import PADDED, PADDING
+from tests.verification.logs.simulated import DIVISOR, MAPPING, C, N, Z, honest, rows_of_clients, rows_of_rounds, save
 
 from epsilog.terms import CheckError, ConfigError
 from epsilog.verification.logs import tables
@@ -175,6 +176,18 @@ def test_every_convention_says_the_same(tmp_path):
         same(plain, logs_of(path))
 
 
+def test_padding_of_a_log_of_its_own_has_the_unit_of_its_round_or_of_the_claim(tmp_path):
+    plain = logs_of(save(honest(), tmp_path)).padding
+    scaled = lambda rows: [row | {"value": repr(float(row["value"]) / C / DIVISOR)} for row in rows]  # noqa: E731
+    mapping = (MAPPING.replace(PADDED, "") + PADDING).replace(
+        '"value", unit = "absolute", on = "sum"', '"value", unit = "clip norms", on = "mean"'
+    )
+    for without in ("", 'clip_norm = "C"\n', 'divisor = "divisor"\n'):
+        found = logs_of(save(honest(), tmp_path, padding=scaled, mapping=mapping.replace(without, ""))).padding
+        assert found.keys() == plain.keys()
+        np.testing.assert_allclose(np.stack([*found.values()]), np.stack([*plain.values()]))
+
+
 def test_rows_by_key_within_a_document(tmp_path):
     path = save(honest(), tmp_path)
     text, plain = path.read_text(), logs_of(path)
@@ -262,6 +275,14 @@ def test_late_rows_are_those_outside_their_round(tmp_path, ended, row, at, late)
     if not ended:
         path.write_text(path.read_text().replace('ended = { column = "ended", unit = "iso" }', ""))
     assert logs_of(path).lists.late == late
+
+
+def test_a_client_that_is_listed_again_takes_part_once(tmp_path):
+    run = honest()
+    again = lambda rows: [*rows, rows[5], rows[5], rows[9] | {"norm": "0.125"}]  # noqa: E731
+    found = logs_of(save(run, tmp_path, clients=again)).lists
+    assert (found.repeated, found.copies) == (3, 2)
+    assert found.sizes.tolist() == [ids.size for ids in run.took_part]
 
 
 def test_groups_are_joined(tmp_path):

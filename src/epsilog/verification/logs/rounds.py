@@ -123,8 +123,7 @@ def read_padding(
 
 def _by_round(number: Ids, rounds: Rounds | None, name: str) -> Numbers | None:
     """Return a column of the round log for these rounds; None if it has no such column."""
-    column = None if rounds is None else getattr(rounds, name)
-    if rounds is None or column is None:
+    if rounds is None or (column := getattr(rounds, name)) is None:
         return None
     order = np.argsort(rounds.number, kind="stable")
     at = np.searchsorted(rounds.number[order], number)
