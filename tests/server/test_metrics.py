@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.server.inside import ask
 
+from epsilog.ledger import open_ledger
 from epsilog.server import AccessConfig, create_app, metrics, tokens
 from epsilog.server.access import Holder, Role
 from epsilog.server.authorization import HOLDER
@@ -122,12 +123,42 @@ def test_a_line_says_who_what_and_how_long(app):
     line = logged(named, "GET", "/api/v1/runs/exam-scores-1?q=why")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line.pop("time"))
     assert 0 <= line.pop("milliseconds") < 60_000
+    assert re.fullmatch(r"[0-9a-f]{16}", line.pop("id"))
     assert line == {
         "holder": "Anna \u202e\n",
         "method": "GET",
         "route": "/api/v1/runs/{name}",
         "status": 200,
+        "outcome": "ok",
     }
+
+
+def test_a_command_is_logged_with_its_scope_key_and_outcome(tmp_path, serve_app, capfd):
+    with open_ledger(tmp_path / "ledger.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="1")
+    release = {"v": 1, "term": {"type": "pure", "epsilon": 0.75}}
+    charge = {"scope": "acme/visits", "release": release, "key": "first"}
+    asked = [
+        ("charge", charge),
+        ("charge", charge | {"key": "second"}),
+        ("charges", {"charges": [charge]}),
+        ("charge", charge | {"key": "bad\n" + SECRET}),
+    ]
+    app = create_app(ledger=str(tmp_path / "ledger.db"), access=AccessConfig(access_log=True))
+    with serve_app(app) as site:
+        found = [site.post(f"ledger/{name}", body) for name, body in asked]
+    out = capfd.readouterr().out
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["id"] for line in lines] == [one.headers["x-request-id"] for one in found]
+    assert len({line["id"] for line in lines}) == len(asked)
+    subjects = [{name: line.get(name) for name in ("scope", "key", "keys", "outcome")} for line in lines]
+    assert subjects == [
+        {"scope": "acme/visits", "key": "first", "keys": None, "outcome": "ok"},
+        {"scope": "acme/visits", "key": "second", "keys": None, "outcome": "BudgetExceededError"},
+        {"scope": None, "key": None, "keys": ["first"], "outcome": "ok"},
+        {"scope": None, "key": None, "keys": None, "outcome": "CheckError"},
+    ]
+    assert SECRET not in out
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ from epsilog.server.tokens import Token, TokenStore
 from epsilog.terms import PermissionDeniedError, StorageError
 
 HOLDER = "epsilog.holder"  # the key of the token's holder in an ASGI scope
+SUBJECT = "epsilog.subject"  # the key of what a command is about there: its scope and key, for the log
 SCHEME = "token"  # the name of the security scheme in OpenAPI
 MAX_TOKEN_CHECKS = 2  # argon2 checks at a time: a bound on memory and cores
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] (eps_[0-9A-Za-z_-]{1,100})", re.ASCII)

@@ -22,7 +22,7 @@ from pydantic import Field, create_model
 from epsilog.ledger import COMMANDS, MAX_BATCH, ChargeRequest, Command, Done, Ledger, done_to_json, error_to_json
 from epsilog.ledger.commands import RESERVATION, ChargeAtOnce
 from epsilog.server.access import LOCAL_HOLDER, Holder
-from epsilog.server.authorization import AuthorizedCaller, Caller, authorize
+from epsilog.server.authorization import SUBJECT, AuthorizedCaller, Caller, authorize
 from epsilog.server.ledger_service import HeadroomResponse, Service, headroom_to_json
 from epsilog.server.routes import Relation, RequestModel
 from epsilog.terms import CheckError, NeighboringRelation
@@ -93,7 +93,11 @@ def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
     reserves = command.subject == RESERVATION
 
     async def endpoint(
-        ask: RequestModel, service: Service, caller: Caller, idempotency_key: IdempotencyKey = None
+        ask: RequestModel,
+        request: HttpRequest,
+        service: Service,
+        caller: Caller,
+        idempotency_key: IdempotencyKey = None,
     ) -> dict[str, Any]:
         given = ask.model_dump()
         if reserves:
@@ -103,11 +107,13 @@ def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
         if "actor" in given:
             given["actor"] = identify_actor(given["actor"], caller.holder)
         parsed = command.from_json(given)
+        request.scope[SUBJECT] = {"scope": getattr(parsed, "scope", None), "key": parsed.key_of_charge()}
         done = await service.run(lambda ledger: restrict_ledger(ledger, caller).execute(parsed), costed=reserves)
         return done_to_json(parsed, done)
 
     hints: dict[str, Any] = {
         "ask": Annotated[build_command_model(command), Body()],
+        "request": HttpRequest,
         "service": Service,
         "caller": Caller,
         "idempotency_key": IdempotencyKey,
@@ -145,9 +151,10 @@ class ChargesRequest(RequestModel):
 
 
 @router.post("/ledger/charges", summary="Charge several releases in one transaction")
-async def charges_route(ask: ChargesRequest, service: Service, caller: Caller) -> dict[str, Any]:
+async def charges_route(ask: ChargesRequest, request: HttpRequest, service: Service, caller: Caller) -> dict[str, Any]:
     """One durable write for all. The answer has an outcome for each charge: its reservation, or its error."""
     charges = [_read_charge(index, one, caller) for index, one in enumerate(ask.charges)]
+    request.scope[SUBJECT] = {"keys": [one.key for one in charges]}
 
     def work(ledger: Ledger) -> list[dict[str, Any]]:
         restricted = restrict_ledger(ledger, caller)

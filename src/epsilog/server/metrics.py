@@ -1,6 +1,8 @@
 """Health, readiness and metrics of a server: requests, durations, refusals and the sums of budgets.
 
-Tokens, query strings and bodies never reach a log or a metric: requests are named by the template of their route.
+Tokens, query strings and bodies never reach a log or a metric: requests are named by the template of their route. Of a
+command on the ledger, the log keeps the scope and the key, which the ledger would store too. Each answer has an id in
+``X-Request-Id``, which its line of the log repeats.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import datetime as dt
 import json
 import logging
 import math
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -24,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epsilog.ledger import Balance
 from epsilog.server.access import Holder
-from epsilog.server.authorization import HOLDER, Caller, match_route
+from epsilog.server.authorization import HOLDER, SUBJECT, Caller, match_route
 from epsilog.server.page_data import open_readable_ledger
 from epsilog.server.problems import FAILURE, make_problem_response
 from epsilog.server.routes import PREFIX
@@ -63,34 +66,39 @@ class MetricsMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 500
+        began, status, number = time.perf_counter(), 500, secrets.token_hex(8)
 
         async def send_and_record(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", number.encode())]
             await send(message)
 
         try:
             await self.app(scope, receive, send_and_record)
         finally:
-            self._note(scope, status, time.perf_counter() - began)
+            self._note(scope, number, status, time.perf_counter() - began)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _note(self, scope: Scope, number: str, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in _METHODS else "other"
         route = get_route_template(scope)
         self._metrics.requests.labels(method, route, status).inc()
         self._metrics.seconds.labels(method, route).observe(seconds)
-        if status >= 400:
-            self._metrics.refusals.labels(scope.get(FAILURE) or f"status {status}").inc()
+        failure = (scope.get(FAILURE) or f"status {status}") if status >= 400 else None
+        if failure is not None:
+            self._metrics.refusals.labels(failure).inc()
         if self._log:
             holder = scope.get(HOLDER)
             line = {
+                "id": number,
                 "time": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
                 "holder": holder.name if isinstance(holder, Holder) else None,
                 "method": method,
                 "route": route,
                 "status": status,
+                "outcome": failure or "ok",
+                **scope.get(SUBJECT, {}),
                 "milliseconds": round(1000 * seconds, 1),
             }
             with contextlib.suppress(OSError, ValueError):  # the log has no reader any more; the ledger still works
