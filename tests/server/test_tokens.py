@@ -139,6 +139,73 @@ def test_a_name_holds_one_token(file):
     assert [token.role for token in tokens.read_tokens(file)] == [Role.OWNER]
 
 
+def test_a_rotated_token_has_a_successor_of_the_same_rights_and_ends_in_time(file):
+    first, old = made(file)
+    now = time.time()
+    second, new = tokens.rotate_token(file, "anna", keep=dt.timedelta(hours=2), expires=TOMORROW)
+    assert (second.holder, second.expires) == (first.holder, TOMORROW)
+    clock = iter([now] * 9 + [now + 7300] * 9)
+    keys = tokens.TokenStore(file, clock=lambda: next(clock, now + 7300))
+    assert good(keys, old)
+    assert good(keys, new)
+    for _ in range(18):
+        next(clock, None)
+    assert not good(keys, old)
+    assert good(keys, new)
+    keys.close()
+    third, newest = tokens.rotate_token(
+        file, "anna", keep=dt.timedelta(days=9)
+    )  # the second lives no longer than it would
+    assert [(one.id, one.expires) for one in tokens.read_tokens(file)] == [(second.id, TOMORROW), (third.id, None)]
+    tokens.rotate_token(file, "anna")
+    keys = tokens.TokenStore(file)
+    assert not any(good(keys, text) for text in (old, new, newest))
+    keys.close()
+    tokens.revoke_token(file, "anna")
+    assert tokens.read_tokens(file) == []
+    with pytest.raises(CheckError, match="name must be one that holds a token"):
+        tokens.rotate_token(file, "anna")
+
+
+def test_a_revocation_ends_the_rotated_token_too_and_a_namesake_inherits_nothing(file):
+    made(file, role="owner")
+    _, old = tokens.rotate_token(file, "anna", keep=dt.timedelta(hours=1))
+    tokens.rotate_token(file, "anna", keep=dt.timedelta(hours=1))
+    tokens.revoke_token(file, "anna")
+    made(file, role="reader")
+    keys = tokens.TokenStore(file)
+    assert not good(keys, old)
+    keys.close()
+
+
+@pytest.mark.parametrize(
+    ("keep", "expires"), [(dt.timedelta(seconds=-1), None), (dt.timedelta(0), dt.datetime(2020, 1, 1, tzinfo=dt.UTC))]
+)
+def test_a_rotation_that_is_refused_changes_nothing(file, keep, expires):
+    made(file)
+    before = file.read_bytes()
+    with pytest.raises(CheckError):
+        tokens.rotate_token(file, "anna", keep=keep, expires=expires)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("spoil", ["role", "unlimited", "three"])
+def test_two_rows_of_a_name_are_one_holder_of_which_the_first_will_expire(file, spoil):
+    made(file)
+    tokens.rotate_token(file, "anna", keep=dt.timedelta(hours=1))
+    document = json.loads(file.read_text())
+    rows = document["tokens"]
+    if spoil == "role":
+        rows[0]["role"] = "owner"
+    elif spoil == "unlimited":
+        rows[0]["expires"] = None
+    else:
+        rows.insert(0, rows[0] | {"id": "0" * 16})
+    file.write_text(json.dumps(document))
+    with pytest.raises(StorageError, match="is not what"):
+        tokens.read_tokens(file)
+
+
 def test_nothing_is_revoked_in_a_file_that_is_not_there(file):
     with pytest.raises(StorageError, match="cannot be opened"):
         tokens.revoke_token(file, "anna")

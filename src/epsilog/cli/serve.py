@@ -27,7 +27,7 @@ from epsilog.cli.app import (
 )
 from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address, require_file_ledger, require_ledger_file
 from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, style, write
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, check
 
 if TYPE_CHECKING:
     from epsilog.cli.neighbors import NeighborReport
@@ -284,6 +284,10 @@ def create_token_command(
     if (scope is None) != everywhere:
         raise CheckError("scope", "given, or else --whole-ledger", "neither" if scope is None else "both")
     made, text = server.create_token(file, name, role=role, scope=scope, expires=_read_time(expires))
+    _show_token(made, text, as_json=as_json)
+
+
+def _show_token(made: Token, text: str, *, as_json: bool) -> None:
     if as_json:
         return print_json(made.to_json() | {"token": text})
     print_figures(f"A token for {escape_control_characters(made.name)}", _list_token_rows(made))
@@ -309,6 +313,29 @@ def list_tokens_command(file: TokenFile = DEFAULT_TOKENS, as_json: Json = False)
     ]
     print_table(str(file), ["name", "role", "scope", "created (UTC)", "expires (UTC)", "id", "state"], rows)
     return None
+
+
+@token_app.command("rotate")
+def rotate_token_command(
+    name: TokenName,
+    keep_hours: Annotated[
+        float, typer.Option(min=0, max=8784, help="How many hours the present token still works.")
+    ] = 0.0,
+    expires: Annotated[
+        str | None, typer.Option(help="The end of the new token (UTC), such as 2027-01-31; if omitted: unlimited.")
+    ] = None,
+    file: TokenFile = DEFAULT_TOKENS,
+    as_json: Json = False,
+) -> None:
+    """Replace a holder's token by a new one of the same role and scope, and show it, this once.
+
+    Example: epsilog token rotate anna --keep-hours 24 --expires 2027-07-31
+    """
+    from epsilog import server
+
+    keep = dt.timedelta(hours=check.finite()(keep_hours=keep_hours))
+    made, text = server.rotate_token(_require_tokens(file), name, keep=keep, expires=_read_time(expires))
+    _show_token(made, text, as_json=as_json)
 
 
 @token_app.command("revoke")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epsilog.server.access import AccessConfig
 from epsilog.server.embeds import build_embed_html
 from epsilog.server.server import serve
-from epsilog.server.tokens import Token, create_token, read_tokens, revoke_token
+from epsilog.server.tokens import Token, create_token, read_tokens, revoke_token, rotate_token
 
 if TYPE_CHECKING:
     from epsilog.server.app import create_app
@@ -26,6 +26,7 @@ __all__ = [
     "create_token",
     "read_tokens",
     "revoke_token",
+    "rotate_token",
     "serve",
 ]
 

@@ -54,7 +54,7 @@ class Token:
 
     Attributes:
         id: 16 hexadecimal digits.
-        name: of its holder; one token per name.
+        name: of its holder; one token per name, or two after a rotation.
         role: what its holder may do.
         scope: where, with everything under it; None is the whole ledger.
         created: when, in UTC.
@@ -130,30 +130,74 @@ def create_token(
         ConflictError: the name has a token already.
         StorageError: the file cannot be used.
     """
-    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
-    if expires is not None and expires <= now:
-        raise CheckError("expires", "a moment that is still to come", expires.isoformat())
-    token_id = secrets.token_hex(8)
-    text = f"eps_{token_id}_{secrets.token_urlsafe(32)}"
-    role = check.enum_member(Role)(role=role)
-    made = Token(token_id, name, role, scope, now, expires, None, hash="")
-    made = replace(made, hash=_argon2().PasswordHasher(**_COST).hash(text))
+    made, text = _draw_token(name, check.enum_member(Role)(role=role), scope, expires)
     with _changing(path) as tokens:
         if any(other.name == name for other in tokens.values()):
-            raise ConflictError(f"{name!r} holds a token already: revoke it first, or give this one another name")
+            raise ConflictError(
+                f"{name!r} holds a token already: rotate it, or revoke it first, or give this one another name"
+            )
+        tokens[made.id] = made
+    return made, text
+
+
+def rotate_token(
+    path: Path, name: str, *, keep: dt.timedelta = dt.timedelta(0), expires: dt.datetime | None = None
+) -> tuple[Token, str]:
+    """Replace the token of a holder by a new one of the same role and scope.
+
+    Args:
+        path: the file.
+        name: of the holder.
+        keep: how long the present token still works, at least 0, and never past its own expiry. A token that an earlier
+            rotation kept ends at once.
+        expires: when the new token expires; None is never.
+
+    Returns:
+        As ``create_token``.
+    """
+    require_holder_name(name)
+    if keep < dt.timedelta(0):
+        raise CheckError("keep", "at least 0", str(keep))
+    with _changing(path, make=False) as tokens:
+        present = _find_tokens(tokens, name)[-1]
+        made, text = _draw_token(name, present.role, present.scope, expires)
+        until = made.created + keep
+        if present.expires is not None:
+            until = min(until, present.expires)
+        for token in _find_tokens(tokens, name):
+            del tokens[token.id]
+        if until > made.created:
+            tokens[present.id] = replace(present, expires=until)
         tokens[made.id] = made
     return made, text
 
 
 def revoke_token(path: Path, name: str) -> Token:
-    """End a token: the next request with it is refused. Returns its row."""
+    """End a holder's tokens: the next request with one is refused. Returns the row of the newest."""
     require_holder_name(name)
     with _changing(path, make=False) as tokens:
-        found = [token for token in tokens.values() if token.name == name]
-        if not found:
-            raise CheckError("name", "one that holds a token", repr(name[:80]))
-        del tokens[found[0].id]
-    return found[0]
+        found = _find_tokens(tokens, name)
+        for token in found:
+            del tokens[token.id]
+    return found[-1]
+
+
+def _find_tokens(tokens: Mapping[str, Token], name: str) -> list[Token]:
+    """Return the tokens of a holder, the newest last: at least one."""
+    found = [token for token in tokens.values() if token.name == name]
+    if not found:
+        raise CheckError("name", "one that holds a token", repr(name[:80]))
+    return found
+
+
+def _draw_token(name: str, role: Role, scope: str | None, expires: dt.datetime | None) -> tuple[Token, str]:
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    if expires is not None and expires <= now:
+        raise CheckError("expires", "a moment that is still to come", expires.isoformat())
+    token_id = secrets.token_hex(8)
+    text = f"eps_{token_id}_{secrets.token_urlsafe(32)}"
+    made = Token(token_id, name, role, scope, now, expires, None, hash="")
+    return replace(made, hash=_argon2().PasswordHasher(**_COST).hash(text)), text
 
 
 def read_tokens(path: Path) -> list[Token]:
@@ -324,11 +368,25 @@ def _parse_tokens(path: Path, descriptor: int) -> dict[str, Token]:
         if document["v"] != VERSION or document["kind"] != "tokens" or not isinstance(document["tokens"], list):
             raise ValueError
         rows = [_row(row) for row in document["tokens"]]
-        if len({row.id for row in rows}) < len(rows) or len({row.name for row in rows}) < len(rows):
+        if len({row.id for row in rows}) < len(rows) or not _have_own_names(rows):
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError):
         raise _unusable(path, "it is not what `epsilog token create` writes") from None
     return {row.id: row for row in rows}
+
+
+def _have_own_names(rows: list[Token]) -> bool:
+    """Return whether a name is of one holder: a rotated token stands before its successor, and will expire."""
+    last: dict[str, Token] = {}
+    rotated = set[str]()
+    for row in rows:
+        earlier = last.get(row.name)
+        if earlier is not None:
+            if row.name in rotated or earlier.holder != row.holder or earlier.expires is None:
+                return False
+            rotated.add(row.name)
+        last[row.name] = row
+    return True
 
 
 def _row(row: dict[str, Any]) -> Token:
