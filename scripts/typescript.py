@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from epsilog.plan.deployments import DEPLOYMENTS
 from epsilog.server import create_app
 
 TARGET = Path(__file__).parents[1] / "web/src/lib/openapi.ts"
@@ -41,6 +42,7 @@ def document() -> str:
     parts = [HEAD, *(_type(name, schema) for name, schema in ours.items())]
     parts += [_parameters({name: ours[name] for name in FORMS})]
     parts += [_reader(name, ours[name]) for name in READ]
+    parts += [_published()]
     return "\n".join(parts)
 
 
@@ -74,6 +76,13 @@ def _written(told: Schema) -> str:
         return f"({inner})[]" if " " in inner else f"{inner}[]"
     plain = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}
     return plain.get(str(told.get("type")), "Record<string, unknown>")
+
+
+def _published() -> str:
+    """The published budgets, as an element shows them without a server."""
+    rows = [json.dumps({"name": one.name, "protects": one.protects, "epsilon": one.epsilon}) for one in DEPLOYMENTS]
+    lines = ["/** Published epsilons (plan/deployments.py). */", "export const PUBLISHED = ["]
+    return "\n".join([*lines, *(f"  {row}," for row in rows), "] as const;", ""])
 
 
 def _parameters(forms: dict[str, Schema]) -> str:

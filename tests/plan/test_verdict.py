@@ -171,3 +171,12 @@ def test_a_rate_is_rounded_up_to_whole_units(rate, units):
 )
 def test_plurals(unit, plural):
     assert pluralize(unit) == plural
+
+
+def test_the_cards_that_the_element_is_compared_with_are_the_librarys():
+    """web/tests/verdict.test.ts compares the browser's sentences with these."""
+    import json
+
+    from tests.server import verdict_pairs
+
+    assert json.loads(verdict_pairs.FILE.read_text(encoding="utf-8")) == verdict_pairs.build()

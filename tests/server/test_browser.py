@@ -1556,6 +1556,22 @@ def test_a_single_file_works_without_a_server(browser, tmp_path, name):
     assert clean(browser) == []
 
 
+def test_the_element_of_a_card_computes_it_without_a_server(browser, tmp_path):
+    path = tmp_path / "card.html"
+    path.write_text(build_embed_html("verdict", {"epsilon": "4", "delta": "1e-5", "theme": "dark"}), encoding="utf-8")
+    browser.get_log("browser")
+    browser.get(path.as_uri())
+    host = until(lambda: one(browser, "epsilog-verdict"))
+    card = until(lambda: host.shadow_root.find_element("css selector", ".verdict-card"))
+    assert "at most 546 of 1,000 people" in card.text
+    assert browser.execute_script(BACKGROUND, card) == DARK
+    browser.execute_script("arguments[0].setAttribute('epsilon', '1')", host)
+    until(lambda: "546" not in host.shadow_root.find_element("css selector", ".verdict-card h2").text)
+    browser.execute_script("arguments[0].setAttribute('epsilon', 'x')", host)
+    until(lambda: "needs a number" in host.shadow_root.find_element("css selector", ".empty").text)
+    assert clean(browser) == []
+
+
 def slow_app():
     """Every answer takes a second and a half longer."""
     app = create_app()

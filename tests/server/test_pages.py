@@ -22,7 +22,7 @@ from epsilog.terms import EpsilogError
 from epsilog.terms.extras import install_command
 
 STATIC = Path(epsilog.server.__file__).parent / "static"
-FIRST_LOAD, ALL = 45_000, 210_000  # bytes, gzipped; all pages, embeds and single files
+FIRST_LOAD, ALL = 45_000, 214_000  # bytes, gzipped; all pages, embeds and single files
 built = pytest.mark.skipif(
     not (STATIC / "index.html").is_file(), reason="the pages are not built: run python hatch_build.py"
 )
@@ -117,7 +117,7 @@ def test_nothing_else_of_the_checkers_folder_is_served(site, name):
 
 
 @built
-@pytest.mark.parametrize("name", ["federated", "queries"])
+@pytest.mark.parametrize("name", ["federated", "queries", "verdict"])
 def test_an_embed_is_one_file_whose_policy_admits_its_script_only(name):
     page = build_embed_html(name)
     assert f"<epsilog-{name}>" in page

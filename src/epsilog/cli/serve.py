@@ -112,7 +112,7 @@ def serve_command(
 
 @app.command("embed")
 def embed_command(
-    calculator: Annotated[str, typer.Argument(help="The calculator: federated or queries.")],
+    calculator: Annotated[str, typer.Argument(help="The calculator: federated, queries or verdict.")],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Initial values of its fields.")
     ] = None,

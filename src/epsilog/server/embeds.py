@@ -1,4 +1,4 @@
-"""A calculator as one HTML file that needs no server: the custom element's script inside, and nothing to fetch."""
+"""A calculator or card as one HTML file that needs no server: the custom element's script inside, nothing fetched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from epsilog.terms import CheckError, EpsilogError, check
 
 _FIELD = re.compile(r"[a-z]+(?:_[a-z]+)*")
-CALCULATORS = ("federated", "queries")
+CALCULATORS = ("federated", "queries", "verdict")
 _SCRIPT = Path(__file__).parent / "static" / "embed" / "epsilog-embed.js"
 
 _PAGE = """<!doctype html>
@@ -21,7 +21,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '{hash}'">
-<title>epsilog: {name} calculator</title>
+<title>epsilog: {name}</title>
 </head>
 <body>
 <main><epsilog-{name}{values}></epsilog-{name}></main>
@@ -32,10 +32,10 @@ _PAGE = """<!doctype html>
 
 
 def build_embed_html(name: str, values: Mapping[str, str] | None = None) -> str:
-    """One HTML file with a calculator that computes in the browser.
+    """One HTML file with a calculator, or a card of epsilon and delta, that computes in the browser.
 
     Args:
-        name: "federated" or "queries".
+        name: "federated", "queries" or "verdict".
         values: what its fields hold at first, by their names in the API; all else is as on the page.
 
     Raises:

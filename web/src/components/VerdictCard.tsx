@@ -1,4 +1,4 @@
-import type { DeploymentModel, VerdictResponse } from "../lib/openapi";
+import type { Budget, Card } from "../lib/verdict-pair";
 import { sentence, typeset } from "../lib/messages";
 import { show } from "../lib/numbers";
 import { SimulationBanner } from "./SimulationBanner";
@@ -46,7 +46,7 @@ const shorten = (line: string): string => line.replace(/([0-9a-f]{16})[0-9a-f]{4
 const SUSPICIONS: Record<string, string> = { "0.5": "1 in 2", "0.1": "1 in 10", "0.01": "1 in 100", "0.001": "1 in 1,000" };
 
 /** One verdict card. The hash shows only while the figures are those of the shown inputs. */
-export function VerdictCard({ card, settled }: { card: VerdictResponse; settled: boolean }) {
+export function VerdictCard({ card, settled }: { card: Card; settled: boolean }) {
   const { found, guessed, posterior, prior } = card;
   const [guessing, ...basis] = card.notes.map(typeset);
   const open = posterior >= 0.999;
@@ -85,8 +85,8 @@ export function VerdictCard({ card, settled }: { card: VerdictResponse; settled:
       </section>
       <section class="published">
         <h3>Next to published epsilons</h3>
-        <Published card={card} width={900} />
-        <Published card={card} width={330} />
+        <PublishedInRows card={card} />
+        <PublishedInLines card={card} />
         <p>Each at its publisher’s own delta. Compare within a row only.</p>
       </section>
       <footer>
@@ -94,17 +94,23 @@ export function VerdictCard({ card, settled }: { card: VerdictResponse; settled:
         {card.origin.map((line) => (
           <span key={sentence(line)}>{shorten(sentence(line))}</span>
         ))}
-        <span>{card.date}</span>
-        <span>{card.engine}</span>
-        <span>
-          SHA-256 <code title={settled ? card.sha256 : undefined}>{settled ? `${card.sha256.slice(0, 16)}…` : "–"}</code>
-        </span>
+        {card.sha256 === undefined ? (
+          <span>Computed in this browser</span>
+        ) : (
+          <>
+            <span>{card.date}</span>
+            <span>{card.engine}</span>
+            <span>
+              SHA-256 <code title={settled ? card.sha256 : undefined}>{settled ? `${card.sha256.slice(0, 16)}…` : "–"}</code>
+            </span>
+          </>
+        )}
       </footer>
     </article>
   );
 }
 
-interface Placed extends DeploymentModel {
+interface Placed extends Budget {
   x: number;
   left: boolean;
   lane: number;
@@ -113,7 +119,7 @@ interface Placed extends DeploymentModel {
 const [LEAST, MOST] = [0.1, 100];
 
 /** Place labels beside their dots, in as few lanes as keep them apart. */
-function place(row: readonly DeploymentModel[], at: (epsilon: number) => number, width: number): Placed[] {
+function place(row: readonly Budget[], at: (epsilon: number) => number, width: number): Placed[] {
   const lanes: [number, number][][] = [];
   return row.map((one) => {
     const x = at(one.epsilon);
@@ -127,28 +133,52 @@ function place(row: readonly DeploymentModel[], at: (epsilon: number) => number,
   });
 }
 
-/** This epsilon on one line with those of published programs, one row for each kind of unit. */
-function Published({ card, width }: { card: VerdictResponse; width: number }) {
-  const at = (epsilon: number): number => 12 + ((Math.log10(Math.max(LEAST, Math.min(MOST, epsilon))) + 1) / 3) * (width - 24);
-  const kinds = [...new Set(card.published.map((one) => one.protects))];
+const positionIn = (width: number) => (epsilon: number): number => 12 + ((Math.log10(Math.max(LEAST, Math.min(MOST, epsilon))) + 1) / 3) * (width - 24);
+
+const describeBudgets = (card: Card): string => `This epsilon, ${show(card.epsilon, 3, "up")}, beside published ones: ${card.published.map((one) => `${one.name} ${one.epsilon}`).join(", ")}`;
+
+const capitalize = (kind: string): string => kind[0]!.toUpperCase() + kind.slice(1);
+
+/** The rows of each kind of unit. */
+const byKind = (card: Card): { kind: string; row: Budget[] }[] => [...new Set(card.published.map((one) => one.protects))].map((kind) => ({ kind, row: card.published.filter((one) => one.protects === kind) }));
+
+/** The card's own epsilon as a line through all rows, and the axis below them. */
+function Frame({ card, width, bottom }: { card: Card; width: number; bottom: number }) {
+  const at = positionIn(width);
   const mine = at(card.epsilon);
+  return (
+    <>
+      <line class="mine" x1={mine} x2={mine} y1={16} y2={bottom} />
+      <text class="mine" x={Math.min(width - 46, Math.max(46, mine))} y={12} text-anchor="middle">
+        this one: {show(card.epsilon, 3, "up")}
+      </text>
+      <line class="axis" x1={12} x2={width - 12} y1={bottom} y2={bottom} />
+      {[0.1, 1, 10, 100].map((tick) => (
+        <text key={tick} x={at(tick)} y={bottom + 18} text-anchor={tick === LEAST ? "start" : tick === MOST ? "end" : "middle"}>
+          {tick === LEAST ? "epsilon 0.1" : tick}
+        </text>
+      ))}
+    </>
+  );
+}
+
+/** This epsilon on one line with those of published programs, one row for each kind of unit. */
+function PublishedInRows({ card }: { card: Card }) {
+  const width = 900;
   let y = 22;
-  const rows = kinds.map((kind) => {
-    const placed = place(card.published.filter((one) => one.protects === kind), at, width);
+  const rows = byKind(card).map(({ kind, row }) => {
+    const placed = place(row, positionIn(width), width);
     const top = y;
     y += 30 + 19 * (1 + Math.max(...placed.map((one) => one.lane)));
     return { kind, placed, top };
   });
   return (
-    <svg class={width > 500 ? "wide" : "narrow"} viewBox={`0 0 ${width} ${y + 26}`} role="img" aria-label={`This epsilon, ${show(card.epsilon, 3, "up")}, beside published ones: ${card.published.map((one) => `${one.name} ${one.epsilon}`).join(", ")}`}>
-      <line class="mine" x1={mine} x2={mine} y1={16} y2={y} />
-      <text class="mine" x={Math.min(width - 46, Math.max(46, mine))} y={12} text-anchor="middle">
-        this one: {show(card.epsilon, 3, "up")}
-      </text>
+    <svg class="wide" viewBox={`0 0 ${width} ${y + 26}`} role="img" aria-label={describeBudgets(card)}>
+      <Frame card={card} width={width} bottom={y} />
       {rows.map(({ kind, placed, top }) => (
         <g key={kind}>
           <text class="kind" x={12} y={top + 12}>
-            {kind[0]!.toUpperCase() + kind.slice(1)}
+            {capitalize(kind)}
           </text>
           {placed.map((one) => (
             <g key={one.name}>
@@ -160,11 +190,40 @@ function Published({ card, width }: { card: VerdictResponse; width: number }) {
           ))}
         </g>
       ))}
-      <line class="axis" x1={12} x2={width - 12} y1={y} y2={y} />
-      {[0.1, 1, 10, 100].map((tick) => (
-        <text key={tick} x={at(tick)} y={y + 18} text-anchor={tick === LEAST ? "start" : tick === MOST ? "end" : "middle"}>
-          {tick === LEAST ? "epsilon 0.1" : tick}
-        </text>
+    </svg>
+  );
+}
+
+/** The same on a phone: each program has a line of its own, its name above it. */
+function PublishedInLines({ card }: { card: Card }) {
+  const width = 300;
+  let y = 22;
+  const rows = byKind(card).map(({ kind, row }) => {
+    const top = y;
+    y += 26 + 34 * row.length;
+    return { kind, row, top };
+  });
+  return (
+    <svg class="narrow" viewBox={`0 0 ${width} ${y + 26}`} role="img" aria-label={describeBudgets(card)}>
+      {rows.flatMap(({ row, top }) => row.map((one, i) => <line key={one.name} class="rail" x1={12} x2={width - 12} y1={top + 48 + 34 * i} y2={top + 48 + 34 * i} />))}
+      <Frame card={card} width={width} bottom={y} />
+      {rows.map(({ kind, row, top }) => (
+        <g key={kind}>
+          <text class="kind" x={12} y={top + 16}>
+            {capitalize(kind)}
+          </text>
+          {row.map((one, i) => (
+            <g key={one.name}>
+              <text x={12} y={top + 40 + 34 * i}>
+                {one.name}
+              </text>
+              <text x={width - 12} y={top + 40 + 34 * i} text-anchor="end">
+                <tspan>{one.epsilon}</tspan>
+              </text>
+              <circle cx={positionIn(width)(one.epsilon)} cy={top + 48 + 34 * i} r={4.5} />
+            </g>
+          ))}
+        </g>
       ))}
     </svg>
   );

@@ -1,5 +1,5 @@
-// <epsilog-federated population="50000" ...> and <epsilog-queries ...>: calculators that run in the reader's browser
-// with the browser accountant. Values come from attributes; nothing is fetched or stored.
+// <epsilog-federated population="50000" ...>, <epsilog-queries ...> and <epsilog-verdict epsilon="4" ...>: they run in
+// the reader's browser with the browser accountant. Values come from attributes; nothing is fetched or stored.
 
 import { render } from "preact";
 import css from "../app.css?inline";
@@ -8,6 +8,7 @@ import { browserEngine } from "../lib/browser-accountant/engine";
 import { applyTheme } from "../lib/theme";
 import { FederatedCalculator } from "../pages/Federated";
 import { QueriesCalculator } from "../pages/Queries";
+import { VerdictOfPair } from "./VerdictOfPair";
 
 function attributeStore(element: HTMLElement): Store {
   const read = (): Raw =>
@@ -53,3 +54,4 @@ function define(name: string, Page: typeof FederatedCalculator): void {
 
 define("epsilog-federated", FederatedCalculator);
 define("epsilog-queries", QueriesCalculator);
+define("epsilog-verdict", VerdictOfPair);

@@ -1445,3 +1445,20 @@ export const readQueriesRequest = (values: RawValues): QueriesRequest => ({
   population: numberOrNull(values, "population"),
   magnitude: numberOrNull(values, "magnitude"),
 });
+
+/** Published epsilons (plan/deployments.py). */
+export const PUBLISHED = [
+  {"name": "Google keyboard, best", "protects": "all data of a person or device", "epsilon": 0.994},
+  {"name": "Microsoft Assistive AI", "protects": "all data of a person or device", "epsilon": 4.0},
+  {"name": "Google keyboard, weakest", "protects": "all data of a person or device", "epsilon": 13.69},
+  {"name": "US Census 2020, redistricting", "protects": "all data of a person or device", "epsilon": 17.44},
+  {"name": "US Census 2020, demographics", "protects": "all data of a person or device", "epsilon": 51.57},
+  {"name": "Wikipedia page views", "protects": "hours, a day, a month or one value", "epsilon": 1.0},
+  {"name": "Windows app use", "protects": "hours, a day, a month or one value", "epsilon": 1.672},
+  {"name": "Apple health types", "protects": "hours, a day, a month or one value", "epsilon": 2.0},
+  {"name": "Google mobility reports", "protects": "hours, a day, a month or one value", "epsilon": 2.64},
+  {"name": "Apple emoji", "protects": "hours, a day, a month or one value", "epsilon": 4.0},
+  {"name": "Chrome RAPPOR, domains", "protects": "hours, a day, a month or one value", "epsilon": 4.395},
+  {"name": "Apple typed words", "protects": "hours, a day, a month or one value", "epsilon": 16.0},
+  {"name": "LinkedIn audiences", "protects": "hours, a day, a month or one value", "epsilon": 34.9},
+] as const;

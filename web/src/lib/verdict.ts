@@ -4,7 +4,6 @@ import { sha256Of } from "./hash";
 import { makeFields } from "./parameter-spec";
 import { PARAMETERS, type ReportVerificationModel, type VerdictRequest } from "./openapi";
 import type { FieldSpec, Raw, Values } from "./form";
-import { toQuery } from "./url-state";
 import { Problem } from "./types";
 
 /** The name of each field that the form does not show: it comes from a report or from another page. */
@@ -43,13 +42,6 @@ export function readVerdictRequest(values: Values): VerdictRequest | null {
     return null;
   }
 }
-
-/** The inputs of an address: only those that say something. */
-export const cardQuery = (raw: Raw): string => toQuery(Object.fromEntries(Object.entries(raw).filter(([name, text]) => text !== "" && !(name === "simulation" && text === "no"))));
-
-/** The address of a card about a release that another page computed. */
-export const verdictLink = (release: object, facts: { delta: number; relation?: string; privacy_unit?: string }): string =>
-  `/verdict?${cardQuery({ release: JSON.stringify(release), delta: String(facts.delta), relation: facts.relation ?? "", privacy_unit: facts.privacy_unit ?? "" })}`;
 
 interface Report {
   kind: string;

@@ -1,3 +1,4 @@
+import { CardLink } from "../components/CardLink";
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { Assumptions } from "../components/Assumptions";
 import { Copy } from "../components/Copy";
@@ -154,7 +155,7 @@ export function DPSGD() {
             <Copy label="Copy link" text={() => `${location.origin}/dp-sgd?${toQuery(form.raw)}`} />
           </div>
           <p class="method">
-            Accuracy is not measured here. <a href="/docs/studies.html">Measure it in a study</a>
+            <CardLink release={settled && answer ? answer.release : undefined} delta={answer?.delta ?? null} relation={relationOf(answer)} unit={UNIT} /> Accuracy is not measured here. <a href="/docs/studies.html">Measure it in a study</a>
           </p>
           <Code ask={form.waiting ? null : settled} names={form.raw.names ?? ""} />
           {answer && <LiveRegion text={form.waiting || `Epsilon is at most ${bound(answer.epsilon.upper)}. ${sentence(describeFound(found ?? OF, answer.relation))}`} />}

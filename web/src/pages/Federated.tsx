@@ -1,3 +1,4 @@
+import { CardLink } from "../components/CardLink";
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { Assumptions } from "../components/Assumptions";
 import { Calculator } from "../components/Calculator";
@@ -138,7 +139,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   );
   return (
     <Calculator label="Federated schedule" form={form} main={busy} inputs={inputs} outcome={outcome} spoken={answer ? describeResult(answer, picked) : undefined}>
-      {answer && of && <Secrecy ask={of} answer={answer} />}
+      {answer && of && <Secrecy ask={of} answer={answer} here={here} />}
       <Fold title="Interval, formulas, every digit">{answer && of && (() => <Interior ask={of} answer={answer} target={cap} certify={here} />)}</Fold>
       <Fold title="ε by round">{ask && (() => <Rounds ask={settled} engine={engine} />)}</Fold>
       {here && <Fold title="What it means for one person">{answer && ask && (() => <Interpretation name="federated" ask={settled} cap={cap} unit={ask.privacy_unit} />)}</Fold>}
@@ -186,7 +187,7 @@ const describeResult = (answer: FederatedResponse, picked: number): string =>
   `Epsilon is at most ${bound(answer.epsilon.upper)} at delta ${near(answer.delta.value)}. ${sentence(["calculator/spoken", { count: countPicked(picked), units: pluralize(answer.privacy_unit) }])}`;
 
 /** What the bound rests on, and what it is without; then what was asked for besides. */
-function Secrecy({ ask, answer }: { ask: FederatedRequest; answer: FederatedResponse }) {
+function Secrecy({ ask, answer, here }: { ask: FederatedRequest; answer: FederatedResponse; here: boolean }) {
   return (
     <>
       <div class="duo secrecy">
@@ -205,7 +206,7 @@ function Secrecy({ ask, answer }: { ask: FederatedRequest; answer: FederatedResp
       )}
       <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
       <p class="method">
-        Accuracy is not measured here. <a class="onward" href="/docs/studies.html">Measure it in a study</a>
+        {here && <CardLink release={answer.release} delta={answer.delta.value} relation={ask.relation} unit={ask.privacy_unit} />} Accuracy is not measured here. <a class="onward" href="/docs/studies.html">Measure it in a study</a>
       </p>
     </>
   );

@@ -24,7 +24,7 @@ import { type CompositionRequest, type CompositionPlan, PARAMETERS, type Part, t
 import { makeFields } from "../lib/parameter-spec";
 import { fieldOf, PART_FIELDS } from "../lib/part";
 import { numberOrNull } from "../lib/parse-values";
-import { verdictLink } from "../lib/verdict";
+import { verdictLink } from "../lib/verdict-link";
 
 const COLUMNS = PART_FIELDS.slice(1); // behind the mechanism
 const SPECS: readonly FieldSpec[] = [

@@ -1,3 +1,4 @@
+import { CardLink } from "../components/CardLink";
 import { useCallback, useMemo } from "preact/hooks";
 import { Calculator } from "../components/Calculator";
 import { Drag, stops } from "../components/Drag";
@@ -113,6 +114,11 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       {answer && <Bell answer={answer} />}
       {answer && <Warnings answer={answer} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
       {answer && answer.compatible && answer.queries_used > 0 && <Budget answer={answer} />}
+      {here && answer && (
+        <p class="method">
+          <CardLink release={answer.release} delta={answer.delta?.value ?? 0} />
+        </p>
+      )}
       <Fold title="Other ways to pay for these answers">{answer && (() => <Ways answer={answer} />)}</Fold>
       <Fold title="Formulas and every digit">
         {answer &&

@@ -11,12 +11,14 @@ import { post } from "../lib/api";
 import { type Form, type Raw, useForm } from "../lib/form";
 import { sentence } from "../lib/messages";
 import type { ReportVerificationModel, VerdictRequest, VerdictResponse } from "../lib/openapi";
-import { frameSnippet } from "../lib/snippets";
+import { elementSnippet, frameSnippet } from "../lib/snippets";
 import { Problem } from "../lib/types";
 import { urlStore } from "../lib/url-state";
 import { useQuery } from "../lib/use-query";
-import { cardQuery, HIDDEN, parseReport, rawOfReport, readVerdictRequest, SPECS, today } from "../lib/verdict";
+import { HIDDEN, parseReport, rawOfReport, readVerdictRequest, SPECS, today } from "../lib/verdict";
+import { cardQuery } from "../lib/verdict-link";
 
+const SHOWN = SPECS.filter((spec) => ["epsilon", "delta", "privacy_unit", "prior", "relation"].includes(spec.name));
 const MAX_BYTES = 4 * 1024 * 1024; // of a report, as on the server
 
 export function Verdict() {
@@ -81,7 +83,7 @@ export function Verdict() {
             </ul>
           </details>
           <details>
-            <summary>Put it on another page: badge, image, frame</summary>
+            <summary>Put it on another page: badge, image, element, frame</summary>
             <p>
               <b>Badge</b>, in Markdown:
             </p>
@@ -89,6 +91,14 @@ export function Verdict() {
             <p>
               <b>Image</b>, 1200 by 630 pixels, which link previews show: <a href={`/embed/verdict.png?${query()}`}>open it</a>.
             </p>
+            {!curve && (
+              <>
+                <p>
+                  <b>Element</b>, which computes in the reader’s browser; <code>theme</code> and <code>accent</code> fit it to its page:
+                </p>
+                <pre tabIndex={0}>{elementSnippet(location.origin, "verdict", SHOWN, form.raw)}</pre>
+              </>
+            )}
             <p>
               <b>Frame</b>:
             </p>
