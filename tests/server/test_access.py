@@ -2,7 +2,9 @@
 
 import datetime as dt
 import ipaddress
+import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from epsilog.server.access import (
     Role,
     require_permission,
 )
-from epsilog.server.server import make_tls_context
+from epsilog.server.tls import TlsCertificate, make_tls_context
 from epsilog.terms import CheckError, PermissionDeniedError, StorageError
 
 MAY = {  # as the documentation's table has it, by hand
@@ -185,3 +187,43 @@ def test_a_certificate_goes_with_its_key(certificate, tmp_path):
             make_tls_context(*wrong)
     with pytest.raises(CheckError, match="tls_cert must be a file that can be read"):
         make_tls_context(tmp_path / "none.pem", certificate[1])
+
+
+def shown(tls):
+    """The certificate that a new connection is shown, in DER, with a server name and without."""
+    found = []
+    for name in ("localhost", None):
+        client = ssl.create_default_context()
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        ours, theirs = socket.socketpair()
+        with ours, theirs, ThreadPoolExecutor(1) as pool:
+            accepted = pool.submit(tls.context.wrap_socket, theirs, server_side=True)
+            with client.wrap_socket(ours, server_hostname=name) as asked:
+                found.append(asked.getpeercert(binary_form=True))
+            accepted.result().close()
+    return found
+
+
+def test_a_renewed_certificate_is_shown_and_a_wrong_pair_is_not(tmp_path, caplog):
+    def der():
+        return ssl.PEM_cert_to_DER_cert((tmp_path / "cert.pem").read_text())
+
+    tls = TlsCertificate(*self_signed(tmp_path))
+    first = der()
+    assert shown(tls) == [first, first]
+    key = (tmp_path / "key.pem").read_bytes()
+    self_signed(tmp_path)
+    second = der()
+    assert shown(tls) == [first, first]  # nobody has looked yet
+    tls.refresh()
+    assert shown(tls) == [second, second]
+    (tmp_path / "key.pem").write_bytes(key)  # of the first
+    for _ in range(3):
+        tls.refresh()
+    assert caplog.text.count("the TLS certificate was not renewed: tls_cert must be") == 1
+    (tmp_path / "key.pem").unlink()
+    tls.refresh()
+    assert shown(tls) == [second, second]
+    self_signed(tmp_path)
+    tls.refresh()
+    assert shown(tls) == [der()] * 2 != [second] * 2

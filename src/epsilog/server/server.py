@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilog.server.access import AccessConfig
+from epsilog.server.tls import TlsCertificate
 from epsilog.terms import CheckError, EpsilogError, check
 from epsilog.terms.extras import install_command
 
@@ -42,7 +41,7 @@ def serve(
         runs: as for ``create_app``.
         montecarlo_in: as for ``create_app``.
         access: as for ``create_app``.
-        tls_cert: a TLS certificate in PEM, with the chain above it; None serves HTTP.
+        tls_cert: a TLS certificate in PEM, with the chain above it, read again when it changes; None serves HTTP.
         tls_key: its private key in PEM.
         ready: receives the address once it is bound and no argument was refused.
 
@@ -55,7 +54,7 @@ def serve(
     if (tls_cert is None) != (tls_key is None):
         raise CheckError("tls_key" if tls_key is None else "tls_cert", "given with the other of the two", "none")
     access = (access or AccessConfig()).for_address(host, tls=tls_cert is not None)
-    tls = None if tls_cert is None or tls_key is None else make_tls_context(tls_cert, tls_key)
+    tls = None if tls_cert is None or tls_key is None else TlsCertificate(tls_cert, tls_key)
     try:
         from epsilog.server.workers import WorkerPool
     except ImportError as error:
@@ -83,7 +82,7 @@ def serve(
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         config.load()
-        config.ssl = tls
+        config.ssl = None if tls is None else tls.context
         return uvicorn.Server(config)
 
     async def run(listener: socket.socket) -> None:
@@ -92,39 +91,18 @@ def serve(
             await workers.open()  # they load the library while this process loads FastAPI
             server = make_server(workers)
             await workers.warm()
+            watching = None if tls is None else asyncio.create_task(tls.watch())
             if ready is not None:
                 name = f"[{host}]" if ":" in host else host
                 ready(f"{'http' if tls is None else 'https'}://{name}:{listener.getsockname()[1]}")
             await server.serve(sockets=[listener])
+            if watching is not None:
+                watching.cancel()
         finally:
             await workers.close()
 
     with _bind(host, port) as listener:
         asyncio.run(run(listener))
-
-
-def make_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the context of a server of TLS 1.2 and above.
-
-    Args:
-        certificate: the TLS certificate in PEM, with the chain above it.
-        key: its private key in PEM; other users may have no access to it.
-    """
-    for field, path in (("tls_cert", certificate), ("tls_key", key)):
-        try:
-            mode = path.stat().st_mode
-        except OSError as error:
-            raise CheckError(field, "a file that can be read", f"{path} ({error.strerror})") from error
-        if field == "tls_key" and stat.S_IMODE(mode) & 0o027:
-            raise CheckError(field, "a file that others cannot read (chmod 600)", f"{path} with mode {mode & 0o777:o}")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        found = f"{certificate} and {key} ({error})"
-        raise CheckError("tls_cert", "a TLS certificate and its key, in PEM", found) from error
-    return context
 
 
 def _explain_missing_extra(error: ImportError) -> EpsilogError:
