@@ -40,19 +40,17 @@ PAGES = (
 )
 SCREENS = tuple((width, scheme) for width in (320, 390, 640, 1280) for scheme in ("light", "dark"))  # 320: 400% zoom
 TALL = 9000  # pixels: what sticks to the edge of a screen covers no field of a whole page
-JUMPS = {("/", 390): 0.08, ("/embed/federated", 390): 0.25}  # the pages that jump more than 0.05 as yet
+JUMPS = {("/", 390): 0.08, ("/embed/federated", 390): 0.2}  # the pages that jump more than 0.05 as yet
 TRANSFER = 45_000  # bytes, compressed, until a number stands
 MORE = {  # the pages that send more as yet, and how much
-    "/": 48_000,
-    "/dp-sgd": 57_000,
-    "/federated": 67_000,
-    "/queries": 66_000,
-    "/playground": 58_000,
-    "/compare": 53_000,
-    "/ledger": 52_000,
-    "/verdict": 52_000,
-    "/embed/federated": 69_000,
-    "/embed/queries": 69_000,
+    "/": 46_000,
+    "/dp-sgd": 53_000,
+    "/federated": 63_000,
+    "/queries": 62_000,
+    "/playground": 57_000,
+    "/compare": 52_000,
+    "/embed/federated": 62_000,
+    "/embed/queries": 61_000,
 }
 SWITCHES = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -165,6 +163,13 @@ DRAWN = """
     return said && !/(Loading|Reading|Computing)…/.test(said)
         && !document.querySelector('[aria-busy=true], .busy, .refining');
 """
+
+
+def filled(driver, path):
+    """A page that has drawn its answers, the front page also its example, which is loaded after it."""
+    if path == "/":
+        settled(driver)
+    drawn(driver)
 
 
 @contextmanager
@@ -352,7 +357,7 @@ def test_nothing_jumps_while_a_page_fills(browser, site, path, width):
     """Cumulative layout shift: below 0.1 counts as good (web.dev); the query page had 0.34, the ledger's 0.55."""
     with scripted(browser, SHIFTS), screen(browser, width):
         browser.get(site.url + path)
-        drawn(browser)
+        filled(browser, path)
         browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
         assert browser.execute_script("return window.shifted") <= JUMPS.get((path, width), 0.05)
 
@@ -377,7 +382,7 @@ def test_little_is_sent_until_a_number_stands(browser, site, path):
     try:
         with scripted(browser, ARRIVED):
             browser.get(site.url + path)
-            drawn(browser)
+            filled(browser, path)
             found = browser.execute_script("return window.arrived()")
     finally:
         browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": False})

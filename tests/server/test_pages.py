@@ -104,6 +104,36 @@ def test_assets_are_cached_for_ever_and_pages_are_not(site):
     assert asset.headers["content-encoding"] == "gzip"
 
 
+@built
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("gzip, deflate, br, zstd", "br"),
+        ("br;q=0.8, gzip;q=1", "br"),
+        ("gzip, BR ; q=1.0", "br"),
+        ("gzip, br;q=0", "gzip"),
+        ("br;q=0.000, identity", None),
+        ("gzip, brotli, x-br", "gzip"),
+        ("br;q=, identity", None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["js", "css"])
+def test_an_asset_is_sent_in_an_encoding_that_the_client_accepts(site, accepted, encoding, suffix):
+    name = re.search(rf'"/(assets/[^"]+\.{suffix})"', site.ask("GET", "/").body.decode())[1]
+    plain = (STATIC / name).read_bytes()
+    found = site.ask("GET", f"/{name}", headers={"Accept-Encoding": accepted})
+    expected = {"br": STATIC / f"{name}.br"}.get(encoding)
+    body = gzip.decompress(found.body) if encoding == "gzip" else found.body
+    assert body == (plain if expected is None else expected.read_bytes())
+    assert found.headers.get("content-encoding") == encoding
+    assert found.headers["vary"] == "Accept-Encoding"
+    assert "immutable" in found.headers["cache-control"]
+    assert found.headers["content-type"].startswith(pages._MEDIA_TYPES[f".{suffix}"])
+    tags = {site.ask("GET", f"/{name}", headers={"Accept-Encoding": each}).headers["etag"] for each in ("br", "")}
+    assert len(tags) == 2
+
+
 @pytest.mark.parametrize("name", pages.CHECKERS)
 def test_checkers_are_served_unchanged(site, name):
     found = site.ask("GET", f"/checker/{name}")

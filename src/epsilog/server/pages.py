@@ -54,6 +54,7 @@ _MEDIA_TYPES = {
     ".webp": "image/webp",
     ".png": "image/png",
 }
+_BROTLI = re.compile(r"br(\s*;\s*q=(1(\.0*)?|0\.0*[1-9]\d*))?")
 _TITLE = re.compile("<title>.*?</title>")
 _DESCRIPTION = re.compile('(<meta name="description" content=").*?(")')
 _MESSAGE_PAGE = """<!doctype html>
@@ -111,9 +112,14 @@ def serve_run_page_route(name: str) -> Response:  # noqa: ARG001
 
 @router.get("/assets/{name}")
 @router.get("/embed/assets/{name}")
-def serve_asset_route(name: str) -> Response:
-    """A built file; its name carries its hash, so it may be cached forever."""
-    response = _serve_static_file(f"assets/{name}")
+def serve_asset_route(request: Request, name: str) -> Response:
+    """A built file; its name carries its hash, so it may be cached forever. ``web/compress.mjs`` compressed it."""
+    path = find_static_file(STATIC, f"assets/{name}.br")
+    if path is None or not _accepts_brotli(request.headers.get("accept-encoding", "")):
+        response = _serve_static_file(f"assets/{name}")
+    else:
+        headers = {"Content-Encoding": "br", "Vary": "Accept-Encoding"}
+        response = FileResponse(path, headers=headers, media_type=_MEDIA_TYPES[Path(name).suffix])
     response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
     return response
 
@@ -153,6 +159,11 @@ def serve_page(name: str, title: str, description: str, *, head: str = "", statu
     text = _TITLE.sub(lambda _: f"{head}<title>{html.escape(full)}</title>", text, count=1)
     text = _DESCRIPTION.sub(rf"\g<1>{html.escape(description)}\g<2>", text, count=1)
     return HTMLResponse(text, page.status_code, {"Cache-Control": "no-cache"})
+
+
+def _accepts_brotli(header: str) -> bool:
+    """Whether a client names Brotli among the encodings that it accepts, with a weight above 0."""
+    return any(_BROTLI.fullmatch(coding.strip().lower()) for coding in header.split(","))
 
 
 def _serve_static_file(name: str, *, status: int = 200) -> Response:
