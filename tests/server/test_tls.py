@@ -142,3 +142,62 @@ def test_what_streams_to_a_holder_ends_when_the_token_is_revoked(team):
     asked.close()
     root = made(team.folder, "bob", "--role", "owner", "--scope", "acme")
     assert json.loads(team.ask(f"/api/v1/montecarlo/{begun['id']}", root)[1])["state"] == "running"
+
+
+def test_a_day_of_a_team(team, tmp_path):
+    """An owner creates, analysts charge from two machines, one is refused, an owner approves, an auditor verifies."""
+    roles = {
+        "dora": ("owner", "--scope", "study"),
+        "emil": ("owner", "--scope", "study"),
+        "ann": ("spender", "--scope", "study/ann"),
+        "bob": ("spender", "--scope", "study/bob"),
+        "vera": ("auditor", "--whole-ledger"),
+    }
+    held = {name: made(team.folder, name, "--role", *words) for name, words in roles.items()}
+    for name, epsilon in (("release", 0.5), ("large", 0.75)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"v": 1, "term": {"type": "pure", "epsilon": epsilon}}))
+    url, trusted = f"https://localhost:{team.port}", str(team.folder / "cert.pem")
+
+    def says(name, *words):
+        """A command on a machine of the holder's own: exit code and output."""
+        place = tmp_path / name
+        place.mkdir(exist_ok=True)
+        words += ("--ledger", url)
+        done = commands.run("ledger", *words, cwd=place, EPSILOG_TOKEN=held[name], SSL_CERT_FILE=trusted)
+        return done.returncode, done.stdout + done.stderr
+
+    reserve = ("--release", tmp_path / "release.json", "--json")
+    kind = ("--kind", "pure", "--privacy-unit", "person")
+    assert says("dora", "create", "study", *kind, "--epsilon", "1.7", "--requires-approvals", "1")[0] == 0
+    assert says("dora", "create", "study/bob", *kind, "--epsilon", "0.5")[0] == 0  # the limit of one analyst
+    assert says("ann", "create", "study/ann", *kind, "--epsilon", "9")[0] == 2
+    assert says("ann", "reserve", "study/ann", "--key", "visits", *reserve)[0] == 0
+    assert says("bob", "reserve", "study/bob", "--key", "scores", *reserve)[0] == 0
+    code, said = says("bob", "reserve", "study/bob", "--key", "again", *reserve)
+    assert (code, json.loads(said)["error"]["refusal"]["scope"]) == (3, "study/bob")
+    code, said = says("ann", "reserve", "study/ann", "--key", "more", "--release", tmp_path / "large.json", "--json")
+    assert (code, json.loads(said)["error"]["refusal"]["scope"]) == (3, "study")
+    assert says("bob", "start", "visits")[0] != 0
+    code, said = says("ann", "start", "visits")
+    assert code != 0
+    assert "0 of 1 approvals" in said
+    assert says("ann", "approve", "visits", "--actor", "dora")[0] != 0
+    assert says("emil", "approve", "visits", "--actor", "emil")[0] == 0
+    assert says("dora", "revoke", "scores", "--actor", "dora", "--reason", "not needed")[0] == 0
+    for step in ("start", "commit"):
+        assert says("ann", step, "visits")[0] == 0
+    key = json.loads(epsilog("key", "create", "auditor", "-o", "auditor.pem", "--json", cwd=tmp_path))["key"]
+    assert says("vera", "bundle", "-o", "books.bundle", "--sign", tmp_path / "auditor.pem")[0] == 0
+    checked = commands.run("verify", "books.bundle", "--key", key, "--json", cwd=tmp_path / "vera")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    code, said = says("vera", "show", "--json")
+    (study,) = [one for one in json.loads(said)["budgets"] if one["scope"] == "study"]
+    assert (code, study["spent"], study["reserved"]) == (0, {"epsilon": "0.5"}, {"epsilon": "0"})
+    lines = [json.loads(line) for line in (team.folder / "out").read_text().splitlines()]
+    told = [(one["holder"], one["key"], one["outcome"]) for one in lines if one["route"].endswith("/ledger/reserve")]
+    assert told == [
+        ("ann", "visits", "ok"),
+        ("bob", "scores", "ok"),
+        ("bob", "again", "BudgetExceededError"),
+        ("ann", "more", "BudgetExceededError"),
+    ]
