@@ -42,6 +42,7 @@ from epsilog.mechanisms import (
     ToeplitzStrategy,
     TruncatedPoissonSampled,
 )
+from epsilog.numerics.gaussian import gaussian_epsilon
 from epsilog.numerics.questions import Bounds
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
@@ -226,6 +227,19 @@ def test_a_cut_never_helps(chance, epsilon):
     found = TruncationProbability(chance).add_to(Bounds(1e-7, 1e-6), epsilon)
     assert found.upper >= 1e-6
     assert found.lower <= 1e-7
+
+
+@pytest.mark.parametrize("chance", [1e-9, 1e-7])
+def test_an_epsilon_with_a_cut_holds_those_of_the_best_and_the_worst_cut(chance):
+    """A cut may take c (1 + e^epsilon) from the delta of a Gaussian, or add as much, at every epsilon."""
+    delta = 1e-5
+    found = TruncationProbability(chance).epsilon(delta, lambda at: Bounds(*gaussian_epsilon(1.0, at)), above=False)
+    grid = np.linspace(3.0, 7.0, 4_001)
+    exact = stats.norm.cdf(0.5 - grid) - np.exp(grid) * stats.norm.cdf(-0.5 - grid)
+    moved = chance * (1 + np.exp(grid))
+    best, worst = (float(grid[np.argmax(exact + side * moved <= delta)]) for side in (-1, 1))
+    assert found.lower <= best
+    assert worst - 0.001 <= found.upper
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0])

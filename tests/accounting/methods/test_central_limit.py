@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
 import pytest
 from scipy.special import gammaln
+from scipy.stats import binom, norm
 
 from epsilog.accounting import delta, epsilon
 from epsilog.accounting.account import compute_interval
@@ -30,7 +32,7 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.mechanisms.composition import Composition
-from epsilog.numerics.distributions.base import DiscretePair
+from epsilog.numerics.distributions.base import DiscretePair, GaussianPair
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.pairs import AdjacencyType, DominatingPair, PairComposition
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
@@ -231,3 +233,50 @@ def test_what_is_left_of_a_power_and_of_a_logarithm_is_right_near_no_loss_too(x,
     given = np.array([x]), np.array([math.log1p(x)])
     assert central_limit._rise(*given, power)[0] == pytest.approx(rise, rel=1e-9)
     assert central_limit._turn(*given, power)[0] == pytest.approx(turn, rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0])
+@pytest.mark.parametrize("theta", [0.2, 1.0])
+@pytest.mark.parametrize("direction", [AdjacencyType.REMOVE, AdjacencyType.ADD])
+def test_coarse_cells_hold_the_tilted_moments_of_a_gaussian(mu, theta, direction):
+    """Its loss is N(mu^2 / 2, mu^2) under the first of the pair, and tilted it is N((theta + 1 / 2) mu^2, mu^2)."""
+    found = central_limit._moments(
+        central_limit._cells(DominatingPair(GaussianPair(mu), 1.0, direction), 1e-150, 20_000, 0.0), theta
+    )
+    exact = {
+        "log_total": theta * (theta + 1) * mu**2 / 2,
+        "mean": (theta + 0.5) * mu**2,
+        "variance": mu**2,
+    }
+    for name, value in exact.items():
+        low, high = getattr(found, name)
+        assert low <= value <= high, name
+        assert high - low <= 0.5 * value, name
+    assert mu**3 * 2 * math.sqrt(2 / math.pi) <= found.third <= 2 * mu**3 * 2 * math.sqrt(2 / math.pi)
+
+
+@pytest.mark.parametrize("rounds", [100, 10_000, 10**6])
+def test_the_normal_error_covers_the_jumps_of_a_binomial(rounds):
+    """A sum of coins is a step function: where it rises most it is half of that away from any normal distribution."""
+    loss, theta = 0.1, 0.5
+    pair = DominatingPair(PureDP(loss).base_pairs(ADD)[0])
+    found = central_limit.TiltedComposition([(central_limit._cells(pair, 1e-300, 100, 0.0), rounds)], theta)
+    coins = binom(rounds, 1 / (1 + math.exp(-(1 + 2 * theta) * loss)))
+    jump = coins.pmf(math.floor(coins.mean())) / 2
+    assert jump <= found._error <= 2 * jump
+
+
+@pytest.mark.parametrize("third", [0.0, 0.01])
+@pytest.mark.parametrize(
+    ("mean", "variance"), [((0.9, 1.1), (1.0, 1.0)), ((1.0, 1.0), (0.8, 1.2)), ((0.8, 1.3), (0.5, 2))]
+)
+def test_the_normal_error_covers_every_mean_and_variance_within_their_bounds(monkeypatch, mean, variance, third):
+    moments = central_limit._Moments((0.0, 0.0), mean, variance, third)
+    monkeypatch.setattr(central_limit, "_moments", lambda *_: moments)
+    found = central_limit.TiltedComposition([(SimpleNamespace(infinite=(0.0, 0.0)), 1)], 1.0)
+    x = np.linspace(-10, 10, 4_001)
+    middle = norm(found.mean, found.deviation).cdf(x)
+    for at in mean:
+        for square in variance:
+            far = float(np.abs(norm(at, math.sqrt(square)).cdf(x) - middle).max())
+            assert far + 0.4 * third / max(variance) ** 1.5 <= found._error

@@ -16,6 +16,7 @@ from epsilog.mechanisms import (
     Repeated,
 )
 from epsilog.mechanisms.composition import Composition, flatten
+from epsilog.numerics.gaussian import gaussian_delta
 from epsilog.numerics.questions import DeltaAt, EpsilonAt
 from epsilog.terms import NeighboringRelation
 
@@ -82,3 +83,17 @@ def test_revealed_rounds_cover_every_kind_of_sample(kinds, most):
     rounds = Composed(PoissonSampled(Gaussian(1e-3 * (1 + kind)), probability) for kind in range(kinds))
     found = bound_without_sampling(Composition.of(rounds, ADD), DeltaAt(5.0), 1e-3, upper=lambda *_: math.inf)
     assert found.upper >= 1 - (1 - probability) ** kinds
+
+
+@pytest.mark.parametrize(
+    ("release", "distance"),
+    [
+        (Composed([Repeated(Gaussian(3.0), 9), PoissonSampled(Gaussian(1e4), 1e-9)]), 1.0),
+        (Repeated(PoissonSampled(Gaussian(3.0), 1 - 1e-9), 9), 1.0),
+        (Composed([Gaussian(2.0), Repeated(PoissonSampled(Gaussian(4.0), 1 - 1e-9), 12)]), 1.0),
+    ],
+)
+def test_revealed_rounds_are_as_many_as_there_are(release, distance):
+    """The unit is in nearly all rounds or in none that counts: their release is nearly one Gaussian."""
+    found = bound_without_sampling(Composition.of(release, ADD), DeltaAt(0.5), 1e-3, upper=lambda *_: math.inf)
+    assert found.upper >= gaussian_delta(distance, 0.5)[0] - 1e-7
