@@ -9,7 +9,7 @@ import { readFederatedRequest } from "../lib/openapi";
 import { bound, countPicked, explainPicked, GUESSED, near } from "../lib/quantities";
 import { toQuery, urlStore } from "../lib/url-state";
 import { useRefinedQuery } from "../lib/use-query";
-import { usePicked } from "../lib/use-risk";
+import { useFoundCount } from "../lib/use-risk";
 import { Drag, stops } from "./Drag";
 import { LiveRegion } from "./LiveRegion";
 import { People } from "./People";
@@ -23,7 +23,7 @@ export function Example() {
   const form = useForm(SPECS, store);
   const ask = useMemo(() => form.values && readFederatedRequest({ ...RUN, ...form.values }), [form.values]);
   const main = useRefinedQuery(ask, server.federated, browserEngine.federated, { delay: 200 });
-  const found = usePicked(main);
+  const found = useFoundCount(main);
   const { answer } = main;
   const picked = answer && `${countPicked(found)} ${sentence(explainPicked(found, "clients"))}`;
   return (

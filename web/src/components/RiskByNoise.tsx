@@ -31,11 +31,11 @@ export function RiskByNoise({ ask, noise, found, set, commit }: Props) {
   const here = noise !== null && noise > 0 ? Math.min(HIGH, Math.max(LOW, noise)) : null;
   const stop = here === null ? 0 : Math.round((STOPS * Math.log(here / LOW)) / Math.log(HIGH / LOW));
   const late = here !== null && x(here) > width - 90;
-  const says = found === null || here === null ? "No result" : `noise ${show(noise, 3)}, at most ${showInteger(found)} of 1,000`;
+  const label = found === null || here === null ? "No result" : `noise ${show(noise, 3)}, at most ${showInteger(found)} of 1,000`;
   return (
     <figure ref={place} class="card risk">
       <figcaption>Picked out of 1,000 examples, at most, by noise multiplier</figcaption>
-      <svg viewBox={`0 0 ${width} ${HEIGHT}`} width={width} height={HEIGHT} role="img" aria-label={`The best attack by noise multiplier: ${says}`}>
+      <svg viewBox={`0 0 ${width} ${HEIGHT}`} width={width} height={HEIGHT} role="img" aria-label={`The best attack by noise multiplier: ${label}`}>
         {ask && [0, 500, 1000].map((count) => (
           <g key={count}>
             <line class="grid" x1={LEFT} x2={width - RIGHT} y1={y(count)} y2={y(count)} />
@@ -76,7 +76,7 @@ export function RiskByNoise({ ask, noise, found, set, commit }: Props) {
           value={stop}
           disabled={here === null}
           aria-label="Noise multiplier"
-          aria-valuetext={says}
+          aria-valuetext={label}
           onInput={(e) => set(String(Number((LOW * (HIGH / LOW) ** (Number(e.currentTarget.value) / STOPS)).toPrecision(3))))}
           onChange={commit}
         />

@@ -70,9 +70,9 @@ function readList(spec: FieldSpec, text: string): Reading<Value> {
 function readOne(spec: FieldSpec, text: string): Reading {
   const read = readNumber(text, { integer: spec.kind === "integer" });
   if (read.value === undefined) return { ...read, offers: read.offers.filter((offer) => isUsable(readOne(spec, offer))) };
-  const say = outside(spec, read.value);
-  if (say === null) return read;
-  return read.value === 0 && !text.startsWith("-") ? { state: "unfinished", say, offers: [] } : bad(say);
+  const message = outside(spec, read.value);
+  if (message === null) return read;
+  return read.value === 0 && !text.startsWith("-") ? { state: "unfinished", say: message, offers: [] } : bad(message);
 }
 
 function outside(spec: FieldSpec, value: number): string | null {

@@ -134,8 +134,8 @@ export function deal(seed: string): Request[] {
     const question = popular[group]![Math.min(questions.length - 1, Math.floor(-Math.log1p(-random()) / 0.45))]!; // some are asked often
     const demand = random() ** 0.33; // most want a precise answer
     const tolerance = Math.max(1, Math.round(coarsest * (finest / coarsest) ** demand - 0.5));
-    const worth = 10 * Math.round(1 + 30 * random() ** 5); // few are worth much
-    return { group, asker: askers[below(askers.length)]!, question, most: questions[question]![1], tolerance, worth };
+    const points = 10 * Math.round(1 + 30 * random() ** 5); // few are worth much
+    return { group, asker: askers[below(askers.length)]!, question, most: questions[question]![1], tolerance, worth: points };
   });
   return shuffle(deck).map((request, id) => ({ id, ...request }));
 }

@@ -48,12 +48,12 @@ export function readNumber(raw: string, { integer = false } = {}): Reading {
   if (given === "") return { state: "empty", say: "Enter a number.", offers: [] };
   if (given.length > LONGEST) return bad("Too long.");
   const text = plainDigits(given);
-  const read = (integer ? readDotted(text) : readCommas(text)) ?? readOther(text, integer) ?? readPlain(text, integer);
+  const read = (integer ? readWithDots(text) : readCommas(text)) ?? readOther(text, integer) ?? readPlain(text, integer);
   return { ...read, offers: read.offers.filter((offer) => readNumber(offer, { integer }).value !== undefined) };
 }
 
 /** A dot in a whole number groups digits or begins decimals: both readings are offered, neither is taken. */
-function readDotted(text: string): Reading | null {
+function readWithDots(text: string): Reading | null {
   if (!/^[+-]?\d*\.[\d.]*$/.test(text)) return null;
   if (/^[+-]?\d*\.$/.test(text)) return unfinished("Whole numbers only.");
   const [whole, decimals, ...more] = text.split(".") as [string, string, ...string[]];

@@ -19,7 +19,7 @@ export function useFound(release: object | undefined, delta: number, relation = 
 }
 
 /** Return the count for what is shown. */
-export function usePicked({ answer, settled }: { answer: Answer | null; settled: boolean }): number {
+export function useFoundCount({ answer, settled }: { answer: Answer | null; settled: boolean }): number {
   const quick = useMemo(() => (answer ? countOf(boundHere(answer)) : 1000), [answer]);
   const found = useFound(settled ? answer?.release : undefined, answer?.delta?.value ?? 0, answer && "relation" in answer ? answer.relation : undefined);
   return Math.min(quick, found ?? quick);

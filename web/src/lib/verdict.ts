@@ -71,11 +71,11 @@ export async function rawOfReport(file: Blob, report: Report, checked: ReportVer
   const { claim, mechanism } = report;
   const supported = Number(claim.supported);
   if (checked?.status === "failed" || !Number.isFinite(supported)) throw new Problem("This report does not hold", "Its records support no epsilon, so it has no card. The page Verify says why.");
-  const whole = report.kind === "report" && supported <= Number(claim.epsilon.upper);
+  const holds = report.kind === "report" && supported <= Number(claim.epsilon.upper);
   return {
-    epsilon: whole ? "" : String(supported),
+    epsilon: holds ? "" : String(supported),
     delta: String(claim.guarantee.delta),
-    release: whole ? JSON.stringify({ v: 1, term: mechanism.release }) : "",
+    release: holds ? JSON.stringify({ v: 1, term: mechanism.release }) : "",
     relation: claim.guarantee.relation,
     privacy_unit: claim.guarantee.privacy_unit,
     simulation: report.simulation ? "yes" : "no",

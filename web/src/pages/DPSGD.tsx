@@ -254,7 +254,7 @@ function Headline({ answer, found, target, refining }: { answer: QuickDPSGD; fou
         {target !== null && <>gives {epsilon} </>}at <span class="nowrap">δ = {near(answer.delta)},</span> {RELATIONS[answer.relation]}.
       </p>
       <p class="found">
-        <Emphasized text={typeset(describeFound(found, answer.relation))} />
+        <BoldNumber text={typeset(describeFound(found, answer.relation))} />
         <small>
           {guesses}. <span class="rest">{rest.join(". ")}</span>
         </small>
@@ -266,7 +266,7 @@ function Headline({ answer, found, target, refining }: { answer: QuickDPSGD; fou
 const RELATIONS: Readonly<Record<string, string>> = { "add-or-remove-one": "one example added or removed", "replace-one": "one example replaced", "zero-out": "one example zeroed out" };
 
 /** The number in a sentence of the catalogue, set apart. */
-function Emphasized({ text }: { text: string }) {
+function BoldNumber({ text }: { text: string }) {
   const [, before, number, after] = /^(.*?)(\d[\d,]* of 1,000|nearly every \w+)(.*)$/.exec(text) ?? [];
   return number === undefined ? (
     <>{text}</>
@@ -310,7 +310,7 @@ function Code({ ask, names }: { ask: DPSGDRequest | null; names: string }) {
     { name: "Command line", code: answer.command, note: "The same bound in a terminal." },
     { name: "Run config", code: answer.run_config, note: answer.no_run_config ?? "epsilog run --check computes its cost. Add data and a model to run it." },
   ];
-  const shown = tabs?.find((tab) => tab.name === (chosen ?? (names === "jax-privacy" ? "JAX Privacy" : "Opacus"))) ?? null;
+  const selected = tabs?.find((tab) => tab.name === (chosen ?? (names === "jax-privacy" ? "JAX Privacy" : "Opacus"))) ?? null;
   return (
     <section class="card code" aria-labelledby="code" aria-busy={found.busy}>
       <h2 id="code">Code to copy</h2>
@@ -319,20 +319,20 @@ function Code({ ask, names }: { ask: DPSGDRequest | null; names: string }) {
         <div class="choice segmented tabs" role="radiogroup" aria-label="Library">
           {tabs.map((tab) => (
             <label key={tab.name}>
-              <input type="radio" name="library" checked={tab === shown} onChange={() => setChosen(tab.name)} />
+              <input type="radio" name="library" checked={tab === selected} onChange={() => setChosen(tab.name)} />
               <b>{tab.name}</b>
             </label>
           ))}
         </div>
       )}
-      {shown && (
+      {selected && (
         <>
-          <p class="method">{typeset(shown.note)}</p>
-          {shown.code !== null && (
+          <p class="method">{typeset(selected.note)}</p>
+          {selected.code !== null && (
             <>
-              <pre tabIndex={0}>{shown.code}</pre>
+              <pre tabIndex={0}>{selected.code}</pre>
               <div class="buttons">
-                <Copy label="Copy code" text={() => shown.code ?? ""} />
+                <Copy label="Copy code" text={() => selected.code ?? ""} />
                 {answer!.playground && (
                   <a class="button" href={answer!.playground}>
                     Open in the playground

@@ -20,7 +20,7 @@ import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
 import { Interpretation } from "../components/Interpretation";
 import { useQuery, useRefinedQuery } from "../lib/use-query";
-import { usePicked } from "../lib/use-risk";
+import { useFoundCount } from "../lib/use-risk";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
@@ -101,7 +101,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
-  const picked = usePicked(main);
+  const picked = useFoundCount(main);
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
 
   const inputs = (

@@ -17,7 +17,7 @@ import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
 import { Interpretation } from "../components/Interpretation";
 import { useQuery, useRefinedQuery } from "../lib/use-query";
-import { usePicked } from "../lib/use-risk";
+import { useFoundCount } from "../lib/use-risk";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
@@ -78,7 +78,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   const { answer } = main;
   const here = !ELEMENT && !compact; // a page of the server
   const settled = main.settled ? ask : null;
-  const found = usePicked(main);
+  const found = useFoundCount(main);
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const error = answer && answer.shares[0]!.optimal.error_95;
   const inputs = (

@@ -18,7 +18,7 @@ import { useQuery } from "../lib/use-query";
 import { HIDDEN, parseReport, rawOfReport, readVerdictRequest, SPECS, today } from "../lib/verdict";
 import { cardQuery } from "../lib/verdict-link";
 
-const SHOWN = SPECS.filter((spec) => ["epsilon", "delta", "privacy_unit", "prior", "relation"].includes(spec.name));
+const LISTED_SPECS = SPECS.filter((spec) => ["epsilon", "delta", "privacy_unit", "prior", "relation"].includes(spec.name));
 const MAX_BYTES = 4 * 1024 * 1024; // of a report, as on the server
 
 export function Verdict() {
@@ -96,7 +96,7 @@ export function Verdict() {
                 <p>
                   <b>Element</b>, which computes in the reader’s browser; <code>theme</code> and <code>accent</code> fit it to its page:
                 </p>
-                <pre tabIndex={0}>{elementSnippet(location.origin, "verdict", SHOWN, form.raw)}</pre>
+                <pre tabIndex={0}>{elementSnippet(location.origin, "verdict", LISTED_SPECS, form.raw)}</pre>
               </>
             )}
             <p>

@@ -76,7 +76,7 @@ export function planDPSGD(ask: DPSGDRequest): QuickDPSGD {
   const other = sampler === "poisson" ? "shuffled" : "poisson";
   const sigma = ask.epsilon === null ? ask.noise_multiplier! : findNoise(ask, sampler, ask.epsilon);
   const epsilon = boundEpsilon(ask, sampler, sigma);
-  const beside = other === "poisson" && ask.relation === "replace-one" ? Infinity : boundEpsilon(ask, other, sigma);
+  const otherEpsilon = other === "poisson" && ask.relation === "replace-one" ? Infinity : boundEpsilon(ask, other, sigma);
   const relation = ask.relation ?? (sampler === "shuffled" ? "zero-out" : "add-or-remove-one");
   return {
     ...ask,
@@ -90,8 +90,8 @@ export function planDPSGD(ask: DPSGDRequest): QuickDPSGD {
     relation,
     epsilon: interval(epsilon, sampler, relation),
     other_sampler: other,
-    other_epsilon: interval(beside, other, relation),
-    loader_note: [`loader/${sampler}`, { other: beside }],
+    other_epsilon: interval(otherEpsilon, other, relation),
+    loader_note: [`loader/${sampler}`, { other: otherEpsilon }],
     tpr: boundTpr(ask, sampler, sigma, epsilon),
   };
 }
