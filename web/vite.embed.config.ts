@@ -1,7 +1,9 @@
 import { defineConfig } from "vite";
+import { wholeMessages } from "./messages.plugin";
 
 // The custom elements as one classic script: it uses the browser accountant and fetches nothing.
 export default defineConfig({
+  resolve: { alias: wholeMessages },
   define: { ELEMENT: "true" },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   publicDir: false,

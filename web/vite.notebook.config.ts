@@ -1,7 +1,9 @@
 import { defineConfig } from "vite";
+import { splitMessages } from "./messages.plugin";
 
 // The notebook's sliders as one ES module: it uses the browser accountant, asks the kernel, and fetches nothing.
 export default defineConfig({
+  plugins: [splitMessages({ others: false })], // it shows no other message
   publicDir: false,
   build: {
     outDir: "../src/epsilog/server/static/notebook",

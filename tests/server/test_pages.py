@@ -22,7 +22,7 @@ from epsilog.terms import EpsilogError
 from epsilog.terms.extras import install_command
 
 STATIC = Path(epsilog.server.__file__).parent / "static"
-FIRST_LOAD, ALL = 45_000, 214_000  # bytes, gzipped; all pages, embeds and single files
+FIRST_LOAD, ALL = 45_000, 206_000  # bytes, gzipped; all pages, embeds and single files
 built = pytest.mark.skipif(
     not (STATIC / "index.html").is_file(), reason="the pages are not built: run python hatch_build.py"
 )

@@ -7,6 +7,7 @@ import { WorkflowNav } from "./components/WorkflowNav";
 import { ErrorNotice } from "./components/ErrorNotice";
 import { urlStore, fromQuery } from "./lib/url-state";
 import { server } from "./lib/api";
+import { useMessages } from "./lib/use-messages";
 import { Problem } from "./lib/types";
 import { Home } from "./pages/Home";
 
@@ -99,6 +100,7 @@ function Unreachable() {
 
 function App() {
   const path = usePath();
+  useMessages();
   const entry = PAGES.find((each) => path === each.path || path.startsWith(`${each.path}/`));
   const [loaded, setLoaded] = useState<{ path: string; Page: ComponentType } | null>(null);
   const [failed, setFailed] = useState<PageEntry | null>(null);

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Form, isUsable } from "../lib/form";
 import { Fields } from "./Field";
 
@@ -19,6 +19,8 @@ export function Fold({ title, children }: { title: ComponentChildren; children: 
 /** Fields for experts: always in the form; a wrong one opens the fold. */
 export function FieldFold({ title, form, names, children }: { title: string; form: Form; names: readonly string[]; children?: ComponentChildren }) {
   const [open, setOpen] = useState(false);
+  const opened = useRef(false); // what is drawn then keeps what is typed
+  opened.current ||= open;
   return (
     <details class="fold fields" open={open || names.some((name) => !isUsable(form.readings[name]!))} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>
@@ -27,7 +29,7 @@ export function FieldFold({ title, form, names, children }: { title: string; for
       <div class="pair">
         <Fields form={form} names={names} />
       </div>
-      {children}
+      {opened.current && children}
     </details>
   );
 }

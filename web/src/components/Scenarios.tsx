@@ -4,7 +4,6 @@ import { type FieldSpec, type Form, readField, type Raw, type Values } from "../
 import { Table } from "./Table";
 import { ErrorNotice } from "./ErrorNotice";
 
-export const PINS: FieldSpec = { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, max: 1e6 };
 const NONE = "-"; // all scenarios removed; a blank shows the examples
 const MOST = 4;
 

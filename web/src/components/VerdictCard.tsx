@@ -1,7 +1,9 @@
 import type { Budget, Card } from "../lib/verdict-pair";
-import { sentence, typeset } from "../lib/messages";
+import { loadMessages, sentence, typeset } from "../lib/messages";
 import { show } from "../lib/numbers";
 import { SimulationBanner } from "./SimulationBanner";
+
+void loadMessages(); // a card shows many: they arrive beside its figures
 
 const [ACROSS, SPACING, OF] = [50, 10, 1000];
 

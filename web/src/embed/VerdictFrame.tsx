@@ -9,6 +9,7 @@ import type { VerdictRequest, VerdictResponse } from "../lib/openapi";
 import { urlStore } from "../lib/url-state";
 import { useQuery } from "../lib/use-query";
 import { readVerdictRequest, SPECS } from "../lib/verdict";
+import "../components/verdict-card.css";
 
 export function VerdictFrame() {
   const store = useMemo(urlStore, []);

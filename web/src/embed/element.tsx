@@ -3,6 +3,7 @@
 
 import { render } from "preact";
 import css from "../app.css?inline";
+import cardCss from "../components/verdict-card.css?inline";
 import type { Raw, Store } from "../lib/form";
 import { browserEngine } from "../lib/browser-accountant/engine";
 import { applyTheme } from "../lib/theme";
@@ -36,7 +37,7 @@ function define(name: string, Page: typeof FederatedCalculator): void {
       connectedCallback(): void {
         const root = this.shadowRoot ?? this.attachShadow({ mode: "open" });
         const sheet = new CSSStyleSheet();
-        sheet.replaceSync(css);
+        sheet.replaceSync(css + cardCss);
         root.adoptedStyleSheets = [sheet];
         render(
           <div class="framed">

@@ -7,6 +7,7 @@ import { server } from "../lib/api";
 import type { HeightMessage } from "../lib/snippets";
 import { applyTheme } from "../lib/theme";
 import { urlStore } from "../lib/url-state";
+import { useMessages } from "../lib/use-messages";
 
 const store = urlStore();
 const calculator = (Page: typeof import("../pages/Federated").FederatedCalculator) => () => <Page engine={server} store={store} compact />;
@@ -19,18 +20,23 @@ const { theme, accent } = store.read();
 applyTheme(document.documentElement, theme ?? null, accent ?? null);
 document.title = `${title} · epsilog`;
 const Content = await load();
-render(
-  <main class="framed">
-    <h1 class="hidden">{title}</h1>
-    <Content />
-    <p class="credit">
-      <a href={location.pathname.replace("/embed", "") + location.search} target="_blank" rel="noopener">
-        Open in epsilog
-      </a>
-    </p>
-  </main>,
-  document.getElementById("app")!,
-);
+
+function Frame() {
+  useMessages();
+  return (
+    <main class="framed">
+      <h1 class="hidden">{title}</h1>
+      <Content />
+      <p class="credit">
+        <a href={location.pathname.replace("/embed", "") + location.search} target="_blank" rel="noopener">
+          Open in epsilog
+        </a>
+      </p>
+    </main>
+  );
+}
+
+render(<Frame />, document.getElementById("app")!);
 
 // Send the height to the embedding page. Any page may frame this one, so the message holds nothing else.
 if (parent !== window) {

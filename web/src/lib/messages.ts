@@ -1,11 +1,43 @@
 /** A message of the API: an identifier of the catalog, with its parameters; or a sentence. */
-import catalogue from "../../../src/epsilog/terms/en.json";
+import first from "messages:first";
 import { bound, left, near } from "./quantities";
 import { show, showInteger, typeset as inText } from "./numbers";
 
 export type Message = string | readonly [string, Readonly<Record<string, unknown>>];
 
-const SENTENCES: Readonly<Record<string, string>> = catalogue;
+const SENTENCES: Record<string, string> = { ...first };
+const IDENTIFIER = /^[a-z-]+\/[\w@.-]+$/;
+let others: Promise<void> | null = null;
+let waits = true; // for the other part of the catalogue
+const watchers = new Set<() => void>();
+
+/** Load the part of the catalogue that few pages show at first; whoever watches draws again. */
+export function loadMessages(): Promise<void> {
+  others ??= import("messages:others")
+    .then(
+      (found) => void Object.assign(SENTENCES, found.default),
+      () => {}, // identifiers stand for their sentences
+    )
+    .then(() => {
+      waits = false;
+      for (const draw of watchers) draw();
+    });
+  return others;
+}
+
+/** Call `draw` when sentences are there that were not; return how to stop. */
+export function watchMessages(draw: () => void): () => void {
+  watchers.add(draw);
+  return () => void watchers.delete(draw);
+}
+
+/** Return the pattern of a message; nothing while it is being loaded. */
+function patternOf(id: string): string {
+  const found = SENTENCES[id];
+  if (found !== undefined || !waits || !IDENTIFIER.test(id)) return found ?? id;
+  void loadMessages();
+  return "";
+}
 
 const MAX_LOG = 700; // of a displayed factor
 
@@ -28,9 +60,9 @@ const isMessage = (value: readonly unknown[]): boolean => value.length === 2 && 
 
 /** Return the sentence of a message, from the library's own catalog (terms/messages.py). */
 export function sentence(message: Message): string {
-  if (typeof message === "string") return SENTENCES[message] ?? message;
+  if (typeof message === "string") return patternOf(message);
   const [id, params] = message;
-  return (SENTENCES[id] ?? id).replace(/\{(\w+):(\w+)\}/g, (_, name: string, kind: string) => (KINDS[kind] ?? String)(params[name]));
+  return patternOf(id).replace(/\{(\w+):(\w+)\}/g, (_, name: string, kind: string) => (KINDS[kind] ?? String)(params[name]));
 }
 
 /** Return the sentence of a message, with typeset numbers. */

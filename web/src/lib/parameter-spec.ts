@@ -36,3 +36,6 @@ export function makeFields<N extends string>(parameters: Readonly<Record<N, Para
     return override === null ? [] : [makeField(parameters[name], override)];
   });
 }
+
+/** The field of pinned scenarios: see components/Scenarios.tsx. */
+export const PINS: FieldSpec = { name: "pins", label: "Scenarios", kind: "text", initial: "", optional: true, max: 1e6 };

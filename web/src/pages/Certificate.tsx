@@ -4,6 +4,7 @@ import { Card } from "../components/Card";
 import { CertificateAnswer, CertificateDetails, useCertificateCheck } from "../components/CertificateResult";
 import { DropZone } from "../components/DropZone";
 import { readLink, readStart } from "../lib/certificate";
+import "./evidence.css";
 
 const ALTERED = example.replace(/(?<="epsilon":")[^"]*/, (epsilon) => (0.9 * Number(epsilon)).toPrecision(3));
 const LONGEST = 1 << 17; // characters that the field takes; a paste beyond is checked without being shown

@@ -4,9 +4,9 @@ import { Assumptions } from "../components/Assumptions";
 import { Copy } from "../components/Copy";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { Field, FieldView } from "../components/Field";
-import { GetCertificate } from "../components/GetCertificate";
 import { LiveRegion } from "../components/LiveRegion";
 import { Notice } from "../components/Notice";
+import { GetCertificate } from "../components/on-demand";
 import { RiskByNoise } from "../components/RiskByNoise";
 import { boundTprOfClaim, countSteps, planDPSGD, type QuickDPSGD } from "../lib/browser-accountant/dp-sgd";
 import { post } from "../lib/api";
@@ -18,6 +18,7 @@ import { bound, countOf, GUESSED, near, OF } from "../lib/quantities";
 import { makeFields } from "../lib/parameter-spec";
 import { urlStore, toQuery } from "../lib/url-state";
 import { useQuery, useRefinedQuery } from "../lib/use-query";
+import "./dp-sgd.css";
 
 const ASK = PARAMETERS.DPSGDRequest;
 const SAMPLERS: readonly (readonly [string, string, string])[] = [

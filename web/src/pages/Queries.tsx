@@ -6,22 +6,19 @@ import { Export } from "../components/Export";
 import { Fields } from "../components/Field";
 import { FieldFold, Fold } from "../components/Fold";
 import { Formulas } from "../components/Formulas";
-import { GetCertificate } from "../components/GetCertificate";
 import { LearnLink } from "../components/LearnLink";
 import { Notice } from "../components/Notice";
+import { GetCertificate, Interpretation, Plot, Scenarios, Sensitivity } from "../components/on-demand";
 import { Outcome } from "../components/Outcome";
-import { Plot } from "../components/Plot";
-import { PINS, Scenarios } from "../components/Scenarios";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
 import { sentence, typeset } from "../lib/messages";
-import { Interpretation } from "../components/Interpretation";
 import { useQuery, useRefinedQuery } from "../lib/use-query";
 import { useFoundCount } from "../lib/use-risk";
 import { post } from "../lib/api";
 import { download, toCsv } from "../lib/download";
 import type { Engine } from "../lib/engine";
-import { makeFields } from "../lib/parameter-spec";
+import { makeFields, PINS } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
 import { roundTo, show, showPercent, showInteger } from "../lib/numbers";
@@ -30,7 +27,6 @@ import { type QueryNoiseComparison, PARAMETERS, readQueriesRequest } from "../li
 import { numberOrNull } from "../lib/parse-values";
 import { browserEngine } from "../lib/browser-accountant/engine";
 import type { QueriesResponse, QueriesRequest } from "../lib/types";
-import { Sensitivity } from "./Sensitivity";
 
 const ASK = PARAMETERS.QueriesRequest;
 
@@ -115,7 +111,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
       {answer && <Warnings answer={answer} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
       {answer && answer.compatible && answer.queries_used > 0 && <Budget answer={answer} />}
       {here && answer && (
-        <p class="method">
+        <p class="method onward">
           <CardLink release={answer.release} delta={answer.delta?.value ?? 0} />
         </p>
       )}

@@ -7,10 +7,12 @@ import { ScopeName } from "../components/ScopeName";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
-import { typeset } from "../lib/messages";
+import { loadMessages, typeset } from "../lib/messages";
 import { useQuery } from "../lib/use-query";
 import { get } from "../lib/api";
 import { show, showInteger } from "../lib/numbers";
+
+void loadMessages(); // its tables show many
 
 interface Line {
   name: string;

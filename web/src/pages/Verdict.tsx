@@ -17,6 +17,7 @@ import { urlStore } from "../lib/url-state";
 import { useQuery } from "../lib/use-query";
 import { HIDDEN, parseReport, rawOfReport, readVerdictRequest, SPECS, today } from "../lib/verdict";
 import { cardQuery } from "../lib/verdict-link";
+import "../components/verdict-card.css";
 
 const LISTED_SPECS = SPECS.filter((spec) => ["epsilon", "delta", "privacy_unit", "prior", "relation"].includes(spec.name));
 const MAX_BYTES = 4 * 1024 * 1024; // of a report, as on the server

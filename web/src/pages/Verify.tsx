@@ -8,12 +8,15 @@ import { Notice } from "../components/Notice";
 import { SimulationBanner } from "../components/SimulationBanner";
 import { Table } from "../components/Table";
 import { ErrorNotice } from "../components/ErrorNotice";
-import { typeset } from "../lib/messages";
+import { loadMessages, typeset } from "../lib/messages";
 import { post, postBlob } from "../lib/api";
 import { linkTo, MAX_BYTES, readStart } from "../lib/certificate";
 import { show, showInteger } from "../lib/numbers";
 import type { ReportVerificationModel, VerificationExampleModel } from "../lib/openapi";
 import { Problem } from "../lib/types";
+import "./evidence.css";
+
+void loadMessages(); // its tables show many
 
 const GRADES: Record<string, "good" | "weak" | "void"> = { passed: "good", failed: "void" };
 const grade = (status: string) => GRADES[status] ?? "weak";
