@@ -10,8 +10,9 @@ from tests.ledger.test_replay import every_verb
 
 from epsilog.ledger import Ledger, replay
 from epsilog.ledger.remote import RemoteStore
+from epsilog.ledger.remote.connection import Connection
 from epsilog.ledger.remote.store import RemoteSession
-from epsilog.terms import LedgerIntegrityError, PermissionDeniedError
+from epsilog.terms import LedgerIntegrityError, PermissionDeniedError, StorageError
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,20 @@ def test_balances_are_compared_where_nothing_came_between(rows):
     with pytest.raises(LedgerIntegrityError, match="balances of the server"):
         verify(rows, head, wrong)
     assert verify(rows, head, wrong, later=(known.count + 1, "ab" * 32)).count == known.count
+
+
+def test_a_closed_connection_hangs_up_and_asks_nothing():
+    hung_up = []
+    first, late = (SimpleNamespace(close=lambda name=name: hung_up.append(name)) for name in ("first", "late"))
+    connection = Connection("http://127.0.0.1:9")
+    connection._return_idle(first, closing=False)
+    assert hung_up == []
+    connection.close()
+    assert hung_up == ["first"]
+    connection._return_idle(late, closing=False)
+    assert hung_up == ["first", "late"]
+    with pytest.raises(StorageError, match="is closed"):
+        connection.get("/head")
 
 
 def test_nobody_speaks_for_others_through_a_server():
