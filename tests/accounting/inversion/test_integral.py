@@ -342,6 +342,19 @@ def test_the_laplace_cumulant_keeps_its_word_at_any_tilt(largest, theta):
     assert off <= found.log_total_error
 
 
+@pytest.mark.parametrize(("mu", "at"), [(0.5, 0.1), (0.5, 1.0), (1.0, 0.5), (1.0, 2.0)])
+def test_a_coarse_sum_owns_up_to_its_copies(mu, at):
+    """With few frequencies these errors are large: Gaussians, whose delta is known, lie within them."""
+    parts = [(DominatingPair(GaussianPair(mu / 10)), 100)]
+    tilts, cumulant = [(get_tilting(pair), count) for pair, count in parts], integral.estimate_cumulants(parts)
+    theta, exact = integral._saddle_at_epsilon(cumulant, at), gaussian_delta(mu, at)
+    for aim in (0.5, 0.3, 0.1, 1e-2, 1e-3, 1e-6):
+        found = LaplaceInversion(tilts, cumulant, theta, at, aim=aim).delta(at)
+        assert found.lower <= exact[1]
+        assert exact[0] <= found.upper
+        assert found.upper - found.lower <= 3 * aim * exact[1]
+
+
 def test_a_sum_that_is_no_number_is_no_answer():
     parts = Composition.of(sgd(1.0, 0.01, 500), ADD).orderings()[0].upper
     inversion = LaplaceInversion(
