@@ -228,6 +228,8 @@ def test_a_reply_that_keeps_another_out_is_not_priced(late, code):
     assert "NOT" in warned[0].message
     with pytest.raises(CheckError, match="late_replies must be one of count-as-zero, close-early, replace"):
         plan.list_limits(sampling="poisson", **known, late_replies="never")
+    with pytest.raises(CheckError, match="rounds_per_release must be"):
+        plan.list_limits(sampling="poisson", **(known | {"rounds_per_release": 0}))
 
 
 def test_a_sentence_never_rounds_a_bound_to_its_wrong_side():

@@ -38,3 +38,15 @@ def test_a_claim_caps_what_a_wider_curve_leaves():
         for row in _attack(wide, claimed, 1e-6):
             assert row["tpr"] == pytest.approx(math.exp(claimed) * row["fpr"] + 1e-6, rel=1e-9)
     assert [row["tpr"] for row in _attack(wide, math.inf, 1e-6)] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("held", "sizes"), [(None, [1, 2, 8, 64]), (1, [1, 2, 8, 64]), (8, [8, 1, 2, 64]), (5, [5, 1, 2, 8, 64])]
+)
+def test_what_a_person_holds_stands_before_the_usual_group_sizes(held, sizes):
+    """Gaussian noise costs a group of k what a k-th of the noise costs one."""
+    noise = Gaussian(100.0)
+    found = compute_risk_metrics(noise, delta=1e-6, relation=RELATION, known=noise, held=held, fit=False)["groups"]
+    assert [row["units"] for row in found] == sizes
+    for row in found:
+        assert row["epsilon"] == pytest.approx(epsilon(Gaussian(100.0 / row["units"]), delta=1e-6).upper, rel=1e-6)

@@ -24,6 +24,7 @@ from epsilog.queries import (
     Sum,
     estimate_query_cost,
     execution,
+    reserve_answer,
     run_query,
 )
 from epsilog.queries.contributions import sum_contributions
@@ -281,6 +282,28 @@ def test_a_quote_says_what_an_answer_will_cost_and_how_exact_it_will_be(ledger, 
     assert answer.error <= told.error
     assert answer.error == told.error or isinstance(query, Mean)
     assert estimate_query_cost(ledger, "acme", Mean("age", (0, 9)), unit=None, epsilon="0.5").error is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "caps", "price"),
+    [
+        ("pure", {"epsilon": "10"}, {"epsilon": "0.5"}),
+        ("pure", {"epsilon": "10"}, {"error": 40.0}),
+        ("zcdp", {"rho": "2"}, {"rho": "0.125"}),
+        ("gdp", {"mu_squared": "2"}, {"mu": "0.25"}),
+    ],
+)
+def test_an_answer_that_is_reserved_first_is_told_at_the_reserved_cost(ledger, tmp_path, kind, caps, price):
+    ledger.create_budget("first", kind=kind, **caps)
+    asked = {"unit": "id", "rows": 2, **price}
+    quoted = estimate_query_cost(ledger, "first", Count(), **asked).charged[kind]
+    charge = reserve_answer(ledger, "first", Count(), key="q", **asked)
+    assert ledger.balance("first").reserved == quoted
+    assert charge.key == "q"
+    with pytest.raises(ConflictError):
+        reserve_answer(ledger, "first", Count(), key="q", **(asked | {"rows": 1}))
+    answer = run_query(ledger, "first", Count(), FRAME, key="q", keep=tmp_path / "kept", **asked)
+    assert (answer.charged, ledger.balance("first").spent) == ({kind: quoted}, quoted)
 
 
 def test_a_budget_of_renyi_orders_pays_for_both_noises(ledger, put):

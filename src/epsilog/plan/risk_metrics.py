@@ -57,15 +57,11 @@ def compute_risk_metrics(
         "unamplified_mu": _mean(known, relation),
         "fit": _fit(release, relation) if fit else None,
         **_readings(release, relation, delta),
-        "groups": [{"units": units} | _of_copies(release, known, relation, units, delta) for units in _groups(held)],
+        "groups": [
+            {"units": units} | _of_copies(release, known, relation, units, delta)
+            for units in dict.fromkeys((held or 1, *GROUP_SIZES))
+        ],
     }
-
-
-def _groups(held: int | None) -> tuple[int, ...]:
-    """Return the largest group sizes, including the fixed ones."""
-    if held is None or held == 1:
-        return GROUP_SIZES
-    return (check.integer(1)(group_size=held), *(units for units in GROUP_SIZES if units != held))
 
 
 def _mean(release: Release, relation: NeighboringRelation) -> float | str | None:
