@@ -1,7 +1,7 @@
-"""A budget and what has happened under it: its balance, what is left of it, and what it says when it refuses.
+"""The balance of a budget: its caps, the sums compared with them, the available amount, and refusals.
 
-A quota is a share of the budget above it. The unused part of a quota is set aside there. Other charges then find less
-available, and never more than without quotas, since the sums compared with a cap stay the same.
+A quota reserves a part of the nearest budget above it. That budget sets the unused part aside. Quotas only reduce what
+is available to other charges: the sums compared with a cap stay the same.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _PARALLEL = (
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """A budget and what has happened under it. All amounts read as decimal strings by quantity.
+    """A budget with the sums of its charges. All amounts read as decimal strings by quantity.
 
     Attributes:
-        scope: its position in the tree.
+        scope: its path.
         kind: pure, approximate, zcdp, gdp or rdp.
-        relation: the neighboring relation under which everything in it is accounted.
-        privacy_unit: what one neighbor differs in; None if not stated.
-        simulation: whether it takes charges of simulations, and those only.
-        caps: the limit.
-        reserved: promised to charges that have not started.
-        started: spent by charges that are running, or stopped running without a word.
-        committed: spent by charges that are closed.
-        quota: the scope of the budget above that it is a share of; None for a budget that sets nothing aside.
-        set_aside: what is left of the shares of this budget; None while it has none.
-        decommissioned: of what is committed, what is no longer used; None while that is nothing.
-        retired: index of the entry that retired the scope; None while it is not.
+        relation: the neighboring relation of all its charges.
+        privacy_unit: the entity in which two neighbors differ; None if not stated.
+        simulation: whether it accepts charges of simulations, and only those.
+        caps: the limit of each quantity.
+        reserved: held for charges that have not started.
+        started: spent by charges that are running, or ended without a commit.
+        committed: spent by closed charges.
+        quota: the scope of the parent budget if this is a quota, else None.
+        set_aside: the unused part of its quotas; None without quotas.
+        decommissioned: the part of ``committed`` that is no longer in use; None while that is nothing.
+        retired: index of the entry that retired the scope; None before.
         target_guarantee: the epsilon and delta from which the caps were computed; None if the caps were stated.
         partition: index of the entry that declared the scope a partition; its caps are those of any one block, and it
             takes no charge itself. None for every other budget.
@@ -72,12 +72,12 @@ class Balance:
 
     @property
     def spent(self) -> Amounts:
-        """Gone for ever: everything that has started, over the budget's lifetime."""
+        """Return the lifetime total of all charges that started."""
         return self.started + self.committed
 
     @property
     def active(self) -> Amounts:
-        """Of what is spent, what is still in use: a view, which no cap is compared with."""
+        """Return the spent amount that is still in use; no cap is compared with it."""
         return self.spent if self.decommissioned is None else self.spent - self.decommissioned
 
     @property
@@ -87,22 +87,22 @@ class Balance:
 
     @property
     def available(self) -> Amounts:
-        """The available amount for a further charge, without quotas of others; zero if charges are not allowed."""
+        """Return the most that another charge may cost, without other scopes' quotas; zero if none is accepted."""
         return compute_available(self, ())
 
     @property
     def closed(self) -> bool:
-        """Return whether it takes no further charge at any cost: it is retired, or takes charges only in its blocks."""
+        """Return whether it accepts no charge at any cost: it is retired, or a partition."""
         return self.retired is not None or self.partition is not None
 
     @property
     def remaining_quota(self) -> Amounts:
-        """Return the rest of this quota, which the budget above must keep for it."""
+        """Return the unused part of this quota, which its parent budget sets aside."""
         return Amounts.zero(self.caps) if self.retired is not None else self.caps.compute_remaining(self.total_reserved)
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """Return what is the same where the same budget is made again."""
+        """Return the terms that a repeated creation of this budget must match."""
         limit = (
             self.caps if self.target_guarantee is None else self.target_guarantee
         )  # of which a later release may find larger caps
@@ -111,16 +111,16 @@ class Balance:
 
     @property
     def filter(self) -> PrivacyFilter:
-        """By which rule charges are let in."""
+        """Return the privacy filter that accepts or refuses charges."""
         return get_privacy_filter(self.kind, promised=self.target_guarantee is not None)
 
     @property
     def theorem(self) -> str:
-        """Why these sums may be compared with the cap."""
+        """Return the theorem by which these sums may be compared with the cap."""
         return self.filter.theorem if self.partition is None else f"{_PARALLEL} {self.filter.theorem}"
 
     def cost(self, amounts: Mapping[str, Amounts]) -> Amounts:
-        """Of a charge's amounts, by kind of budget, those that are this budget's."""
+        """Return the part of a charge's amounts, stated by kind of budget, that this budget counts."""
         return amounts[self.kind].part(self.caps)
 
     def _repr_html_(self) -> str:
@@ -152,7 +152,7 @@ class Balance:
 
 
 def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
-    """Return the balance of a budget just created; ``quota`` names the budget that it is a share of."""
+    """Return the balance of a new budget; ``quota`` is the scope of its parent budget if it is a quota."""
     caps = Amounts.parse(entry.body["caps"])
     zero = Amounts.zero(caps)
     return Balance(
@@ -174,7 +174,7 @@ def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
 
 
 def get_target_guarantee(entry: Entry, kind: str) -> Amounts | None:
-    """Return what an entry says that the caps of a budget are to keep."""
+    """Return the target guarantee that an entry states for the caps of a budget, if any."""
     if "target_guarantee" not in entry.body:
         return None
     promise = Amounts.parse(entry.body["target_guarantee"])
@@ -183,7 +183,7 @@ def get_target_guarantee(entry: Entry, kind: str) -> Amounts | None:
 
 
 def list_cost_quantities(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
-    """Return the quantities, by kind, that a charge on a path of budgets needs costs in."""
+    """Return the quantities in which a charge on a path needs costs, by kind of budget."""
     found = {balance.kind: get_privacy_filter(balance.kind).quantities for balance in path}
     for kind in (kind for kind, quantities in found.items() if not quantities):
         found[kind] = tuple(Amounts.zero(name for balance in path if balance.kind == kind for name in balance.caps))
@@ -191,20 +191,20 @@ def list_cost_quantities(path: Sequence[Balance]) -> dict[str, tuple[str, ...]]:
 
 
 def list_remaining_quotas(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """Return what is left of the shares of a budget that lie on one path."""
+    """Return the unused part of those quotas of a budget that lie on one path."""
     shares = [each.remaining_quota for each in below if each.quota == balance.scope]
     return sum(shares, Amounts.zero(balance.caps))
 
 
 def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """Return what a charge may cost one budget of its path: what is neither spent, nor promised, nor another's share.
+    """Return the most that a charge may cost one budget of its path: not spent, reserved, or set aside for others.
 
     The amount set aside is a sum over all quotas, including those on the path, and none is negative. So the available
     amount is at most the cap minus the held amount: a charge that fits here fits the cap, whatever the quotas.
 
     Args:
         balance: the budget.
-        below: those under it on the path of the charge: their shares are the charge's own.
+        below: the budgets below it on the path of the charge, whose quotas the charge may use.
     """
     if balance.closed:
         return Amounts.zero(balance.caps)
@@ -221,7 +221,7 @@ def compute_committed(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 
 def allows_charge(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
-    """Return whether one budget of a path lets a charge in: the one comparison of a charge with a cap, asked or made.
+    """Return whether one budget of a path accepts a charge. Headroom and charges both use this comparison with the cap.
 
     Args:
         balance: the budget.
@@ -234,7 +234,7 @@ def allows_charge(balance: Balance, asked: Amounts, below: Sequence[Balance]) ->
 def require_terms(
     balance: Balance, *, relation: NeighboringRelation | str | None, privacy_unit: str | None, simulation: bool
 ) -> None:
-    """Refuse a charge in other terms than a budget's, with a ``ConflictError``."""
+    """Require the relation, privacy unit and simulation flag of the budget; else raise a ``ConflictError``."""
     for name, asked in (("relation", relation), ("privacy_unit", privacy_unit), ("simulation", simulation)):
         if asked != (stated := getattr(balance, name)):
             raise ConflictError(
@@ -244,19 +244,19 @@ def require_terms(
 
 
 def sum_quotas_elsewhere(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """Return what a budget sets aside for shares that do not lie on a path."""
+    """Return the amount that a budget sets aside for quotas off a path."""
     aside = balance.set_aside
     return Amounts.zero(balance.caps) if aside is None else aside - list_remaining_quotas(balance, below)
 
 
 def build_refusal(balance: Balance, asked: Amounts, committed: Amounts, *, reason: str = "") -> BudgetExceededError:
-    """Return the refusal of a budget that an amount exceeds.
+    """Return the error for an amount that exceeds the budget.
 
     Args:
         balance: the budget.
         asked: the requested amount.
         committed: the sum compared with its cap: see ``compute_committed``.
-        reason: why nothing is available, where that is no matter of amounts.
+        reason: why nothing is available, if amounts are not the reason.
     """
     left = Amounts.zero(balance.caps) if reason else balance.caps.compute_remaining(committed)
     over = committed.compute_remaining(balance.caps)  # of a cap that was lowered

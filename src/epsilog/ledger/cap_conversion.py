@@ -1,11 +1,11 @@
-"""A budget promised as (epsilon, delta) and added up in another quantity: the largest caps that keep the promise.
+"""Convert a target (epsilon, delta) to the largest caps in rho, mu squared or Renyi divergence that guarantee it.
 
-Sums of rho grow like the square of sums of epsilon, so that k charges of Gaussian noise cost about sqrt(k) of one where
-basic composition costs k. The conversion is made once, when the promise is made: what is spent is compared with the
-cap in its own quantity, and no epsilon is read off on the way.
+In rho, k charges of Gaussian noise cost about sqrt(k) times one; under basic composition they cost k times one. The
+conversion happens once, at creation: spent amounts are compared with the cap in its own quantity, and no epsilon is
+derived in between.
 
-A budget that sums Renyi divergence has a cap at each of its orders; meeting one of them is enough. Each keeps epsilon
-at an even share of delta, and a union over the orders keeps the promise (docs/ledger.md has the proof).
+A budget that sums Renyi divergence has a cap at each of its orders, and a charge must fit at one of them. Each cap
+guarantees epsilon at an even share of delta, and a union over the orders gives the target (proof: docs/ledger.md).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from epsilog.ledger.amounts import DECIMALS, Amounts, get_renyi_order
 from epsilog.mechanisms import GaussianDP, Release, ZeroConcentratedDP
 from epsilog.terms import CheckError, NeighboringRelation
 
-QUANTITIES = {"zcdp": "rho", "gdp": "mu_squared"}  # what a promise is kept by, where that is one quantity
-KINDS = (*QUANTITIES, "rdp")  # of budgets that can promise
+QUANTITIES = {"zcdp": "rho", "gdp": "mu_squared"}  # the quantity of the cap, where it is one
+KINDS = (*QUANTITIES, "rdp")  # kinds of budgets with a target guarantee
 PROMISED = frozenset({"epsilon", "delta"})
-_SPARE = 1e-9  # relatively, of epsilon: for rounding that may differ where the promise is checked again
-_BEYOND = 1e12  # more than any promise
-_MOST = 1e6  # of rho or mu squared: nothing is left of a guarantee long before
+_SPARE = 1e-9  # relative margin of epsilon, for rounding that may differ at a later check
+_BEYOND = 1e12  # above any target epsilon
+_MOST = 1e6  # of rho or mu squared: far beyond any useful guarantee
 
 
 def require_target_guarantee(kind: str, promise: Amounts) -> None:
-    """Require a promise that a budget of this kind can make; anything else is a ``CheckError``."""
+    """Require a target guarantee that a budget of this kind supports; else raise a ``CheckError``."""
     if kind not in KINDS:
         raise CheckError("target_guarantee", f"of a {' or '.join(KINDS)} budget", repr(kind))
     for quantity in sorted(PROMISED):
@@ -38,16 +38,16 @@ def require_target_guarantee(kind: str, promise: Amounts) -> None:
 def convert_guarantee_to_caps(
     kind: str, promise: Amounts, relation: NeighboringRelation, orders: Sequence[str] = ()
 ) -> Amounts:
-    """Return the largest rho, mu squared, or divergence at each order, up to rounding, that keeps (epsilon, delta).
+    """Return the largest rho, mu squared, or divergence at each order, up to rounding, that is (epsilon, delta)-DP.
 
     Args:
         kind: ``zcdp``, ``gdp`` or ``rdp``.
-        promise: epsilon and delta, each above 0.
+        promise: the target epsilon and delta, each above 0.
         relation: the budget's; the conversion is the same under each.
         orders: the quantities of an rdp budget.
 
     Raises:
-        CheckError: nothing that small keeps the promise, or an order that could keep nothing of it.
+        CheckError: no cap guarantees the target, or at some order a divergence of 0 already exceeds it.
 
     Source:
         The conversions of ``accounting.epsilon``: Asoodeh et al. 2021 (arXiv:2008.06529), over all orders
@@ -81,7 +81,7 @@ def convert_guarantee_to_caps(
 
 
 def _caps_by_order(promise: Amounts, orders: Sequence[str]) -> Amounts:
-    """At each order the largest divergence that is epsilon at its share of delta: the conversion, read backwards."""
+    """Return, at each order, the largest divergence that converts to at most epsilon at its share of delta."""
     share, epsilon = Fraction(promise["delta"]) / len(orders), Fraction(promise["epsilon"])
     caps: dict[str, str | float] = {}
     for quantity in orders:
@@ -113,7 +113,7 @@ def _at_orders(amounts: Amounts, share: Fraction) -> list[float]:
 
 
 def _convert_divergence(quantity: str, divergence: float, delta: Fraction) -> float:
-    """Epsilon at a delta by a Renyi divergence, at a double that is at most its order; below 0 where that is no bound.
+    """Return epsilon at delta from a divergence, at the double at or below its order; below 0 if that is no bound.
 
     Source: Canonne et al. 2020 (arXiv:2004.00010v4), Proposition 12.
     """
@@ -129,9 +129,9 @@ def _convert_divergence(quantity: str, divergence: float, delta: Fraction) -> fl
 
 
 def get_epsilon_of_caps(kind: str, caps: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
-    """Return the epsilon that a budget with these caps keeps at a delta, as it was promised: an upper bound.
+    """Return an upper bound on the epsilon that a budget with these caps guarantees at delta.
 
-    At orders of which any one is enough, it is the largest that some order may come to at its share of delta.
+    If one order is enough, the bound is the largest over the orders, each at its share of delta.
     """
     if kind == "rdp":
         return max(_at_orders(caps, Fraction(delta) / len(caps)))
@@ -141,7 +141,7 @@ def get_epsilon_of_caps(kind: str, caps: Amounts, *, delta: str | float, relatio
 def convert_caps_to_epsilon(kind: str, amounts: Amounts, *, delta: str | float, relation: NeighboringRelation) -> float:
     """Return an upper bound on epsilon at a delta, for an amount of a zcdp, gdp or rdp budget.
 
-    Which order says least is seen from the sums: so each is read at its share of delta.
+    The smallest order is selected from the sums, so each order is converted at its share of delta.
     """
     if not any(amounts.units.values()):
         return 0.0
