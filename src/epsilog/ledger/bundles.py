@@ -1,11 +1,11 @@
-"""Bundles: every entry of a ledger and a checkpoint over them in one file of text, to be checked with nothing else.
+"""Bundles: text files with every entry of a ledger and a checkpoint over them, which need no other file to be checked.
 
     epsilog-bundle/v0
     one entry a line, as canonical JSON
     (an empty line)
     the checkpoint, signed or not
 
-All entries, since nothing less can be checked: every rule of a ledger speaks of what came before.
+A bundle has all entries, because every rule of a ledger depends on earlier ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write_bundle(documents: Iterable[str], path: Path, *, origin: str, key: Sign
     Args:
         documents: the canonical JSON of every entry, from the first.
         path: the file to write.
-        origin: what the ledger is called.
+        origin: the name of the ledger.
         key: the signing key; None leaves the checkpoint unsigned.
 
     Returns:
@@ -73,13 +73,13 @@ def _write(documents: Iterable[str], file: BinaryIO, origin: str, key: SigningKe
 
 @dataclass(slots=True)
 class Bundle:
-    """A bundle that is being read: its entries once, in order, and after them its checkpoint.
+    """A bundle during reading: its entries in order, once, then its checkpoint.
 
     Attributes:
-        entries: those that were read.
+        entries: the entries read so far.
         heads: the hash of each.
         leaves: the leaf hash of each, in the tree of checkpoints.
-        note: the checkpoint, once all entries were read.
+        note: the checkpoint, after all entries were read.
     """
 
     file: BinaryIO
@@ -92,13 +92,13 @@ class Bundle:
 
     @classmethod
     def over(cls, file: BinaryIO) -> Self:
-        """Begin to read a file."""
+        """Start reading a file."""
         if file.read(len(FIRST)) != FIRST:
             raise StorageError("it is not a bundle")
         return cls(file)
 
     def rows(self) -> Iterator[StoredRow]:
-        """Yield the entries as they lie there, and then what the checkpoint says of them.
+        """Yield the stored entries, and then compare them with the checkpoint.
 
         Raises:
             LedgerIntegrityError: with the index of an entry that cannot be read, or for a checkpoint of other entries.
@@ -126,11 +126,11 @@ class Bundle:
         return StoredRow(index, entry.scope, document, head)
 
     def parse(self, _document: str) -> Entry:
-        """Return the entry of the row that was read last, which needs no second reading."""
+        """Return the entry of the row that was read last, without parsing it again."""
         return self.entries[-1]
 
     def _close(self, content: bytes) -> None:
-        """Hold the checkpoint against the entries that were read."""
+        """Compare the checkpoint with the entries that were read."""
         try:
             self.note = Note.parse(content.decode())
             checkpoint = Checkpoint.parse(self.note.text)

@@ -1,8 +1,8 @@
-"""Checkpoints: how many entries a ledger has and one hash over all of them, to be kept where its owner cannot reach.
+"""Checkpoints: the number of entries of a ledger and one hash over all, to be kept where its owner cannot change them.
 
-A checkpoint is a C2SP tlog-checkpoint: three lines (who speaks, how many entries, the root of their Merkle tree in
-base64), signed as a note or not. Its root binds every entry, the hash of the last among them, so it has no line for the
-chain's head. The leaves are the entries' canonical JSON.
+A checkpoint is a C2SP tlog-checkpoint: three lines (origin, number of entries, root of their Merkle tree in base64),
+signed as a note or not. Its root binds every entry, including the hash of the last, so it has no line for the chain's
+head. The leaves are the entries' canonical JSON.
 
 A checkpoint may come with a consistency proof from an older one, in the form of C2SP tlog-witness: a line ``old SIZE``,
 a line for each hash, an empty line, and the checkpoint.
@@ -25,12 +25,12 @@ OLD = "old "
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a ledger's owner says of it.
+    """The size and root of a ledger, as its owner states them.
 
     Attributes:
-        origin: which ledger, as its owner calls it.
-        size: entries.
-        root: of the Merkle tree over them, 32 bytes.
+        origin: the owner's name for the ledger.
+        size: number of entries.
+        root: root of the Merkle tree over them, 32 bytes.
     """
 
     UNNAMED: ClassVar[str] = "localhost/ledger"  # the origin of an unnamed ledger
@@ -69,28 +69,28 @@ class Checkpoint:
         return cls(lines[0], parse_decimal(lines[1], what="size"), decode_base64(lines[2], what="root"))
 
     def note(self, key: SigningKey | None) -> Note:
-        """Signed, or as it is."""
+        """Return it as a note, signed if a key is given."""
         note = Note(str(self))
         return note if key is None else note.signed_by(key)
 
     def has_other_origin(self, other: Checkpoint) -> bool:
-        """Return whether two checkpoints name two ledgers; an unnamed one may be any ledger."""
+        """Return whether two checkpoints name different ledgers; an unnamed ledger may be any."""
         return self.origin != other.origin and self.UNNAMED not in (self.origin, other.origin)
 
     @property
     def summary(self) -> str:
-        """In a sentence: which ledger, how long, and the root."""
+        """Return the origin, the number of entries and the root, as text."""
         return f"{self.origin}, {self.size} entries, root {base64.b64encode(self.root).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """A checkpoint as it was sent or kept: with its signatures, and perhaps the proof that follows from an older one.
+    """A checkpoint as sent or stored: with its signatures, and optionally a consistency proof from an older one.
 
     Attributes:
-        note: as signed.
-        old: entries of the older one; None without a proof.
-        proof: hashes.
+        note: the signed note.
+        old: number of entries of the older checkpoint; None without a proof.
+        proof: the hashes of the proof.
     """
 
     note: Note
@@ -104,7 +104,7 @@ class StoredCheckpoint:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Return what it says."""
+        """Return the checkpoint without signatures and proof."""
         return Checkpoint.parse(self.note.text)
 
     def __str__(self) -> str:

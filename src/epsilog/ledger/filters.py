@@ -1,9 +1,8 @@
-"""Which stopping rule is a theorem: for each kind of budget, what is added up and why that may be compared with a cap.
+"""Privacy filters: the sums of each kind of budget, and the theorem by which they may be compared with a cap.
 
 A charge may depend on the results of earlier charges, and charges may overlap in time. So only *fully adaptive* filters
-are allowed: rules that stay valid when parameters are chosen along the way. Tight accountants (privacy loss
-distributions) compute the cost of one plan with a fixed schedule; they never add plans up. Every filter here is a sum
-per quantity.
+apply: rules that hold for adaptively chosen parameters. Tight accountants (privacy loss distributions) compute the cost
+of one plan with a fixed schedule; they never add plans. Every filter here is a sum per quantity.
 
 >>> caps = Amounts.from_cap({"epsilon": "1", "delta": "1e-5"})
 >>> held = Amounts.from_charge({"epsilon": "0.9", "delta": "0"})
@@ -30,9 +29,9 @@ class PrivacyFilter:
     Attributes:
         kind: its name, as stored.
         quantities: the quantities of a charge under it; empty if each budget declares its orders.
-        promise: what holds while every sum stays within its cap, in words.
-        theorem: who proved it.
-        one_is_enough: whether a charge fits as soon as one of its quantities does; else all of them must.
+        promise: the guarantee while every sum stays within its cap, in words.
+        theorem: its source.
+        one_is_enough: whether a charge fits if one of its quantities fits; otherwise all must.
     """
 
     kind: str
@@ -117,7 +116,7 @@ def get_privacy_filter(kind: str, *, promised: bool = False) -> PrivacyFilter:
 
     Args:
         kind: of the budget.
-        promised: whether its caps were computed from an (epsilon, delta) that they keep.
+        promised: whether its caps were computed from a target (epsilon, delta).
     """
     found = PRIVACY_FILTERS.get(kind) if type(kind) is str else None
     if found is None:

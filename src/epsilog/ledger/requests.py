@@ -1,4 +1,4 @@
-"""What is asked of the ledger, and how it is stored: the same key may only ever come with the same request."""
+"""Charge requests and their stored form; a key always identifies the same request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epsilog.terms.fields import document_fields, list_fields
 @document_fields
 @dataclass(frozen=True, slots=True)
 class ChargeRequest:
-    """What is asked of the ledger; the same key may only ever come with the same request."""
+    """The request of a charge; a key always identifies the same request."""
 
     release: ReleaseField
     relation: Relation = None
@@ -37,7 +37,7 @@ class ChargeRequest:
 
     @classmethod
     def of(cls, command: object) -> Self:
-        """Return what a command asks; its fields have the same rules, and were checked."""
+        """Return the request of a command, whose fields have the same rules and were checked."""
         found = cls._make({name: getattr(command, name, default) for name, default in _DEFAULTS.items()})
         found._refuse_delta_of_amount()
         return found
@@ -58,12 +58,12 @@ class ChargeRequest:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as the ledger stores them."""
+        """Return plain JSON values, as the ledger stores them."""
         return {name: arg.write(getattr(self, name)) for name, arg in _ARGS.items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read what ``to_json`` wrote; anything else, another spelling of one included, is an error."""
+        """Parse the result of ``to_json``; any other spelling is an error."""
         found = cls(**{name: _ARGS[name].read(value) if name in _ARGS else value for name, value in data.items()})
         if found.relation is None or found.to_json() != data:
             raise CheckError("request", "spelled as the ledger spells it", repr(dict(data))[:1000])

@@ -10,7 +10,7 @@ from epsilog.terms import CheckError, ConflictError, check
 
 
 def list_ancestors(scope: str) -> tuple[str, ...]:
-    """Return the scope and everything above it, from the top; a malformed scope is a ``ValueError``.
+    """Return the scope and its ancestors, from the top; a malformed scope is a ``ValueError``.
 
     >>> list_ancestors("acme/claims/2026-Q4")
     ('acme', 'acme/claims', 'acme/claims/2026-Q4')
@@ -30,7 +30,7 @@ def _ancestors(scope: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> bool:
-    """Short, printable and spelled in one way: no control characters, no surrogates, no second form of a letter."""
+    """Return whether a text is short, printable and in normal form C."""
     return len(text) <= 500 and text.isprintable() and unicodedata.is_normalized("NFC", text)
 
 
@@ -52,7 +52,7 @@ def _check_key(key: str) -> None:
 
 
 def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:
-    """A budget is created once, and before any charge or partition beneath it: it could not count what came earlier."""
+    """Refuse a second creation, and one after a charge or partition below, which the budget could not count."""
     if exists:
         raise ConflictError(f"budget of {scope!r} exists already")
     if populated:
@@ -60,7 +60,7 @@ def refuse_late_budget(scope: str, *, exists: bool, populated: bool) -> None:
 
 
 def refuse_late_partition(scope: str, *, exists: bool, populated: bool) -> None:
-    """A partition is declared once, before any budget or charge beneath it: it could not bound what came earlier."""
+    """Refuse a second declaration, and one after a budget or charge below, which the partition could not bound."""
     if exists:
         raise ConflictError(f"partition of {scope!r} must be declared before the scope has a budget, but it has one")
     if populated:

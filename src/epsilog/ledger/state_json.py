@@ -1,4 +1,4 @@
-"""Stored states: one spelling for equal states, and copies with some fields changed."""
+"""Serialize states canonically, and copy states with changed fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLLOW_UP_VERBS = {
 
 
 def serialize_state(state: DataclassInstance) -> str:
-    """The JSON of a dataclass: one for equal states, so that a stored one can be compared with a refolded one."""
+    """Return the JSON of a dataclass, equal for equal states, to compare a stored state with a replayed one."""
     early, late = _fields(type(state))
     values = {name: getattr(state, name) for name in early}
     return _WRITER.encode(values | {name: value for name in late if (value := getattr(state, name)) is not None})
@@ -27,19 +27,19 @@ def serialize_state(state: DataclassInstance) -> str:
 
 @cache
 def _fields(kind: type[DataclassInstance]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the fields that are always stored, and of those that are once they say something."""
+    """Return the names of the fields that are always stored, and of those that are stored unless None."""
     late = tuple(one.name for one in fields(kind) if "later" in one.metadata)
     return tuple(one.name for one in fields(kind) if one.name not in late), late
 
 
 _WRITER = json.JSONEncoder(
     default=methodcaller("to_json"), sort_keys=True
-)  # one for all: to make one costs as much as to use it
+)  # shared: creating one takes as long as using it
 
 
 def replace_fields(state: T, /, **changes: Any) -> T:
-    """``dataclasses.replace`` in a third of the time, of a class with two fields or more that all are arguments."""
-    places, read = _parts(type(state))  # type: ignore[arg-type]  # a class can be hashed, whatever its objects can
+    """Replace fields in a third of the time of ``dataclasses.replace``; all of two or more fields must be arguments."""
+    places, read = _parts(type(state))  # type: ignore[arg-type]  # classes are hashable
     values = list(read(state))
     for name, value in changes.items():
         values[places[name]] = value

@@ -1,7 +1,7 @@
-"""What a ledger needs of a database, whichever it is: a view to read, and one exclusive transaction to write.
+"""The interface of a ledger's database: a view for reading, and one exclusive transaction for writing.
 
-Any store with these methods can hold a ledger. The rules of the ledger are in the layers above. A store decides nothing
-about amounts: it keeps rows, and reports rows that are not as written.
+Any store with these methods can hold a ledger. The layers above have the rules of the ledger. A store decides nothing
+about amounts: it stores rows, and reports rows that differ from what was written.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["LedgerSnapshot", "ReadableStore", "Store", "WriteTransaction"]
 class LedgerSnapshot(Protocol):
     """One consistent view of the ledger.
 
-    What cannot be read as it was written is a ``LedgerIntegrityError``, whichever row it is in.
+    Any row that cannot be read as it was written is a ``LedgerIntegrityError``.
     """
 
     def check(self) -> None:
-        """Refuse a database that is damaged, or made otherwise than we make it."""
+        """Raise if the database is damaged or has another schema."""
 
     def head(self) -> tuple[int, str]:
         """Return the number of entries and the hash of the last, checked against the last entry."""
@@ -33,10 +33,10 @@ class LedgerSnapshot(Protocol):
     def rows(
         self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
     ) -> Iterator[StoredRow]:
-        """Return the entries as they lie there, oldest first.
+        """Return the stored entries, oldest first.
 
         Args:
-            start: from this index on; None for all that is there, whatever index it claims.
+            start: from this index on; None for all stored rows, whatever their index.
             scope: at and under this scope; None for all.
             limit: maximum number of entries, without reading the rest; None for all.
         """
@@ -48,7 +48,7 @@ class LedgerSnapshot(Protocol):
         """Return the entry at an index that exists."""
 
     def latest(self, scope: str) -> Entry | None:
-        """Return the last entry of exactly this scope, if there is one; "" is that of the whole ledger."""
+        """Return the last entry of exactly this scope, if any; "" is the scope of the whole ledger."""
 
     def read_stored_state(self) -> StoredState:
         """Return the stored state next to the entries."""
@@ -85,13 +85,13 @@ class WriteTransaction(LedgerSnapshot, Protocol):
         """Return whether any charge was ever made at a scope or under it."""
 
     def round(self, name: ChargeId, number: int) -> RoundState | None:
-        """One round of a charge, if it began."""
+        """Return one round of a charge, if it started."""
 
     def last_round(self, name: ChargeId) -> RoundState | None:
-        """Return the last round of a charge that began, if any did."""
+        """Return the last round of a charge that started, if any."""
 
     def append(self, *rows: StoredRow) -> None:
-        """Add entries after the head, at least one, and moves the head to the last."""
+        """Append entries, at least one, and move the head to the last."""
 
     def put_balances(self, changed: Iterable[Balance]) -> None:
         """Store balances, at least one."""
@@ -104,27 +104,27 @@ class WriteTransaction(LedgerSnapshot, Protocol):
 
 
 class ReadableStore(Protocol):
-    """Where a ledger can be looked at."""
+    """A store that a ledger can be read from."""
 
     @property
     def address(self) -> str:
-        """Where that is, as ``open_ledger`` takes it."""
+        """Return its address, as ``open_ledger`` takes it."""
 
     def reading(self) -> AbstractContextManager[LedgerSnapshot]:
-        """A view, isolated from concurrent writes."""
+        """Return a view, isolated from concurrent writes."""
 
     def close(self) -> None:
-        """Close it for this process; whatever is asked of it afterwards is a ``StorageError``."""
+        """Close it for this process; later calls raise a ``StorageError``."""
 
 
 class Store(ReadableStore, Protocol):
-    """Where a ledger is kept, shared by threads and processes; opened and made by its own constructor."""
+    """A store for a ledger, shared by threads and processes; its constructor opens or creates it."""
 
     def reading(self) -> AbstractContextManager[WriteTransaction]:
         """Return one consistent view, isolated from concurrent writes."""
 
     def writing(self) -> AbstractContextManager[WriteTransaction]:
-        """Return the only writer, of all processes, until the block ends; all of it lasts, or nothing.
+        """Return the only writer, among all processes, until the block ends; all of its writes last, or none.
 
         Raises:
             StorageError: it cannot be written, or is not the one that was opened. Raised at the end, the entries may

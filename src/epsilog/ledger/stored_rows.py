@@ -17,7 +17,7 @@ What_co = TypeVar("What_co", covariant=True)
 
 
 class StoredRow(NamedTuple):
-    """A stored entry; in a store that was tampered with, any of these may be anything.
+    """A stored entry. After tampering, each attribute may hold any value.
 
     Attributes:
         position: its index.
@@ -33,18 +33,18 @@ class StoredRow(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry) -> StoredRow:
-        """Return an entry as it is written."""
+        """Return the row of an entry."""
         document = entry.document()
         return cls(entry.index, entry.scope, document, hash_entry(document))
 
     @property
     def head(self) -> tuple[int, str]:
-        """Return how many entries there are with this one, and its hash."""
+        """Return the number of entries up to this one, and its hash."""
         return self.position, self.hash
 
 
 class RowMapping(Protocol[Name_co, What_co]):
-    """Rows by name, as a dictionary has them, or read as they are asked for: there may be many."""
+    """Rows by name: a dictionary, or rows that are read on demand."""
 
     def items(self) -> Iterable[tuple[Name_co, What_co]]:
         """Return all of them."""
@@ -52,7 +52,7 @@ class RowMapping(Protocol[Name_co, What_co]):
 
 @dataclass(frozen=True, slots=True)
 class StreamedRows(Generic[Name_co, What_co]):
-    """Rows that are read as they are asked for, while the view that they are of is open."""
+    """Rows that are read on demand, while their view is open."""
 
     ask: Callable[[], Iterator[tuple[Name_co, What_co]]]
 
@@ -63,7 +63,7 @@ class StreamedRows(Generic[Name_co, What_co]):
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """The stored state: what the fold of the entries should equal.
+    """The stored state, which must equal the replay of the entries.
 
     Attributes:
         head: count of the entries, and hash of the last.
@@ -79,7 +79,7 @@ class StoredState:
 
 
 def parse_state(parse: Callable[[str], T], document: str, **named: str) -> T:
-    """A balance or charge as it was stored; what cannot be read, or is another's, was not stored by a ledger."""
+    """Parse a stored balance or charge; unreadable or mismatched data is a ``LedgerIntegrityError``."""
     try:
         found = parse(document)
     except UNREADABLE as error:
@@ -91,7 +91,7 @@ def parse_state(parse: Callable[[str], T], document: str, **named: str) -> T:
 
 
 def hash_row(row: StoredRow) -> str:
-    """Return the hash of a row's document; what is no text is no entry."""
+    """Return the hash of a row's document, which must be text."""
     if not isinstance(row.document, str):
         raise LedgerIntegrityError(f"must be text, got {type(row.document).__name__}", index=row.position)
     return hash_entry(row.document)
