@@ -258,6 +258,7 @@ COUNTS = [
     (("account", "montecarlo", "recompute"), "shards"),
     (("ledger", "round-start"), "round"),
     (("ledger", "round-release"), "round"),
+    (("ledger", "alert"), "at"),
 ]
 
 
@@ -268,7 +269,7 @@ def test_a_count_is_at_least_one():
     least = {option: bound for option, bound in bounds.items() if bound is not None}
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
     zeros = [(("ledger", "create"), "requires_approvals"), (("token", "rotate"), "keep_hours")]
-    seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05}
+    seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05, (("ledger", "alert"), "every"): 0.05}
     assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes + zeros, 0) | seconds
 
 

@@ -37,8 +37,8 @@ from epsilog.cli.ledger_rows import (
     format_sums,
     list_cells,
 )
-from epsilog.cli.show import print_figures, print_notice, print_table, write
-from epsilog.terms import CheckError, LedgerIntegrityError
+from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, write
+from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 
 if TYPE_CHECKING:
     from epsilog.ledger import Entry, Ledger, LedgerVerification, LedgerView
@@ -238,6 +238,51 @@ def watch_command(
             seen = max(seen, count)
             if left == before:
                 time.sleep(every)
+
+
+@ledger_app.command("alert")
+def alert_command(
+    webhook: Annotated[str, typer.Option(help="Send to this address: https://HOST/PATH, or http:// on this machine.")],
+    secret_file: Annotated[Path, typer.Option(help="A file with the secret that signs messages, 16 bytes or more.")],
+    at: Annotated[list[int] | None, typer.Option(min=1, max=100, help="A share of 100; repeatable.")] = None,
+    scope: Annotated[str | None, typer.Option(help="Only budgets at and under this scope.")] = None,
+    state: Annotated[Path, typer.Option(help="The file of alerts that were acknowledged.")] = Path("alerts.json"),
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    every: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 10.0,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+) -> None:
+    """Tell a web address when a budget has used a share of its cap.
+
+    Spent and reserved amounts count. A message names the budget and the share; it is signed, and sent until it is
+    acknowledged.
+
+    Example: epsilog ledger alert --webhook https://hooks.example.org/dp --secret-file hook.secret --at 80 --at 100
+    """
+    from epsilog.ledger import AlertSender, find_alerts, list_ancestors
+
+    try:
+        secret = secret_file.read_bytes().strip()
+    except OSError as error:
+        raise CheckError("secret_file", "a file that can be read", f"{secret_file} ({error.strerror})") from None
+    sender = AlertSender(webhook, secret=secret, state=state)
+    with open_for_reading(ledger) as books:
+        while True:
+            budgets = [one for one in books.budgets() if scope is None or scope in list_ancestors(one.scope)]
+            for alert in find_alerts(budgets, percents=at or [80, 100], ledger=redact_address(ledger)):
+                try:
+                    sent = sender.send(alert, now=int(time.time()))
+                except StorageError as error:
+                    if once:
+                        raise
+                    print_notice(f"{error}: it is sent again")
+                    break
+                if sent:
+                    told = f"{escape_control_characters(alert.scope)} has used {alert.percent}% of its cap: sent"
+                    echo(json.dumps(alert.to_json()) if as_json else told)
+            if once:
+                return
+            time.sleep(every)
 
 
 @ledger_app.command("export")

@@ -15,6 +15,7 @@ and in one file in ``sqlite``; ``factory`` chooses. Exports are ``checkpoints`` 
 ``merkle``), ``bundles`` (all of them in a text file) and ``receipts`` (one of them, and its position).
 """
 
+from epsilog.ledger.alerts import Alert, AlertSender, find_alerts
 from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts, make_rdp_quantity
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.budget_path import CREATION_VERBS
@@ -89,6 +90,8 @@ __all__ = [
     "TRANSITIONS",
     "TRANSMITTED_ERRORS",
     "UNRESERVED_STATES",
+    "Alert",
+    "AlertSender",
     "Amounts",
     "Balance",
     "Caller",
@@ -133,6 +136,7 @@ __all__ = [
     "error_from_json",
     "error_to_json",
     "export_entries",
+    "find_alerts",
     "format_headroom",
     "get_sqlite_version",
     "hash_entry",
