@@ -212,6 +212,7 @@ CALLS = {
     plan.bound_posterior: {"prior": 0.5, "tpr": 0.25, "fpr": 0.125},
     plan.build_card: {"epsilon": 2, "delta": 0.125, "prior": 0.5},
     plan.bound_log_odds_factor: {"curve": ep.profile(Gaussian(1.0)), "delta": 0.125},
+    ledger.find_alerts: {"budgets": (), "percents": (50, 80)},
     ledger.make_rdp_quantity: {"order": 2.5},
     ledger.Amounts.from_charge: {"values": {"epsilon": 0.5}},
     queries.CountAbove: {"threshold": 4},
@@ -392,7 +393,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
                      "EpsilonCurvePoint", "FederatedPlan", "QueryNoise", "PreflightResult", "ProfileView",
                      "QueryPlan", "QueryShare", "Schedule", "QuerySensitivity", "PhasedPlan", "TuningCost",
                      "Interpretation", "VerdictCard", "grade_delta", "write_formula"},
-    "epsilog.ledger": {"Balance", "ChargeRecord", "Checkpoint", "CycleHistory", "Entry", "Headroom", "Cost",
+    "epsilog.ledger": {"Alert", "Balance", "ChargeRecord", "Checkpoint", "CycleHistory", "Entry", "Headroom", "Cost",
                        "StoredCheckpoint", "Receipt", "PlanSummary", "LedgerVerification", "read_charge_facts"},
     "epsilog.queries": {"QueryResult", "QueryCostEstimate"},
     "epsilog.training": {"DryRunResult", "TrainingResult", "iterate_blocks"},  # takes an array of data, and no number
