@@ -1,5 +1,7 @@
 """Two releases side by side: the words follow from certified numbers, and name the right one."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from epsilog import plan
@@ -24,6 +26,19 @@ def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
     assert f"the {small} has the smaller epsilon: at most 5.886, against at least 8.245" in str(weaker)
     assert f"the best TPR is at least 0.1245 on it, at most 0.01084 on the {other}" in str(weaker)
     assert both.fits[turned].mu == pytest.approx(1 / 0.85)
+
+
+def test_each_figure_of_a_weaker_promise_is_the_end_that_its_words_need():
+    """Small epsilon: at most, against at least. Best attack on it: at least, and at most on the other."""
+
+    def point(better, first, second):
+        ends = (SimpleNamespace(lower=low, upper=high, given=(("at", 0.01),)) for low, high in (first, second))
+        return SimpleNamespace(better=better, **dict(zip(("first", "second"), ends, strict=True)))
+
+    at_delta, at_fpr = point("first", (1.0, 2.0), (4.0, 5.0)), point("second", (0.3, 0.4), (0.1, 0.2))
+    both = plan.ReleaseComparison(SimpleNamespace(outcome="neither", at_delta=at_delta), at_delta, at_fpr, (None, None))
+    told = dict(both.messages[1].params)
+    assert [told[name] for name in ("upper", "lower", "least", "most")] == [2.0, 4.0, 0.3, 0.2]
 
 
 def test_where_one_is_better_everywhere_nothing_is_said_of_a_weaker_promise():
