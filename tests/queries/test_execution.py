@@ -34,6 +34,7 @@ from epsilog.terms import (
     BudgetExceededError,
     CheckError,
     ConflictError,
+    EpsilogError,
     NeighboringRelation,
     RecordError,
     UnsupportedMechanismError,
@@ -304,6 +305,15 @@ def test_an_answer_that_is_reserved_first_is_told_at_the_reserved_cost(ledger, t
         reserve_answer(ledger, "first", Count(), key="q", **(asked | {"rows": 1}))
     answer = run_query(ledger, "first", Count(), FRAME, key="q", keep=tmp_path / "kept", **asked)
     assert (answer.charged, ledger.balance("first").spent) == ({kind: quoted}, quoted)
+
+
+def test_a_simulation_is_reserved_as_one(ledger):
+    for simulation, scope in ((True, "test"), (False, "acme")):
+        asked = {"unit": None, "key": f"{scope} q", "epsilon": "0.5"}
+        with pytest.raises(EpsilogError):
+            reserve_answer(ledger, scope, Count(), simulation=not simulation, **asked)
+        reserve_answer(ledger, scope, Count(), simulation=simulation, **asked)
+        assert ledger.find(f"{scope} q").request.simulation is simulation
 
 
 def test_a_budget_of_renyi_orders_pays_for_both_noises(ledger, put):
