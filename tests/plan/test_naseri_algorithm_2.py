@@ -9,10 +9,10 @@ from epsilog.plan import account_algorithm_2
 from epsilog.terms import NeighboringRelation
 
 GIVEN = {
-    "sigma": 1.0,
+    "sigma": 2.0,
     "batch_probability": 0.25,
     "examples": 40,
-    "clip_norm": 4.0,
+    "clip_norm": 8.0,
     "epochs": 2,
     "max_participations": 3,
     "delta": 1e-5,
@@ -27,10 +27,10 @@ def priced(noise, steps):
 def test_the_multiplier_is_sigma_p_n_over_c_and_both_readings_are_priced():
     found = account_algorithm_2(**GIVEN)
     assert found.noise_multiplier == pytest.approx(2.5, rel=1e-12)
-    assert found.noise_multiplier <= mpmath.mpf(1) * 0.25 * 40 / 4
+    assert found.noise_multiplier <= mpmath.mpf(2) * 0.25 * 40 / 8
     assert found.iterations.upper == pytest.approx(priced(2.5, 2 * 3), rel=1e-6)
     assert found.epochs.upper == pytest.approx(priced(2.5, 8 * 3), rel=1e-6)
-    assert found.mistaken.upper == pytest.approx(priced(1.0, 8 * 3), rel=1e-6)
+    assert found.mistaken.upper == pytest.approx(priced(2.0, 8 * 3), rel=1e-6)
     assert set(found.to_json()) == {"noise_multiplier", "mistaken", "iterations", "epochs"}
 
 
