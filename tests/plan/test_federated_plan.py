@@ -29,6 +29,9 @@ def test_the_worked_examples():
     second = plan.plan_federated(population=10_000, cohort_size=200, rounds=100, noise_multiplier=1.0, delta=1e-6)
     assert (second.closed_form.root_term, second.closed_form.linear_term) == pytest.approx((1.0513, 0.0400), abs=5e-5)
     assert second.closed_form.dominant_term == "root"
+    told = second.to_json()
+    assert (told["closed_form"]["total"], told["closed_form"]["side"]) == (second.closed_form.total, "estimate")
+    assert told["closed_form_note"] == second.closed_form_note.to_json()
 
 
 def test_the_closed_form_is_caught_under_reporting():

@@ -149,6 +149,15 @@ def test_only_what_may_leave_is_committed():
     assert not same_digest(None, None)
 
 
+def test_a_key_file_is_read_as_it_was_written_and_nothing_else_is():
+    for secret in (b"k" * 32, bytes(range(32)), bytes(32)):
+        written = CommitmentKey(secret).content
+        assert CommitmentKey.parse(written).secret == secret
+        for other in (written[:-1], written[1:], written + b"\n", b"0" + written, written.replace(b"\n", b"g"), b""):
+            with pytest.raises(CheckError, match="64 hex digits"):
+                CommitmentKey.parse(other)
+
+
 @pytest.mark.parametrize(
     "private", [CustodyRecord(1, (3, 5), 0.25, 0.5), CommitmentKey(b"k" * 32)], ids=lambda one: type(one).__name__
 )
