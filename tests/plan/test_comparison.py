@@ -24,7 +24,10 @@ def test_the_smaller_epsilon_can_be_the_weaker_promise(turned):
     cross, weaker = both.messages
     assert cross.id == "compare/neither"
     assert f"the {small} has the smaller epsilon: at most 5.886, against at least 8.245" in str(weaker)
-    assert f"the best TPR is at least 0.1245 on it, at most 0.01084 on the {other}" in str(weaker)
+    assert (
+        f"Wrongly accusing 1%, the best attack picks out at least 0.1245 on it, at most 0.01084 on the {other}"
+        in str(weaker)
+    )
     assert both.fits[turned].mu == pytest.approx(1 / 0.85)
 
 

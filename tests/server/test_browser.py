@@ -18,6 +18,7 @@ import time
 from contextlib import contextmanager
 from functools import partialmethod
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.docs.built import built_in
@@ -306,7 +307,7 @@ def test_two_releases_stand_side_by_side_and_the_smaller_epsilon_is_the_weaker_o
     assert len(browser.find_elements("css selector", ".results .plot > svg")) == 2
     assert "better" not in text(browser, ".results").replace("lower is better", "")
     browser.execute_script("window.release()")
-    lead = "The second protects better. No attack on it has a TPR more than 0.005 higher."
+    lead = "The second protects better. Against it, no attack picks out a share more than 0.005 higher."
     until(lambda: browser.find_element("css selector", "h2.lead-in").text == lead)
     assert "second_parameter=3" in until(lambda: "second_parameter=3" in browser.current_url and browser.current_url)
     put(browser, "second_parameter", "-3")
@@ -433,7 +434,6 @@ def test_what_it_means_for_one_person_is_told_and_fits_one_sheet(browser, site):
     for path, said in (
         ("/federated?v=1&cap=2", "8 such releases, including this one"),
         ("/queries?v=1&mechanism=gaussian&delta=1e-6", "No cap on"),
-        ("/playground", "No cap on"),
     ):
         browser.get(site.url + path)
         claim(browser)
@@ -792,13 +792,12 @@ def test_a_goal_is_a_mode_of_the_form(browser, site, goal, epsilon, says):
 
 
 def test_playground(browser, site):
-    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure:0.1:::1&delta=1e-6&cap=6")
+    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure:0.1:::1&delta=1e-6")
     before = float(claim(browser))
-    unfold(browser, "What it means")
-    until(lambda: "or several held by one person" in text(browser, ".meaning"))
-    told = text(browser, ".meaning")
-    assert f"The releases are ({before:g}, " in told
-    assert re.search(r"such releases?, including this one, fit within the cap of 6|One such release fits", told)
+    link = until(lambda: browser.find_element("link text", "Make a card of this epsilon").get_attribute("href"))
+    assert parse_qs(urlsplit(link).query)["delta"] == ["0.000001"]
+    assert "1: Gaussian noise, 2; 3 times" in text(browser, "form")
+    assert not browser.find_elements("css selector", "form details")[1].get_attribute("open")
     next(b for b in browser.find_elements("css selector", "button") if b.text == "Add a release").click()
     until(lambda: float(claim(browser)) > before)
     unfold(browser, "The best attack")

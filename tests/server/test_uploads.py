@@ -27,6 +27,12 @@ def example(site):
     return site.post("verify/example", {}).json()
 
 
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch, tmp_path):
+    """Uploads of tests that run beside these do not lie here."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 def left_behind():
     return list(Path(tempfile.gettempdir()).glob("epsilog-upload-*"))
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { fromQuery } from "../src/lib/url-state";
 import type { Request, Shift } from "../src/lib/game";
-import { act, capOf, chanceOf, chargeOf, choicesOf, close, deal, expectedOf, fits, GROUPS, knownOf, NAMES, PLACES, readSeed, REQUESTS, sameQuestion, seedOf, spent, start, steady, WRONG_COSTS } from "../src/lib/game";
+import { act, capOf, chanceOf, chargeOf, choicesOf, close, deal, declineUntilAnswerable, expectedOf, fits, GROUPS, isAnswerable, knownOf, NAMES, PLACES, readSeed, REQUESTS, sameQuestion, seedOf, spent, start, steady, WRONG_COSTS } from "../src/lib/game";
 import { newKey, openKey, publish, quantile } from "../src/lib/game-noise";
 import { checkRecord, expectedPoints, firstCome, lessons, missed, playgroundOf, record } from "../src/lib/game-result";
 import * as bots from "./game-bots";
@@ -44,6 +44,19 @@ test("an act that is not allowed changes nothing", () => {
   expect(act(shift, { id: request.id, kind: "hand-on" })).toBe(shift); // nothing is published yet
   expect(act(shift, { id: 40, kind: "decline" })).toBe(shift); // does not wait
   expect(act(close(shift), { id: request.id, kind: "decline" })).toEqual(close(shift));
+});
+
+test("once no budget bears an answer, one act declines until somebody can be answered", () => {
+  const fresh = start("stuck");
+  expect(declineUntilAnswerable(fresh)).toBe(fresh); // nothing is declined while somebody can be answered
+  const spender = { ...fresh.deck[0]!, id: 99, question: 99 };
+  const spend = (shift: Shift, groups: readonly string[]): Shift => ({ ...shift, releases: NAMES.filter((name) => groups.includes(name)).map((group) => ({ request: { ...spender, group }, multiplier: 1.0001e9 / capOf(group), published: 0 })) });
+  const two = declineUntilAnswerable(spend(fresh, NAMES.slice(0, 2)));
+  expect(two.waiting.some((each) => isAnswerable(two, each))).toBe(true);
+  for (const done of two.acts) expect([done.kind, fresh.deck[done.id]!.group === NAMES[2]]).toEqual(["decline", false]);
+  const none = declineUntilAnswerable(spend(fresh, NAMES));
+  expect([none.over, none.dealt]).toEqual([true, REQUESTS]);
+  expect(expectedPoints(none.answers)).toBe(0);
 });
 
 test("a published number is handed on for free, to anybody who asks the same, and the most precise one is", () => {

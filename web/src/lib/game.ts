@@ -212,5 +212,15 @@ export function act(shift: Shift, done: Act): Shift {
   return fill({ ...shift, releases, answers, waiting, acts: [...shift.acts, done] });
 }
 
+/** Whether a request can be answered at all: by a number that is out, or with the most noise that is worth its risk. */
+export const isAnswerable = (shift: Shift, request: Request): boolean => knownOf(shift, request) !== null || fits(shift, request, choicesOf(request).at(-1)!);
+
+/** Decline those who wait, first come first, until somebody can be answered; nothing while somebody can. */
+export function declineUntilAnswerable(shift: Shift): Shift {
+  let next = shift;
+  while (!next.over && !next.waiting.some((each) => isAnswerable(next, each))) next = act(next, { id: next.waiting[0]!.id, kind: "decline" });
+  return next;
+}
+
 /** End the shift: nobody who waits is answered. */
 export const close = (shift: Shift): Shift => ({ ...shift, waiting: [], over: true });

@@ -35,7 +35,7 @@ const SPECS: readonly FieldSpec[] = [
   ...makeFields(PARAMETERS.CompareRequest, {
     delta: { label: "Failure probability", hint: "at which ε is compared" },
     relation: { label: "Neighboring relation", hint: "" },
-    fpr: { label: "False-positive rate", hint: "allowed to the attacker, in (0, 1)" },
+    fpr: { label: "Wrongly accused", hint: "share of people outside the data" },
   }),
 ];
 
@@ -181,9 +181,9 @@ function Charts({ curves: { epsilons, rates }, by }: { curves: Curves; by: strin
     <div class="charts">
       {rates.first.length > 0 ? (
         <Plot
-          title={`TPR of the best attack, ${by}; lower is better`}
-          x={{ title: "FPR", log: true }}
-          y={{ title: "TPR", log: true }}
+          title={`Share that the best attack picks out, ${by}; lower is better`}
+          x={{ title: "share wrongly accused", log: true }}
+          y={{ title: "share picked out", log: true }}
           series={[...both(rates), { name: "random guess", look: "reference", points: rates.first.map(([rate]) => [rate, rate] as const) }]}
         />
       ) : (
@@ -224,14 +224,14 @@ function Points({ answer }: { answer: ComparisonResponse }) {
   return (
     <>
       <p>
-        At most, the first is easier to attack by {points(answer.first_excess)}, and the second by {points(answer.second_excess)}, in TPR and FPR.
+        At most, the first is easier to attack by {points(answer.first_excess)}, and the second by {points(answer.second_excess)}, in the shares picked out and wrongly accused.
       </p>
       <Table
         caption="“Better” is proven: one upper bound is below the other lower bound"
         columns={[{ title: "point" }, { title: "first", number: true }, { title: "second", number: true }, { title: "better" }]}
         rows={[
           ...answer.deltas.map((row) => [`ε at δ = ${near(row.at)}`, ...SIDES.map((name) => `≤ ${bound(Number(row[name].upper))}`), better(row)]),
-          ...answer.fprs.map((row) => [`TPR at an FPR of ${showPercent(row.at)}`, ...SIDES.map((name) => `≤ ${showPercent(Number(row[name].upper), 3, "up")}`), better(row)]),
+          ...answer.fprs.map((row) => [`picked out, if ${showPercent(row.at)} are wrongly accused`, ...SIDES.map((name) => `≤ ${showPercent(Number(row[name].upper), 3, "up")}`), better(row)]),
           ["μ of Gaussian DP (estimate)", ...SIDES.map((name) => (fits[name] ? `${bound(Number(fits[name].mu))}, ${offBy(fits[name])}` : "no Gaussian fits")), ""],
         ]}
       />

@@ -24,7 +24,7 @@ import type { Engine } from "../lib/engine";
 import { makeField, makeFields, PINS } from "../lib/parameter-spec";
 import type { FieldSpec, Store, Values } from "../lib/form";
 import { useForm } from "../lib/form";
-import { showPercent, showInteger } from "../lib/numbers";
+import { showInteger } from "../lib/numbers";
 import { bound, countPicked, exact, left, near, pluralize } from "../lib/quantities";
 import { type EpsilonCurveResponse, PARAMETERS, readFederatedRequest, readFederatedSchedule } from "../lib/openapi";
 import { numberOrNull } from "../lib/parse-values";
@@ -128,7 +128,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
         units={pluralize(of.privacy_unit)}
         utility={
           <>
-            <b>± {showPercent((NORMAL_95 * answer.noise_multiplier) / answer.cohort_size, 3, "up")}</b> {sentence("calculator/update-error")}
+            <b>{left((answer.cohort_size / answer.noise_multiplier) ** 2)}</b> {sentence("calculator/noise-length")}
           </>
         }
       />
@@ -203,7 +203,7 @@ function Secrecy({ ask, answer, here }: { ask: FederatedRequest; answer: Federat
       )}
       <TuningAndGroups answer={answer} unit={ask.privacy_unit} />
       <p class="method">
-        {here && <CardLink release={answer.release} delta={answer.delta.value} relation={ask.relation} unit={ask.privacy_unit} />} Accuracy is not measured here. <a class="onward" href="/docs/studies.html">Measure it in a study</a>
+        {here && <CardLink release={answer.release} delta={answer.delta.value} relation={ask.relation} unit={ask.privacy_unit} />} <a class="onward" href="/docs/studies.html">Measure accuracy in a study</a>
       </p>
     </>
   );
@@ -256,6 +256,7 @@ function Interior({ ask, answer, target, certify }: { ask: FederatedRequest; ans
           ["δ", exact(answer.delta.value)],
           ["sampling probability q", exact(answer.sampling_probability)],
           ["noise on the sum σC", exact(answer.noise_stddev)],
+          ["error of a round’s average update", sentence(["calculator/update-error", { error: (NORMAL_95 * answer.noise_multiplier) / answer.cohort_size }])],
           ...(ask.sampling === "balls-in-bins" ? [["rounds in an epoch (N/m, rounded down)", `${showInteger(roundsInEpoch(ask))}; ${showInteger(Math.ceil(ask.rounds / roundsInEpoch(ask)))} epochs started`]] : []),
         ]}
       />

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { Card } from "../components/Card";
 import { Download } from "../components/Download";
 import { Field } from "../components/Field";
+import { FieldFold } from "../components/Fold";
 import { ConvergencePlot } from "../components/ConvergencePlot";
 import { Notice } from "../components/Notice";
 import { Table } from "../components/Table";
@@ -31,14 +32,14 @@ const STRATEGIES = [
 const SPECS: readonly FieldSpec[] = makeFields(PARAMETERS.MonteCarloRequest, {
   participation: { hint: "", choices: PARTICIPATIONS },
   strategy: { label: "Noise", hint: "", choices: STRATEGIES },
-  bands: { label: "Bands of C", hint: "nonzero entries per column" },
-  bins: { label: "Rounds in an epoch", symbol: "b", hint: "bins, slots, minimum separation" },
+  bands: { label: "Bands", hint: "rounds that share noise" },
+  bins: { label: "Rounds in an epoch", symbol: "b", hint: "also the bins, or the least distance" },
   epochs: { hint: "" },
   probability: { label: "Sampling probability", symbol: "p", hint: "per eligible round" },
   noise_multiplier: { symbol: "σ", hint: "of Z; columns of C have norm 1" },
   epsilon: { symbol: "ε", hint: "" },
-  failure: { label: "Failure probability of the bound", hint: "" },
-  samples: { label: "Draws per direction", hint: "", initial: "1000000" },
+  failure: { label: "Error probability", hint: "of the simulation’s bound" },
+  samples: { label: "Draws", hint: "with and without one unit, each", initial: "1000000" },
 });
 
 function rule(values: Values): Record<string, string> {
@@ -71,6 +72,8 @@ interface Snapshot {
 }
 
 const TITLES = { running: "Drawing", paused: "Paused", done: "Evidence complete", failed: "Refused", cancelled: "Cancelled" };
+
+const CERTAINTY = ["failure", "samples"];
 
 export function MonteCarlo() {
   const store = useMemo(urlStore, []);
@@ -115,10 +118,8 @@ export function MonteCarlo() {
   return (
     <div class="stack">
       <Card>
-        <p>
-          Correlated noise and hidden participation have no closed form. Simulation bounds δ at a given ε, and the confidence interval shrinks as draws
-          accumulate. For balls in bins with independent noise, δ is also computed exactly, to about ten digits, for comparison.
-        </p>
+        <p class="lead">No formula covers correlated noise together with hidden participation. This page simulates such a run and bounds δ at the ε that you choose.</p>
+        <p>More draws bring the upper and the lower bound closer. Balls in bins with independent noise also have an exact δ, shown for comparison.</p>
         <form
           aria-label="Monte Carlo run"
           onSubmit={(e) => {
@@ -131,19 +132,21 @@ export function MonteCarlo() {
             <Field form={form} name="strategy" />
           </div>
           <div class="pair roomy">
-            {SPECS.slice(2).map((spec) => (
-              <Field key={spec.name} form={form} name={spec.name} when={matters(spec.name)} />
-            ))}
+            {SPECS.slice(2)
+              .filter((spec) => !CERTAINTY.includes(spec.name))
+              .map((spec) => (
+                <Field key={spec.name} form={form} name={spec.name} when={matters(spec.name)} />
+              ))}
           </div>
+          <FieldFold title="Draws and confidence" form={form} names={CERTAINTY} />
           <div class="buttons">
             <button type="submit" class="main" disabled={form.values === null || seen?.state === "running"}>
-              Start
+              Start the simulation
             </button>
           </div>
         </form>
         <p class="method">
-          Fix the parameters, run once, and keep the result: repeating a run until the interval looks good invalidates its confidence. A paused or
-          interrupted run resumes with its original entropy.
+          Run once, and keep the result. Repeating a run until the bound looks good makes its confidence void. A run that was paused continues with the same random draws.
         </p>
         {(failure ?? lost) && <ErrorNotice problem={(failure ?? lost)!} />}
       </Card>

@@ -1,11 +1,13 @@
-import { useMemo } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useMemo, useState } from "preact/hooks";
 import { Assumptions } from "../components/Assumptions";
 import { Calculator } from "../components/Calculator";
+import { CardLink } from "../components/CardLink";
 import { Copy } from "../components/Copy";
-import { Field, FieldView } from "../components/Field";
-import { Fold } from "../components/Fold";
+import { Fields, FieldView } from "../components/Field";
+import { FieldFold, Fold } from "../components/Fold";
 import { IntervalBar } from "../components/IntervalBar";
-import { GetCertificate, Interpretation, Plot } from "../components/on-demand";
+import { GetCertificate, Plot } from "../components/on-demand";
 import { Outcome } from "../components/Outcome";
 import { Stat } from "../components/Stat";
 import { Table } from "../components/Table";
@@ -17,12 +19,10 @@ import { useFound } from "../lib/use-risk";
 import { post } from "../lib/api";
 import { bound, boundAttack, countOf, exact, near } from "../lib/quantities";
 import { capital, type FieldSpec, readField, useForm, type Value, type Values } from "../lib/form";
-import { bad, type Reading, showPercent } from "../lib/numbers";
+import { bad, type Reading, showInteger, showPercent } from "../lib/numbers";
 import { type CompositionRequest, type CompositionPlan, PARAMETERS, type Part, type ProfileResponse } from "../lib/openapi";
 import { makeFields } from "../lib/parameter-spec";
 import { fieldOf, PART_FIELDS } from "../lib/part";
-import { numberOrNull } from "../lib/parse-values";
-import { verdictLink } from "../lib/verdict-link";
 
 const COLUMNS = PART_FIELDS.slice(1); // behind the mechanism
 const SPECS: readonly FieldSpec[] = [
@@ -31,8 +31,8 @@ const SPECS: readonly FieldSpec[] = [
   ...makeFields(PARAMETERS.CompositionInterpretationRequest, {
     delta: { label: "Failure probability", hint: "", exclusiveMin: 0, helpPage: "learn/epsilon-and-delta.html" },
     relation: { label: "Relation", hint: "", helpPage: "glossary.html#term-neighboring-relation" },
-    fpr: { label: "False-positive rate", hint: "allowed to the attacker", helpPage: "glossary.html#term-tpr-at-fpr" },
-    cap: { label: "Policy’s cap on ε", hint: "for one person, at the same δ", helpPage: "glossary.html#term-cap" },
+    fpr: { label: "Wrongly accused", hint: "share of people outside the data", helpPage: "glossary.html#term-tpr-at-fpr" },
+    cap: null,
   }),
 ];
 
@@ -80,7 +80,6 @@ export function Playground() {
   const picked = found ?? (claim ? countOf(boundAttack(claim, null)) : 1000);
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 
-  const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const write = (cells: string[][], committed: boolean): void => {
     form.set("mix", cells.map(encodeLine).join("|"));
     if (committed) form.commit();
@@ -98,8 +97,7 @@ export function Playground() {
   const inputs = (
     <>
       {lines.map((line, i) => (
-        <fieldset key={i} class="line">
-          <legend>Release {i + 1}</legend>
+        <ReleaseFold key={i} first={i === 0} wrong={line.part === null || line.readings.some((_, j) => readingOf(line, i, j)?.value === undefined && line.readings[j] !== null)} title={`${i + 1}: ${describePart(line)}`}>
           <FieldView spec={PART_FIELDS[0]!} raw={line.cells[0]!} reading={readField(PART_FIELDS[0]!, line.cells[0]!)} set={(text) => edit(i, 0, text)} commit={form.commit} />
           {COLUMNS.map((column, j) => {
             const [spec, reading] = [fieldOf(column, column.name, line.cells[0]!), readingOf(line, i, j)];
@@ -110,20 +108,17 @@ export function Playground() {
               Remove
             </button>
           )}
-        </fieldset>
+        </ReleaseFold>
       ))}
       <div class="buttons">
         <button type="button" disabled={lines.length >= 12} onClick={() => write([...cells, ["gaussian", "2", "", "", "1"]], true)}>
           Add a release
         </button>
-        <Copy label="Copy link" text={() => `${location.origin}/playground?${toQuery(form.raw)}`} />
       </div>
       <div class="pair">
-        <Field form={form} name="delta" />
-        <Field form={form} name="relation" />
-        <Field form={form} name="fpr" />
-        <Field form={form} name="cap" />
+        <Fields form={form} names={["delta"]} />
       </div>
+      <FieldFold title="Neighboring relation, attacker" form={form} names={["relation", "fpr"]} />
     </>
   );
   const outcome = answer && (
@@ -136,19 +131,45 @@ export function Playground() {
           caption="Contribution of each release; contributions do not add up to the total"
           columns={[{ title: "release" }, { title: "alone, ε ≤", number: true }, { title: "others only, ε ≤", number: true }]}
           rows={answer.parts.map((part, i) => [
-            `${i + 1}: ${PARAMETERS.Part.mechanism.choices.find(([name]) => name === account.of?.parts[i]?.mechanism)?.[1] ?? ""}`,
+            `${i + 1}: ${nameMechanism(account.of?.parts[i]?.mechanism ?? "")}`,
             bound(part.alone.upper),
             bound(part.without.upper),
           ])}
         />
       )}
+      {answer && (
+        <p class="method">
+          <CardLink release={settled ? answer.release : undefined} delta={account.of?.delta ?? null} relation={account.of?.relation} /> <Copy label="Copy link" text={() => `${location.origin}/playground?${toQuery(form.raw)}`} />
+        </p>
+      )}
       {curves.problem && <ErrorNotice problem={curves.problem} retry={curves.retry} />}
       <Fold title="Interval, every digit">{answer && (() => <Interior answer={answer} of={account.busy ? null : account.of} />)}</Fold>
       <Fold title="The best attack">{curves.answer && (() => <BestAttack found={curves.answer!} />)}</Fold>
       <Fold title="Privacy profile">{curves.answer && (() => <Profile found={curves.answer!} />)}</Fold>
-      <Fold title="What it means for one person">{() => <Interpretation name="account" ask={settled} cap={cap} unit="person" />}</Fold>
     </Calculator>
   );
+}
+
+/** One release of the composition; the first is open, and each that is wrong. */
+function ReleaseFold({ title, first, wrong, children }: { title: string; first: boolean; wrong: boolean; children: ComponentChildren }) {
+  const [open, setOpen] = useState(first);
+  return (
+    <details class="fold fields" open={open || wrong} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>
+        <h2>{title}</h2>
+      </summary>
+      <fieldset class="line">{children}</fieldset>
+    </details>
+  );
+}
+
+const nameMechanism = (mechanism: string): string => PARAMETERS.Part.mechanism.choices.find(([name]) => name === mechanism)?.[1] ?? "release";
+
+/** A release in a few words: "Gaussian noise, 1; probability 0.01; 1,000 times". */
+function describePart({ part, cells }: Line): string {
+  if (part === null) return `${nameMechanism(cells[0]!)}, incomplete`;
+  const sampled = part.sampling_probability === 1 ? "" : `; probability ${near(part.sampling_probability ?? 1)}`;
+  return `${nameMechanism(part.mechanism)}, ${near(part.parameter)}${sampled}${part.count === 1 ? "" : `; ${showInteger(part.count ?? 1)} times`}`;
 }
 
 function Interior({ answer, of }: { answer: CompositionPlan; of: { delta: number; relation: CompositionRequest["relation"] } | null }) {
@@ -161,11 +182,6 @@ function Interior({ answer, of }: { answer: CompositionPlan; of: { delta: number
       </p>
       <Assumptions lines={assumptions} />
       <GetCertificate release={of ? answer.release : undefined} delta={of?.delta ?? null} relation={of?.relation} />
-      {of && (
-        <p class="more">
-          <a href={verdictLink(answer.release, of)}>See it out of 1,000 people, on one card</a>
-        </p>
-      )}
     </>
   );
 }
@@ -189,17 +205,17 @@ function BestAttack({ found }: { found: ProfileResponse }) {
   return (
     <>
       <dl class="stats">
-        <Stat label={`TPR at an FPR of ${showPercent(found.fpr)}`} note="at most">
+        <Stat label={`Picked out, if ${showPercent(found.fpr)} are wrongly accused`} note="at most, of those in the data">
           {showPercent(found.tpr, 3, "up")}
         </Stat>
-        <Stat label="Advantage over a random guess" note="at most; TPR − FPR">
+        <Stat label="Advantage over a random guess" note="at most: share picked out minus share wrongly accused">
           {showPercent(found.advantage, 3, "up")}
         </Stat>
       </dl>
       <Plot
-        title="Upper bound on any attack's ROC curve"
-        x={{ title: "false-positive rate" }}
-        y={{ title: "true-positive rate" }}
+        title="What the best attack finds, by what it wrongly accuses"
+        x={{ title: "share wrongly accused" }}
+        y={{ title: "share picked out" }}
         series={[
           { name: "at most", look: "claim", points: found.roc.map((p) => [p.fpr, p.tpr] as const) },
           { name: "random guess", look: "reference", points: [[0, 0], [1, 1]] },

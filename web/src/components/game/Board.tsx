@@ -63,6 +63,13 @@ export function Board({ here, game, words, put }: { here: { current: HTMLDivElem
     put(next, `${said}${left.map(({ asker }) => ` ${capital(asker)} left.`).join("")}`);
   };
   const decline = (): void => perform({ id: request.id, kind: "decline" }, `Declined: ${request.asker}.`);
+  const stuck = !shift.waiting.some((each) => rules.isAnswerable(shift, each));
+  const declineAll = (): void => {
+    const next = rules.declineUntilAnswerable(shift);
+    const declined = next.acts.length - shift.acts.length;
+    choose(next.waiting[0]);
+    put(next, `${declined} ${declined === 1 ? "request" : "requests"} declined: no budget bears an answer.`);
+  };
   const publishIt = (): void => {
     const published = publish(secret, request, multiplier);
     const others = shift.waiting.some((each) => each !== request && rules.sameQuestion(each, request));
@@ -146,8 +153,15 @@ export function Board({ here, game, words, put }: { here: { current: HTMLDivElem
           {release && <b class="out">{capital(known(shift, request))}.</b>}
         </p>
       </div>
+      {stuck && (
+        <div class="buttons">
+          <button type="button" class="main" onClick={declineAll}>
+            Decline all, until somebody can be answered
+          </button>
+        </div>
+      )}
       <div class="buttons acts">
-        <button type="button" class="main" aria-disabled={!affordable} onClick={publishIt}>
+        <button type="button" class={stuck ? undefined : "main"} aria-disabled={!affordable} onClick={publishIt}>
           Release
         </button>
         <button type="button" aria-disabled={!release} onClick={handOn}>
