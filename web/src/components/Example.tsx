@@ -1,6 +1,6 @@
 // The example of the home page: one federated run, its bound, and what it means for people.
 
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { browserEngine } from "../lib/browser-accountant/engine";
 import { server } from "../lib/api";
 import { type FieldSpec, useForm } from "../lib/form";
@@ -23,25 +23,26 @@ export function Example() {
   const form = useForm(SPECS, store);
   const ask = useMemo(() => form.values && readFederatedRequest({ ...RUN, ...form.values }), [form.values]);
   const main = useRefinedQuery(ask, server.federated, browserEngine.federated, { delay: 200 });
-  const found = useFoundCount(main);
-  const { answer } = main;
+  const { count: found, settled } = useFoundCount(main);
+  const begun = useRef(false); // the first figure is the server's: the browser's may be one higher, and would change at once
+  begun.current ||= settled;
+  const answer = begun.current ? main.answer : null;
+  const shown = answer ? found : 2 * GUESSED; // an unseen number keeps the place of the first
   const picked = answer && `${countPicked(found)} ${sentence(explainPicked(found, "clients"))}`;
   return (
     <>
       <h2>Train a model on 50,000 phones for 200 rounds</h2>
-      {answer && (
-        <>
-          <People guessed={GUESSED} found={found} says={picked!} />
-          <div class="duo">
-            <p class="risk">
-              <b>{countPicked(found)}</b> {sentence(explainPicked(found, "clients"))}
-            </p>
-            <p class="use claim">
-              <b>ε ≤ {bound(answer.epsilon.upper)}</b> at δ = {near(answer.delta.value)}, a proven bound.
-            </p>
-          </div>
-        </>
-      )}
+      <div class={answer ? undefined : "reserved"}>
+        <People guessed={GUESSED} found={shown} says={picked ?? ""} />
+        <div class="duo">
+          <p class="risk">
+            <b>{countPicked(shown)}</b> {sentence(explainPicked(shown, "clients"))}
+          </p>
+          <p class="use claim">
+            <b>ε ≤ {bound(answer?.epsilon.upper)}</b> at δ = {near(answer?.delta.value ?? RUN.delta)}, a proven bound.
+          </p>
+        </div>
+      </div>
       <form aria-label="Noise" onSubmit={(e) => e.preventDefault()}>
         <Drag form={form} name="noise_multiplier" at={NOISE} label="Noise" ends={["less noise", "more noise"]} says={picked ?? "no result"} />
       </form>

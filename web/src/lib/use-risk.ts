@@ -10,19 +10,19 @@ import { useQuery } from "./use-query";
 
 type Answer = FederatedResponse | QueriesResponse;
 
-/** Return the count for a release of the server's answer; null until it is known. */
-export function useFound(release: object | undefined, delta: number, relation = "add-or-remove-one"): number | null {
+/** Return the count for a release of the server's answer; null until it is known. It is settled once it is, or never will be. */
+export function useFound(release: object | undefined, delta: number, relation = "add-or-remove-one"): { found: number | null; settled: boolean } {
   const key = JSON.stringify([release, delta, relation]);
   const ask = useMemo(() => (release ? { release, delta, relation } : null), [key]);
-  const { answer, of } = useQuery(ask, (body, signal) => post<VerdictResponse>("verdict", body, signal), { delay: 400 });
-  return of === ask ? (answer?.found ?? null) : null;
+  const { answer, of, busy, problem } = useQuery(ask, (body, signal) => post<VerdictResponse>("verdict", body, signal), { delay: 400 });
+  return { found: of === ask ? (answer?.found ?? null) : null, settled: ask !== null && !busy && (of === ask || problem !== null) };
 }
 
 /** Return the count for what is shown. */
-export function useFoundCount({ answer, settled }: { answer: Answer | null; settled: boolean }): number {
+export function useFoundCount({ answer, settled }: { answer: Answer | null; settled: boolean }): { count: number; settled: boolean } {
   const quick = useMemo(() => (answer ? countOf(boundHere(answer)) : 1000), [answer]);
-  const found = useFound(settled ? answer?.release : undefined, answer?.delta?.value ?? 0, answer && "relation" in answer ? answer.relation : undefined);
-  return Math.min(quick, found ?? quick);
+  const known = useFound(settled ? answer?.release : undefined, answer?.delta?.value ?? 0, answer && "relation" in answer ? answer.relation : undefined);
+  return { count: Math.min(quick, known.found ?? quick), settled: known.settled };
 }
 
 /** The browser's bound; of what it has no curve for, from epsilon and delta alone. */

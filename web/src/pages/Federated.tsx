@@ -98,7 +98,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
   const main = useRefinedQuery(ask, engine.federated, browserEngine.federated, { onProblem, delay: engine.name === "server" ? 200 : 0 });
   const { answer, of } = main;
   const settled = main.settled ? ask : null;
-  const picked = useFoundCount(main);
+  const { count: picked } = useFoundCount(main);
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
 
   const inputs = (

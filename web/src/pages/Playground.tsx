@@ -76,7 +76,7 @@ export function Playground() {
   const account = useQuery(ask, (body, signal) => post<CompositionPlan>("account", body, signal), { delay: 80, onProblem: (problem) => form.refuse(problem.errors) });
   const settled = account.busy ? null : ask;
   const claim = account.answer && account.of && { epsilon: account.answer.epsilon.upper, delta: account.of.delta };
-  const found = useFound(settled ? account.answer?.release : undefined, account.of?.delta ?? 0, account.of?.relation);
+  const { found } = useFound(settled ? account.answer?.release : undefined, account.of?.delta ?? 0, account.of?.relation);
   const picked = found ?? (claim ? countOf(boundAttack(claim, null)) : 1000);
   const curves = useQuery(account.answer && !account.busy ? ask : null, (body, signal) => post<ProfileResponse>("account/profile", body, signal), { delay: 150 });
 

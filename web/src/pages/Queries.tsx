@@ -74,7 +74,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   const { answer } = main;
   const here = !ELEMENT && !compact; // a page of the server
   const settled = main.settled ? ask : null;
-  const found = useFoundCount(main);
+  const { count: found } = useFoundCount(main);
   const cap = form.values === null ? null : numberOrNull(form.values, "cap");
   const error = answer && answer.shares[0]!.optimal.error_95;
   const inputs = (
@@ -107,7 +107,7 @@ export function QueriesCalculator({ engine, store, compact }: { engine: Engine; 
   );
   return (
     <Calculator label="Query budget" form={form} main={main} inputs={inputs} outcome={outcome} spoken={answer ? describeResult(answer, found) : undefined}>
-      {answer && <Bell answer={answer} />}
+      {answer ? <Bell answer={answer} /> : <div class="reserved" />}
       {answer && <Warnings answer={answer} try_={() => (form.set("delta", "1e-6"), form.commit())} />}
       {answer && answer.compatible && answer.queries_used > 0 && <Budget answer={answer} />}
       {here && answer && (
