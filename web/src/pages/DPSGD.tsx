@@ -316,6 +316,7 @@ function Code({ ask, names }: { ask: DPSGDRequest | null; names: string }) {
     <section class="card code" aria-labelledby="code" aria-busy={found.busy}>
       <h2 id="code">Code to copy</h2>
       {found.problem && <ErrorNotice problem={found.problem} retry={found.retry} />}
+      {!tabs && !found.problem && <p class="empty">{ask ? "Loading…" : "Waiting for a result."}</p>}
       {tabs && (
         <div class="choice segmented tabs" role="radiogroup" aria-label="Library">
           {tabs.map((tab) => (
