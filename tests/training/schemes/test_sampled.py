@@ -12,7 +12,7 @@ from tests.training.fixed import Fixed
 from tests.verification.checked import check_participation
 
 from epsilog.accounting import delta, epsilon
-from epsilog.mechanisms import BallsInBins, FixedSizeSampled, Gaussian, Repeated
+from epsilog.mechanisms import BallsInBins, Composed, FixedSizeSampled, Gaussian, PoissonSampled, Repeated
 from epsilog.schemes import ClientLevelAdaptiveClip, ClientLevelCentral
 from epsilog.terms import CustodyRecord, NeighboringRelation, UnsupportedMechanismError
 from epsilog.training import Randomness, require_matching_scheme, sampling
@@ -36,6 +36,14 @@ def _way(request):
 
 
 # the price
+
+
+def test_observed_cohorts_are_samples_at_their_share_of_the_clients(way):
+    found = way.at_cohort_sizes([3, 0, 12, 3, 20])
+    noise = Gaussian(1.5)
+    rounds = [Repeated(PoissonSampled(noise, 0.25), 2), Repeated(PoissonSampled(noise, 1.0), 2)]
+    assert found == (Composed(rounds) if way.sampling == "poisson" else None)
+    assert way.at_cohort_sizes([0, 0]) is None
 
 
 def among(scheme, clients, rounds, needed):
