@@ -228,3 +228,15 @@ def test_a_shell_can_complete_commands(shell):
     done = epsilog("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert done.returncode == 0, done.stderr
     assert "EPSILOG_COMPLETE=complete_" in done.stdout
+
+
+def test_a_short_command_loads_no_part_of_numpy_that_none_uses():
+    code = "import sys; from epsilog.cli import main; sys.argv = ['epsilog', 'account', '-z', '1', '--delta', '1e-5']\n"
+    code += "try: main()\nfinally: print('loaded', [name for name in %s if name in sys.modules])"
+    parts = ["scipy.special", "numpy.f2py.f2py2e", "numpy.testing._private"]
+    done = subprocess.run([sys.executable, "-c", code % parts], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded ['scipy.special']"
+    code = "import sys; from epsilog.cli import main; sys.argv = ['epsilog', '--version']\n"
+    code += "try: main()\nexcept SystemExit: import numpy.testing; print(numpy.testing.assert_equal.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "assert_equal"
