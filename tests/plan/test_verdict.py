@@ -15,7 +15,7 @@ from epsilog.plan import bound_log_odds_growth, bound_posterior, build_card
 from epsilog.plan.verdict import count_units, pluralize, write_found
 from epsilog.terms import CheckError, NeighboringRelation
 
-POINTS = 200
+POINTS = amount(100, 200)
 
 
 def draw_points(seed):
@@ -72,11 +72,13 @@ def judge_curve(mu, delta, prior, better=1.0):
     return list_too_good(card, tpr, tail, prior)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judge", [judge_pair, judge_curve])
 def test_no_printed_number_is_better_than_the_true_one(judge):
     assert [bad for point in draw_points(1) if (bad := judge(*point))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judge", [judge_pair, judge_curve])
 def test_with_three_tenths_less_epsilon_every_sentence_is_caught(judge):
     caught = [judge(*point, better=0.7) for point in draw_points(1)]
@@ -84,8 +86,9 @@ def test_with_three_tenths_less_epsilon_every_sentence_is_caught(judge):
     assert {one for bad in caught for one in bad} >= {"found", "posterior", "odds"}
 
 
+@pytest.mark.slow
 def test_printed_numbers_are_not_below_the_accountants_own_bounds():
-    for mu, delta, prior in list(draw_points(2))[: amount(12, 40)]:
+    for mu, delta, prior in list(draw_points(2))[: amount(4, 40)]:
         release = Repeated(PoissonSampled(Gaussian(2 / mu), 0.1), 3) if mu < 2 else Laplace(1 / mu)
         card, curve = build_card(release, delta=delta or 1e-6, prior=prior), profile(release, relative_width=0.005)
         printed = read_numbers(card)

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.extent import amount
 from tests.reports.test_verification import mutants, spelt
 from tests.verification.logs.damaged import (
     DISHONEST,
@@ -32,9 +33,9 @@ from epsilog.reports import (
 )
 from epsilog.reports.figures import format_risk_rows
 from epsilog.reports.residual_risks import LOG_RISKS, SEEDED_RISK
-from epsilog.reports.verification import verify_log_report
+from epsilog.reports.verification import check_rebuilt, verify_log_report
 from epsilog.signing import VerifierKey
-from epsilog.terms import CheckError, ConfigError, RecordError
+from epsilog.terms import CheckError, ConfigError, RecordError, Status
 from epsilog.terms.formatting import format_upper
 from epsilog.verification import SignatureCheck, TrustAnchors, bound_every_round, publish
 from epsilog.verification.hidden import compute_alarm
@@ -106,9 +107,13 @@ def test_the_logs_rebuild_their_report(report, found, page):
 
 @pytest.mark.slow
 def test_every_changed_place_of_a_log_report_fails(report, found, monkeypatch):
+    """All by comparison with the rebuilt report; at each change, some by verifying the document."""
     again = build_report(found)
     monkeypatch.setattr(verification, "build_report", lambda _: again)  # it is one report all along
-    for place, other in mutants(report):
+    for count, (place, other) in enumerate(mutants(report)):
+        assert check_rebuilt(other, again).status is Status.FAILED, place
+        if count % amount(9, 1):
+            continue
         try:
             outcome = verify_log_report(spelt(other), found)
         except RecordError:
