@@ -1,3 +1,4 @@
+import { sizeOfEqualNoise } from "../src/lib/browser-accountant/closed";
 // Quantities are rounded once: bounds up, what is left down.
 
 import { describe, expect, test } from "vitest";
@@ -38,4 +39,11 @@ describe("people", () => {
     const release = releaseOf({ mechanism: "gdp", parameter: 0.5, second: null, sampling_probability: 1, count: 1 }, "add-or-remove-one");
     expect(boundAttack({ epsilon: 4, delta: 1e-5 }, release)).toBeLessThan(0.04);
   });
+});
+
+test.each([[500, 1.2], [64, 0.7], [10_000, 8]])("noise on the mean of %d clients at sigma %d is as long as a clipped update at that many weights", (cohort, noise) => {
+  const size = sizeOfEqualNoise(cohort, noise);
+  const perWeight = noise / cohort; // standard deviation, for a clipping norm of 1
+  expect(Math.sqrt(size) * perWeight).toBeCloseTo(1, 12);
+  expect(Math.sqrt(0.7 * size) * perWeight).toBeLessThan(0.9);
 });

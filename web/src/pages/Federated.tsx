@@ -28,7 +28,7 @@ import { showInteger } from "../lib/numbers";
 import { bound, countPicked, exact, left, near, pluralize } from "../lib/quantities";
 import { type EpsilonCurveResponse, PARAMETERS, readFederatedRequest, readFederatedSchedule } from "../lib/openapi";
 import { numberOrNull } from "../lib/parse-values";
-import { NORMAL_95 } from "../lib/browser-accountant/closed";
+import { NORMAL_95, sizeOfEqualNoise } from "../lib/browser-accountant/closed";
 import { browserEngine } from "../lib/browser-accountant/engine";
 import type { CurvePoint, FederatedResponse, FederatedRequest, Interval } from "../lib/types";
 
@@ -128,7 +128,7 @@ export function FederatedCalculator({ engine, store, compact }: { engine: Engine
         units={pluralize(of.privacy_unit)}
         utility={
           <>
-            <b>{left((answer.cohort_size / answer.noise_multiplier) ** 2)}</b> {sentence("calculator/noise-length")}
+            <b>{left(sizeOfEqualNoise(answer.cohort_size, answer.noise_multiplier))}</b> {sentence("calculator/noise-length")}
           </>
         }
       />

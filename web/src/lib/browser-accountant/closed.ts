@@ -22,3 +22,6 @@ export const classicGaussian = (epsilon: number, delta: number): number =>
 
 export const NORMAL_95 = 1.959963984540054;
 export const LAPLACE_95 = Math.log(20);
+
+/** Return the model size at which one round's noise is as long as the longest average update: noise C sqrt(d) / cohort = C. */
+export const sizeOfEqualNoise = (cohort: number, noise: number): number => (cohort / noise) ** 2;
