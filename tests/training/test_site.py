@@ -5,10 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from epsilog.schemes import ClientLevelClientSide
 from epsilog.schemes.base import LocalDPSGD, RawUpdate
 from epsilog.training.engines.base import RoundInputs
+from epsilog.training.engines.remote import SimulatedDraws, TrainRequest
 from epsilog.training.noise import RandomStream
-from epsilog.training.site import make_function_site_engine
+from epsilog.training.site import compute_upload, make_function_site_engine
 
 SIZE, STEPS = 400, 25
 TRAINING = SimpleNamespace(learning_rate=0.5, expected_examples=20)
@@ -30,7 +32,7 @@ FAILURES = {
 
 def uploaded(result, upload):
     engine = make_function_site_engine(lambda *_: result(), lambda *_: result())(TRAINING)
-    now = RoundInputs(np.zeros(SIZE), np.array([0]), noise=lambda _: RandomStream.from_key("12345", 1.0))
+    now = RoundInputs(np.zeros(SIZE), np.array([0]), noise=lambda _: RandomStream.from_key(12345, 1.0))
     return engine.sum_uploads(now, upload).total
 
 
@@ -47,3 +49,20 @@ def test_a_function_that_works_uploads_its_result_clipped_where_the_scheme_clips
     whole = uploaded(lambda: np.full(SIZE, 7.0), LocalDPSGD(STEPS, 0.1, 1.0, 2.0))
     assert whole.tolist() == [7.0] * SIZE
     assert np.linalg.norm(uploaded(lambda: np.full(SIZE, 7.0), RawUpdate(1.0))) == pytest.approx(1.0)
+
+
+def test_a_site_adds_the_noise_of_its_scheme_to_whatever_its_function_computes():
+    scheme = ClientLevelClientSide(
+        clients=12, cohort_size=5, rounds=6, max_participations=3, clip_norm=0.2, noise_multiplier=2.0
+    )
+    order = TrainRequest("run", scheme, TRAINING, np.zeros(SIZE), SimulatedDraws(1, 2))
+    quiet, loud = (
+        compute_upload(
+            order, make_function_site_engine(lambda *_, value=value: np.full(SIZE, value))(TRAINING), np.array([0])
+        )
+        for value in (0.0, 7.0)
+    )
+    assert quiet.shape == loud.shape == (SIZE + 1,)
+    assert quiet.std() == pytest.approx(scheme.upload.noise_stddev, rel=0.2)  # 5.6 standard errors
+    assert abs(quiet.mean()) <= 0.3 * quiet.std()
+    assert np.linalg.norm(loud - quiet) == pytest.approx(0.2)
