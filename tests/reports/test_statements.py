@@ -1,13 +1,19 @@
 """Sentences name everything that gives a claim its meaning, and never more than the records support."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.reports.drawn import make_plan
 
-from epsilog.reports.statements import format_statement, format_supported_statement, list_party_guarantees
+from epsilog.reports.statements import (
+    format_statement,
+    format_supported_statement,
+    format_verified_claim,
+    list_party_guarantees,
+)
 from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide, Scheme
-from epsilog.terms import Guarantee, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import Guarantee, NeighboringRelation, Status, UnsupportedMechanismError
 from epsilog.verification import Claim
 
 GUARANTEE = Guarantee(3.99841, 1e-5, NeighboringRelation.ADD_OR_REMOVE_ONE, "school", 2000)
@@ -50,3 +56,17 @@ def test_a_bound_for_examples_says_what_it_is_not_for():
         bounds = [row["protection"] for row in rows if row["protection"].startswith("epsilon 1")]
         assert bounds
         assert all((apart in bound) is stated for bound in bounds)
+
+
+@pytest.mark.parametrize("sampler", [None, *Status])
+@pytest.mark.parametrize("status", Status)
+def test_an_amplified_claim_needs_the_owner_s_word_and_no_check_that_failed_or_is_missing(sampler, status):
+    owner = None if sampler is None else SimpleNamespace(custody_checks={"participation": sampler})
+    evidence = SimpleNamespace(logs=None, custody=None, owner=owner, claim=Claim.from_plan(make_plan()))
+    failed = {"participation"} if status is Status.FAILED else set()
+    said = format_verified_claim(
+        SimpleNamespace(evidence=evidence, status=status, failed=failed, findings=(), unchecked=())
+    )
+    rests = sampler is Status.PASSED and status in (Status.PASSED, Status.WARNED)
+    assert ("This rests on the curator's word" in said) == rests
+    assert ("only the unamplified claim can be checked" in said) != rests
