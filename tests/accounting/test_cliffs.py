@@ -164,6 +164,7 @@ def test_one_truncated_round_is_no_worse_than_its_pair(relation):
     assert worst <= found.upper * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_numbers_next_to_none_are_answered():
     assert epsilon(TruncatedPoissonSampled(Gaussian(1.0), 5e-324, 100, 10), delta=1e-5).upper == 0
     assert binomial_tail(100, 5e-324, 10) <= 5e-324
@@ -244,6 +245,7 @@ def test_the_best_of_trials_beside_others_is_no_better_than_exactly_known():
     assert found.upper >= float(exact)
 
 
+@pytest.mark.slow
 def test_what_a_campaign_found():
     """Each exceeded a trivial bound once."""
     cut = TruncatedPoissonSampled(Gaussian(23.5), 0.13, population=257, max_batch_size=33)

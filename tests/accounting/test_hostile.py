@@ -33,6 +33,7 @@ ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLAC
 MOST = 2**53 - 1
 
 
+@pytest.mark.slow
 def test_a_group_at_its_largest_loss_has_nothing_left_and_just_below_it_something():
     rng, below = np.random.default_rng(5), 0
     for _ in range(60):

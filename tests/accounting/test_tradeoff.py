@@ -233,6 +233,7 @@ def test_all_false_positives_are_allowed():
         assert profile(release).tpr(1.0).lower == profile(release).tpr(1.0).upper == 1
 
 
+@pytest.mark.slow
 def test_a_zcdp_statement_lies_between_its_gaussian_and_renyi():
     found = profile(ZeroConcentratedDP(0.5)).tpr(0.01)
     assert found.lower <= 0.0923622 < found.upper < 0.13

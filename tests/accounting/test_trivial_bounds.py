@@ -158,6 +158,7 @@ BESIDE_A_CLAIM = {
 RARE = MixtureOfGaussians(30.0, (1.5, 14.0, 600.0), (0.875 - 1e-10, 0.125, 1e-10))
 
 
+@pytest.mark.slow
 @many
 @given(
     release=generators.anything(),
@@ -219,6 +220,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @many
 @given(
     release=generators.anything(),

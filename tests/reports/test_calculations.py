@@ -162,6 +162,7 @@ def test_owner_remarks_are_bounded():
         reports.stamp_calculation(QUESTIONS["/sensitivity"].parse({"query": "count"}))
 
 
+@pytest.mark.slow
 def test_a_record_is_recomputed_in_a_base_install():
     """Without a web framework, its models, a command line or its rendering."""
     code = """

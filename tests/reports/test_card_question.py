@@ -17,6 +17,7 @@ def card_of(data):
     return given, VerdictQuestion.parse(given | {"date": "2026-11-28"}).answer()
 
 
+@pytest.mark.slow
 def test_a_card_shows_what_the_first_page_shows(finished, report):
     data = (finished / "report.json").read_bytes()
     given, card = card_of(data)

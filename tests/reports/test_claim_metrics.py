@@ -73,6 +73,7 @@ def test_readings_are_the_accountants(report):
         assert 0 < point["lower"] <= point["epsilon"] < 1.05 * point["lower"], "from both sides"
 
 
+@pytest.mark.slow
 def test_a_fitted_mu_is_within_its_stated_error(report):
     """At some rates, the best test stays below the Gaussian's within the stated slack."""
     plan, fit = make_plan(), report["risk_metrics"]["fit"]
@@ -85,6 +86,7 @@ def test_a_fitted_mu_is_within_its_stated_error(report):
     assert curve.tpr(0.2).lower > gaussian.tpr(0.2).upper, "without the slack the mu would be too small"
 
 
+@pytest.mark.slow
 def test_group_bounds_that_cannot_be_computed_are_none(monkeypatch):
     def fails(*_, **__):
         raise CalibrationError("no root", bracket=(0.0, 1.0))

@@ -181,6 +181,7 @@ def test_the_supported_claim_lists_unchecked_evidence(finished):
     assert sum(counts.values()) == len(list(list_leaf_paths(report)))
 
 
+@pytest.mark.slow
 def test_a_slightly_low_claim_is_replaced_by_the_bound(tmp_path):
     """Such a claim may rest on a tighter accountant, so it is a warning; the proven bound remains."""
     plan = make_plan(trials=BinomialTrialCount(3, 1.0))

@@ -164,6 +164,7 @@ def test_each_figure_keeps_its_source(described):
     assert {row["source"] for row in state_hazards(described)} == {"recomputed", "attested", "unknown"}
 
 
+@pytest.mark.slow
 def test_the_page_the_text_and_the_pdf_show_every_statement(described, real):
     for one in (described, real):
         page, text = render_html(one).partition('<pre id="document">')[0], render_markdown(one)
