@@ -4,6 +4,7 @@ import html
 import json
 import re
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 from scipy.stats import norm
@@ -11,8 +12,9 @@ from tests.reports.drawn import drawn, finish, local, make_plan
 
 from epsilog.plan.verdict import OF
 from epsilog.reports import render_html, render_pdf
-from epsilog.reports.first_page import answer, build_first_page, count_dots, format_verdict
+from epsilog.reports.first_page import answer, build_first_page, count_dots, format_verdict, list_evidence_kinds
 from epsilog.reports.publication_fields import merge_publication_fields
+from epsilog.terms import Finding, Status
 
 
 def words_of(report):
@@ -125,3 +127,14 @@ def test_a_pdf_has_the_same_first_page(report, weak):
     pytest.importorskip("typst")
     for one in (report, weak):
         assert render_pdf(one).startswith(b"%PDF")
+
+
+def test_where_a_check_failed_no_figure_counts_as_recomputed(report):
+    """Also not where the report itself comes out again: its records are in doubt."""
+    fine = Finding("report/passed", Status.PASSED, "All figures match.")
+    wrong = Finding("noise/too-weak", Status.FAILED, "The noise is too weak.")
+    whole = list_evidence_kinds(SimpleNamespace(findings=(fine,), failed=set()), report)
+    broken = list_evidence_kinds(SimpleNamespace(findings=(fine, wrong), failed={"noise"}), report)
+    assert len(whole["recomputed"]) > 1
+    assert whole["attested"]
+    assert (len(broken["recomputed"]), broken["attested"], len(broken["contradicted"])) == (1, [], 1)
