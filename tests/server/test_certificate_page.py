@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.reports.drawn import finish, make_plan
-from tests.server.test_browser import SHIFTS, broken_rules, browser, clean, one, screen, text, until  # noqa: F401
+from tests.server.test_browser import SHIFTS, broken_rules, browser, clean, one, screen, text, unfold, until  # noqa: F401
 
 from epsilog.certificates import describe_claim, find_checker
 from epsilog.server import create_app
@@ -152,6 +152,7 @@ def test_a_link_carries_a_certificate(browser, site):  # noqa: F811
 def test_a_calculator_gives_a_certificate_of_what_it_shows(browser, site, page):  # noqa: F811
     browser.get_log("browser")
     browser.get(site.url + page)
+    unfold(browser, "very digit")
     until(lambda: one(browser, ".certified button:not(:disabled)")).click()
     until(lambda: "The certificate proves that ε is at most" in text(browser, ".certified"))
     assert broken_rules(browser) == []
@@ -168,10 +169,12 @@ def test_a_calculator_gives_a_certificate_of_what_it_shows(browser, site, page):
 
 def test_a_calculator_names_what_no_certificate_covers(browser, site):  # noqa: F811
     browser.get(site.url + "/playground?v=1&mix=laplace:2::0.1:10&relation=replace-one&delta=1e-6")
+    unfold(browser, "very digit")
     until(lambda: one(browser, ".certified button:not(:disabled)")).click()
     until(lambda: "No certificate: " in text(browser, ".certified"))
     assert "not covered: such a sample" in text(browser, ".certified")
     browser.get(site.url + "/queries?v=1&mechanism=laplace&delta=")
+    unfold(browser, "very digit")
     until(lambda: one(browser, ".certified button:not(:disabled)")).click()
     until(lambda: "The certificate proves that ε is at most" in text(browser, ".certified"))  # pure DP, without delta
 
