@@ -142,3 +142,8 @@ def test_a_certificate_is_required_only_on_request(run):
     assert "certificate" not in REQUIRED_EVIDENCE
     with pytest.raises(CheckError, match="require"):
         verify(run, require=("certificates",))
+
+
+def test_a_ledger_is_not_checked_against_another():
+    with pytest.raises(CheckError, match="ledger must be absent for a ledger"):
+        verify("https://ledger.example.org", ledger="other.db")
