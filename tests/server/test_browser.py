@@ -530,7 +530,7 @@ def test_federated_numbers_links_and_back(browser, site):
     assert text(browser, ".use b") == "± 0.471%"  # 1.96 times 1.2 / 500, rounded up
     assert "125" in text(browser, ".secrecy .known")
     unfold(browser, "Interval")
-    assert "under-reports" in text(browser, ".notice")
+    until(lambda: "under-reports" in text(browser, ".notice"))  # its sentence is loaded apart
     assert "0.633" in text(browser, ".formula")
     assert "0.72282791" in text(browser, ".fold td:last-child")
     put(browser, "noise_multiplier", "2.4\t")
