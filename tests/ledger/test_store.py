@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES, everything
 
-from epsilog.ledger import Amounts, ChargeState, Verb, replay
+from epsilog.ledger import Amounts, ChargeState, Verb, replay, tables
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.entries import GENESIS, Entry, hash_entry
@@ -100,6 +100,22 @@ def test_what_is_written_is_read_by_whoever_opens_it_later(place, store):
         assert session.find_charges("key") == [charge("key", "acme"), under]
         assert stored.rounds == {(NAME, 1): rounds[0], (NAME, 2): rounds[1], (under.id, 1): RoundState(1, 7)}
     later.close()
+
+
+def test_tables_longer_than_a_page_are_read_whole(store, monkeypatch):
+    monkeypatch.setattr(tables, "_PAGE_ROWS", 2)
+    with store.writing() as session:
+        written = [append(session, scope=scope) for scope in ("a", "b", "c", "d", "e")]
+        for scope in ("a", "b", "c"):
+            session.put_charge(charge("key", scope))
+            for number in (1, 2, 3):
+                session.put_round((scope, "key"), RoundState(number, 1))
+    with store.reading() as session:
+        assert [row.document for row in session.rows()] == [entry.document() for entry in written]
+        assert [row.position for row in session.rows(start=2)] == [2, 3, 4, 5]
+        stored = everything(session)[1]
+        assert [*stored.charges] == [(scope, "key") for scope in ("a", "b", "c")]
+        assert [*stored.rounds] == [((scope, "key"), number) for scope in ("a", "b", "c") for number in (1, 2, 3)]
 
 
 def test_a_transaction_sees_its_own_writes_and_leaves_nothing_when_it_fails(store):

@@ -527,7 +527,7 @@ def test_federated_numbers_links_and_back(browser, site):
     first = claim(browser)
     assert first == "0.723"  # 0.72283, rounded up
     until(lambda: text(browser, ".risk b") == "15 of 1,000")  # 0.01496, the accountant's
-    assert text(browser, ".use b") == "± 0.471%"  # 1.96 times 1.2 / 500, rounded up
+    assert text(browser, ".use b") == "173,000"  # weights: (500 / 1.2)^2, rounded down
     assert "125" in text(browser, ".secrecy .known")
     unfold(browser, "Interval")
     until(lambda: "under-reports" in text(browser, ".notice"))  # its sentence is loaded apart

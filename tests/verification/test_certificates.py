@@ -14,7 +14,7 @@ from epsilog.mechanisms import ExponentialMechanism, Gaussian, PureDP, Repeated,
 from epsilog.reports import REQUIRED_EVIDENCE, verify
 from epsilog.reports.proof import build_proof
 from epsilog.terms import OUTCOME_SHARE, CheckError, codec
-from epsilog.verification import get_certified_delta, read_evidence
+from epsilog.verification import TrustAnchors, get_certified_delta, read_evidence
 from epsilog.verification.certificates import check_claimed_certificate
 
 
@@ -147,3 +147,15 @@ def test_a_certificate_is_required_only_on_request(run):
 def test_a_ledger_is_not_checked_against_another():
     with pytest.raises(CheckError, match="ledger must be absent for a ledger"):
         verify("https://ledger.example.org", ledger="other.db")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ledger", "other.db"), ("require", ("ledger",)), ("trust", TrustAnchors(head="ab" * 32)), ("signature", "x")],
+)
+def test_a_certificate_is_checked_alone_and_says_what_it_does_not_take(tmp_path, name, value):
+    file = tmp_path / "certificate.json"
+    file.write_text(certificate(Gaussian(1.0), delta=1e-5).text)
+    assert verify(file).status == "passed"
+    with pytest.raises(CheckError, match=f"{name} must be absent for a certificate"):
+        verify(file, **{name: value})

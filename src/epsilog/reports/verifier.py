@@ -79,8 +79,11 @@ def verify(
         _refuse("reference", f"a {kind}", references)
     if not of_run and kind != "calculation":
         _refuse("signature", f"a {kind}, which carries its own", signature)
-    if kind in ("ledger", "bundle"):
+    if kind in ("ledger", "bundle", "certificate", "calculation"):
         _refuse("ledger", f"a {kind}", ledger)
+    if kind in ("certificate", "calculation"):
+        _refuse("require", f"a {kind}", require)
+        _refuse("trust", f"a {kind}", None if trust == NO_TRUST_ANCHORS else "what an auditor kept")
     if isinstance(where, str) or kind in ("ledger", "bundle"):
         return Verification(check_ledger_chain(where, trust), required=_list_required(kind, require, trust))
     if kind == "certificate":
