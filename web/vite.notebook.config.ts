@@ -10,6 +10,6 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2022",
     lib: { entry: "src/embed/notebook.ts", formats: ["es"], fileName: () => "epsilog-notebook.js" },
-    rolldownOptions: { output: { minify: true } }, // Vite leaves the white space of ES libraries
+    rolldownOptions: { output: { minify: true, codeSplitting: false } }, // Vite leaves the white space of ES libraries
   },
 });

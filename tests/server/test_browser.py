@@ -807,7 +807,8 @@ def test_playground(browser, site):
     before = float(claim(browser))
     link = until(lambda: browser.find_element("link text", "Make a card of this epsilon").get_attribute("href"))
     assert parse_qs(urlsplit(link).query)["delta"] == ["0.000001"]
-    assert "1: Gaussian noise, 2; 3 times" in text(browser, "form")
+    assert "Release 1" in text(browser, "form")
+    assert "Release 2: stated ε-DP, 0.1" in text(browser, "form")
     assert not browser.find_elements("css selector", "form details")[1].get_attribute("open")
     next(b for b in browser.find_elements("css selector", "button") if b.text == "Add a release").click()
     until(lambda: float(claim(browser)) > before)

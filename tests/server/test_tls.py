@@ -150,7 +150,7 @@ def test_a_day_of_a_team(team, tmp_path):
         "dora": ("owner", "--scope", "study"),
         "emil": ("owner", "--scope", "study"),
         "ann": ("spender", "--scope", "study/ann"),
-        "bob": ("spender", "--scope", "study/bob"),
+        "ben": ("spender", "--scope", "study/ben"),
         "vera": ("auditor", "--whole-ledger"),
     }
     held = {name: made(team.folder, name, "--role", *words) for name, words in roles.items()}
@@ -169,15 +169,15 @@ def test_a_day_of_a_team(team, tmp_path):
     reserve = ("--release", tmp_path / "release.json", "--json")
     kind = ("--kind", "pure", "--privacy-unit", "person")
     assert says("dora", "create", "study", *kind, "--epsilon", "1.7", "--requires-approvals", "1")[0] == 0
-    assert says("dora", "create", "study/bob", *kind, "--epsilon", "0.5")[0] == 0  # the limit of one analyst
+    assert says("dora", "create", "study/ben", *kind, "--epsilon", "0.5")[0] == 0  # the limit of one analyst
     assert says("ann", "create", "study/ann", *kind, "--epsilon", "9")[0] == 2
     assert says("ann", "reserve", "study/ann", "--key", "visits", *reserve)[0] == 0
-    assert says("bob", "reserve", "study/bob", "--key", "scores", *reserve)[0] == 0
-    code, said = says("bob", "reserve", "study/bob", "--key", "again", *reserve)
-    assert (code, json.loads(said)["error"]["refusal"]["scope"]) == (3, "study/bob")
+    assert says("ben", "reserve", "study/ben", "--key", "scores", *reserve)[0] == 0
+    code, said = says("ben", "reserve", "study/ben", "--key", "again", *reserve)
+    assert (code, json.loads(said)["error"]["refusal"]["scope"]) == (3, "study/ben")
     code, said = says("ann", "reserve", "study/ann", "--key", "more", "--release", tmp_path / "large.json", "--json")
     assert (code, json.loads(said)["error"]["refusal"]["scope"]) == (3, "study")
-    assert says("bob", "start", "visits")[0] != 0
+    assert says("ben", "start", "visits")[0] != 0
     code, said = says("ann", "start", "visits")
     assert code != 0
     assert "0 of 1 approvals" in said
@@ -197,7 +197,7 @@ def test_a_day_of_a_team(team, tmp_path):
     told = [(one["holder"], one["key"], one["outcome"]) for one in lines if one["route"].endswith("/ledger/reserve")]
     assert told == [
         ("ann", "visits", "ok"),
-        ("bob", "scores", "ok"),
-        ("bob", "again", "BudgetExceededError"),
+        ("ben", "scores", "ok"),
+        ("ben", "again", "BudgetExceededError"),
         ("ann", "more", "BudgetExceededError"),
     ]

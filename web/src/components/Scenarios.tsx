@@ -7,18 +7,20 @@ import { ErrorNotice } from "./ErrorNotice";
 const NONE = "-"; // all scenarios removed; a blank shows the examples
 const MOST = 4;
 
-/**
- * Compare scenarios side by side: their differing inputs, and their results. Each is a query string; they are joined by
- * "|", so that a link carries them. Two examples are shown until a scenario is pinned.
- */
-export function Scenarios<Q, A>(props: {
+export interface ScenariosProps<Q, A> {
   form: Form;
   examples: readonly Raw[];
   read: (values: Values) => Q;
   ask: (ask: Q, signal: AbortSignal) => Promise<A>;
   name: (ask: Q) => string;
   rows: readonly (readonly [title: string, show: (answer: A) => string])[];
-}) {
+}
+
+/**
+ * Compare scenarios side by side: their differing inputs, and their results. Each is a query string; they are joined by
+ * "|", so that a link carries them. Two examples are shown until a scenario is pinned.
+ */
+export function Scenarios<Q, A>(props: ScenariosProps<Q, A>) {
   const { form, examples, read } = props;
   const raw = form.raw.pins ?? "";
   const given = raw === "";

@@ -2,29 +2,41 @@
 
 import type { ComponentChildren, ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { ScenariosProps } from "./Scenarios";
+
+const LOADING = <p class="empty">Loading…</p>;
+
+/** Return what `load` gives, once it is there; until then what stands in its place. */
+function usePart<T>(load: () => Promise<T>, waiting: ComponentChildren): { part: T } | { instead: ComponentChildren } {
+  const [state, setState] = useState<{ part: T } | "waits" | "failed">("waits");
+  useEffect(() => {
+    load().then(
+      (part) => setState({ part }),
+      () => setState("failed"),
+    );
+  }, []);
+  if (typeof state !== "string") return state;
+  return { instead: state === "failed" ? <p class="empty">This part could not be loaded. Check that the server is running, and reload the page.</p> : waiting };
+}
 
 /** Return a component like the loaded one; `waiting` stands in its place until it is there. */
-function later<C extends ComponentType<any>>(load: () => Promise<C>, waiting: ComponentChildren = <p class="empty">Loading…</p>): C {
-  let Loaded: ComponentType | null = null;
-  const Later = (props: object) => {
-    const [state, setState] = useState<"waits" | "there" | "failed">("waits");
-    useEffect(() => {
-      if (Loaded === null)
-        load().then(
-          (found) => {
-            Loaded = found as ComponentType;
-            setState("there");
-          },
-          () => setState("failed"),
-        );
-    }, []);
-    return Loaded ? <Loaded {...props} /> : <>{state === "failed" ? <p class="empty">This part could not be loaded. Check that the server is running, and reload the page.</p> : waiting}</>;
+function later<P extends object>(load: () => Promise<ComponentType<P>>, waiting: ComponentChildren = LOADING): ComponentType<P> {
+  let loaded: ComponentType<P> | null = null;
+  return (props: P) => {
+    const found = usePart(async () => (loaded ??= await load()), waiting);
+    const Part = "part" in found ? found.part : loaded;
+    return Part ? <Part {...props} /> : <>{"instead" in found && found.instead}</>;
   };
-  return Later as unknown as C;
+}
+
+const loadScenarios = () => import("./Scenarios");
+
+export function Scenarios<Q, A>(props: ScenariosProps<Q, A>) {
+  const found = usePart(loadScenarios, LOADING);
+  return "part" in found ? <found.part.Scenarios {...props} /> : <>{found.instead}</>;
 }
 
 export const Plot = /* @__PURE__ */ later(async () => (await import("./Plot")).Plot);
-export const Scenarios = /* @__PURE__ */ later(async () => (await import("./Scenarios")).Scenarios);
 export const Interpretation = /* @__PURE__ */ later(async () => (await import("./Interpretation")).Interpretation);
 export const ExportParts = /* @__PURE__ */ later(async () => (await import("./ExportParts")).ExportParts);
 export const Sensitivity = /* @__PURE__ */ later(async () => (await import("../pages/Sensitivity")).Sensitivity);

@@ -97,7 +97,7 @@ export function Playground() {
   const inputs = (
     <>
       {lines.map((line, i) => (
-        <ReleaseFold key={i} first={i === 0} wrong={line.part === null || line.readings.some((_, j) => readingOf(line, i, j)?.value === undefined && line.readings[j] !== null)} title={`${i + 1}: ${describePart(line)}`}>
+        <ReleaseFold key={i} first={i === 0} wrong={line.part === null || line.readings.some((_, j) => readingOf(line, i, j)?.value === undefined && line.readings[j] !== null)} title={`Release ${i + 1}`} summary={describePart(line)}>
           <FieldView spec={PART_FIELDS[0]!} raw={line.cells[0]!} reading={readField(PART_FIELDS[0]!, line.cells[0]!)} set={(text) => edit(i, 0, text)} commit={form.commit} />
           {COLUMNS.map((column, j) => {
             const [spec, reading] = [fieldOf(column, column.name, line.cells[0]!), readingOf(line, i, j)];
@@ -150,13 +150,13 @@ export function Playground() {
   );
 }
 
-/** One release of the composition; the first is open, and each that is wrong. */
-function ReleaseFold({ title, first, wrong, children }: { title: string; first: boolean; wrong: boolean; children: ComponentChildren }) {
+/** One release of the composition; the first is open, and each that is wrong. Its summary shows while it is closed. */
+function ReleaseFold({ title, summary, first, wrong, children }: { title: string; summary: string; first: boolean; wrong: boolean; children: ComponentChildren }) {
   const [open, setOpen] = useState(first);
   return (
     <details class="fold fields" open={open || wrong} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>
-        <h2>{title}</h2>
+        <h2>{open || wrong ? title : `${title}: ${summary}`}</h2>
       </summary>
       <fieldset class="line">{children}</fieldset>
     </details>
