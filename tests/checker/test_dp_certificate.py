@@ -504,6 +504,8 @@ HEAVY = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.every(3)
 @pytest.mark.parametrize("certificate", HEAVY, ids=range(len(HEAVY)))
 def test_what_would_take_long_is_refused_before_it_does(certificate):
     status, said = run(json.dumps(certificate, separators=(",", ":")))

@@ -76,7 +76,7 @@ def test_nobody_is_a_sum_of_nothing(small_task, engine, sums):
 
 
 @pytest.mark.slow
-@pytest.mark.every(1)
+@pytest.mark.every(2)
 @SUMS
 @pytest.mark.parametrize("batch_size", [None, 40])
 def test_how_many_rows_others_have_moves_no_bit_of_a_sum(small_task, sums, batch_size):
