@@ -32,6 +32,7 @@ except ImportError:  # by hand, outside a build environment
 
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "web"
+CATALOGUE = ROOT / "src" / "epsilog" / "terms" / "en.json"  # the sentences, which the pages share with the library
 BUILT = ROOT / "src" / "epsilog" / "server" / "static"
 DOCS = ROOT / "docs"
 BUILT_DOCS = ROOT / "src" / "epsilog" / "server" / "built_docs"
@@ -85,6 +86,7 @@ def fingerprint() -> str:
         name = path.relative_to(SOURCES).as_posix()
         if not name.startswith("tests/"):
             total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    total.update(CATALOGUE.read_bytes())
     return total.hexdigest()
 
 

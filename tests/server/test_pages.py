@@ -284,6 +284,14 @@ def test_docs_answer_to_every_page_and_docstring(monkeypatch, tmp_path):
         assert not build.docs_are_built()
 
 
+def test_pages_are_built_anew_for_other_sentences(tmp_path, monkeypatch):
+    build = hatch_build()
+    before = build.fingerprint()
+    monkeypatch.setattr(build, "CATALOGUE", tmp_path / "en.json")
+    (tmp_path / "en.json").write_text("{}")
+    assert build.fingerprint() != before
+
+
 def linked(text):
     """The pages of the docs that a page's source leads to: from its fields, from its sentences, and otherwise."""
     learn = (f"learn/{page}.html" for page in re.findall(r'<LearnLink page="([^"]+)"', text))

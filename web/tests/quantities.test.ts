@@ -26,7 +26,7 @@ describe("three digits", () => {
 });
 
 describe("people", () => {
-  test.each([[0, "10 of\u00a01,000"], [0.0101, "11 of\u00a01,000"], [0.0149605, "15 of\u00a01,000"], [0.98951, "nearly all"], [1, "nearly all"]])("%d is %s", (tpr, says) => expect(countPicked(countOf(tpr))).toBe(says));
+  test.each([[0, "10\u00a0of\u00a01,000"], [0.0101, "11\u00a0of\u00a01,000"], [0.0149605, "15\u00a0of\u00a01,000"], [0.98951, "nearly all"], [1, "nearly all"]])("%d is %s", (tpr, says) => expect(countPicked(countOf(tpr))).toBe(says));
   test("the words say where guessing stands, and where nothing is left", () => {
     expect(sentence(explainPicked(11, "people"))).toContain("hardly better than guessing");
     expect(sentence(explainPicked(500, "clients"))).toBe("clients could be picked out at most; guessing finds 10.");

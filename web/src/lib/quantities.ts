@@ -29,7 +29,7 @@ const [NEARLY_ALL, HARDLY_ANY] = [990, 11];
 export const countOf = (tpr: number): number => Math.min(OF, Math.max(GUESSED, Math.ceil(OF * (tpr + 1e-12))));
 
 /** Return a count of 1,000 units, in words. */
-export const countPicked = (found: number): string => (found >= NEARLY_ALL ? "nearly all" : `${found} of\u00a01,000`);
+export const countPicked = (found: number): string => (found >= NEARLY_ALL ? "nearly all" : `${found}\u00a0of\u00a01,000`);
 
 /** Return what that count means, beside guessing. */
 export const explainPicked = (found: number, units: string): Message => [`calculator/${found >= NEARLY_ALL ? "nearly-all" : found <= HARDLY_ANY ? "hardly-picked" : "picked"}`, { units, guessed: GUESSED }];
