@@ -505,7 +505,7 @@ def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
         lambda: len(found := browser.find_elements("css selector", "details pre")) == 3 and found
     )  # loaded apart
     unfold(browser)
-    element, frame, command = [p.text for p in pres]
+    element, frame, command = [p.text for p in browser.find_elements("css selector", "details pre")]
     browser.get(html.unescape(re.search(r'src="([^"]*/embed/queries[^"]*)"', frame)[1]))
     assert claim(browser) == wanted
     values = "return Object.fromEntries([...arguments[0].querySelectorAll('input')].map(i => [i.name, i.value]))"
