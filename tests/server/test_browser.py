@@ -501,9 +501,7 @@ def test_embeds_open_with_the_values_of_the_page(browser, site, tmp_path):
     browser.get(f"{site.url}/queries?v=1&mechanism=gaussian&{address}")
     wanted = claim(browser)
     unfold(browser)
-    pres = until(
-        lambda: len(found := browser.find_elements("css selector", "details pre")) == 3 and found
-    )  # loaded apart
+    until(lambda: len(browser.find_elements("css selector", "details pre")) == 3)  # they are loaded apart
     unfold(browser)
     element, frame, command = [p.text for p in browser.find_elements("css selector", "details pre")]
     browser.get(html.unescape(re.search(r'src="([^"]*/embed/queries[^"]*)"', frame)[1]))
