@@ -21,22 +21,18 @@ from epsilog.ledger.commands.base import (
 )
 from epsilog.ledger.commands.budgets import CreateBudget, DeclarePartition, Retire, SetCap
 from epsilog.ledger.commands.charges import (
-    Abandon,
     Approve,
-    Cancel,
     ChargeAtOnce,
     Commit,
-    Decommission,
-    Expire,
     Hold,
     OverrideCost,
     RegisterPlan,
     ReleaseRound,
     Reserve,
-    Revoke,
     Start,
     StartRound,
 )
+from epsilog.ledger.commands.endings import Abandon, Cancel, Decommission, Expire, Revoke
 from epsilog.ledger.commands.restores import AcceptRestored, MarkRestored
 
 __all__ = [
