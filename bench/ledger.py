@@ -20,7 +20,7 @@ from pathlib import Path
 from epsilog.ledger import Ledger, LedgerVerification, Verb, open_ledger, read_ledger
 from epsilog.ledger.entries import Entry
 from epsilog.ledger.ledger import get_utc_now
-from epsilog.ledger.stored_rows import StoredRow
+from epsilog.ledger.store import StoredRow
 from epsilog.mechanisms import PureDP
 
 

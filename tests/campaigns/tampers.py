@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epsilog.ledger import open_local_ledger, tables
+from epsilog.ledger import tables
+from epsilog.ledger.factory import open_local_ledger
 from epsilog.ledger.store import Store
 from epsilog.ledger.view import check_by_replay
 from epsilog.mechanisms import GaussianDP, PureDP

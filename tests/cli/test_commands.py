@@ -1082,7 +1082,7 @@ def test_what_a_token_cannot_be_is_refused(tmp_path, words, field):
 @pytest.mark.parametrize("package", ["Python", "pysqlite3"])
 @pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
 def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, platform):
-    monkeypatch.setattr("epsilog.ledger.get_sqlite_version", lambda: ("3.50.1", journal, package))
+    monkeypatch.setattr("epsilog.ledger.sqlite.get_version", lambda: ("3.50.1", journal, package))
     monkeypatch.setattr("epsilog.cli.serve.util.find_spec", lambda name: name if name in {"jax", "numba"} else None)
     text = text_of("doctor")
     assert f"sqlite 3.50.1 sqlite from {package} journal {journal}" in text

@@ -363,7 +363,7 @@ def test_a_backup_is_restored_and_accepted(ask, reserve, books, tmp_path):
 
 
 def test_doctor_looks_at_a_ledger_and_ends_as_it_found_it(books, monkeypatch):
-    monkeypatch.setattr("epsilog.ledger.sqlite.diagnostics.get_file_system", lambda _: "ext4")
+    monkeypatch.setattr("epsilog.ledger.diagnostics.get_file_system", lambda _: "ext4")
     books.parent.chmod(0o700)
 
     def looked(*more):

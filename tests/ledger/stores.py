@@ -16,7 +16,7 @@ from epsilog.ledger.entries import GENESIS
 from epsilog.ledger.postgres import PostgresStore
 from epsilog.ledger.sqlite import SqliteStore
 from epsilog.ledger.sqlite.version import sqlite
-from epsilog.ledger.stored_rows import StoredState, hash_row, parse_row, parse_state
+from epsilog.ledger.store import StoredState, hash_row, parse_row, parse_state
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 

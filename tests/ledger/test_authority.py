@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 from tests.server.conftest import serving
 
-from epsilog.ledger import open_ledger, open_local_ledger
+from epsilog.ledger import open_ledger
 from epsilog.ledger.entries import Verb
+from epsilog.ledger.factory import open_local_ledger
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.server import AccessConfig, create_app, tokens

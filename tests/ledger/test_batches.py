@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.ledger.stores import AVAILABLE, STORES, InMemory
 from tests.server.conftest import serving
 
-from epsilog.ledger import MAX_BATCH, Ledger, Verb, open_ledger
+from epsilog.ledger import Ledger, Verb, open_ledger
 from epsilog.ledger.commands import ChargeAtOnce
-from epsilog.ledger.execute import Reading
+from epsilog.ledger.execute import MAX_BATCH, Reading
 from epsilog.mechanisms import ApproximateDP, Laplace, PoissonSampled, PureDP, Repeated
 from epsilog.server.app import create_app
 from epsilog.terms import (

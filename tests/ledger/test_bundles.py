@@ -13,18 +13,18 @@ from epsilog.ledger import (
     Ledger,
     Receipt,
     StoredCheckpoint,
-    is_bundle,
     iterate_verified_documents,
     merkle,
     open_ledger,
     prove_consistency,
-    read_charge_facts,
     read_ledger,
     read_verified_entries,
     write_bundle,
     write_receipt,
 )
+from epsilog.ledger.bundles import is_bundle
 from epsilog.ledger.entries import GENESIS, Entry, hash_entry
+from epsilog.ledger.receipts import read_charge_facts
 from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError

@@ -11,9 +11,11 @@ from tests.ledger.stores import AVAILABLE, STORES
 
 from epsilog.certificates import certificate
 from epsilog.certificates import checker as certificate_checker
-from epsilog.ledger import CostModel, Ledger, ProvenClaim, check_charge_certificate, open_ledger
+from epsilog.ledger import Ledger, open_ledger
+from epsilog.ledger.cost import ProvenClaim, check_charge_certificate
+from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.replay import LedgerReplay
-from epsilog.ledger.stored_rows import StoredRow
+from epsilog.ledger.store import StoredRow
 from epsilog.mechanisms import (
     ApproximateDP,
     DiscreteLaplace,

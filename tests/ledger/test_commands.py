@@ -12,9 +12,10 @@ from tests.ledger.stores import AVAILABLE, STORES
 from tests.server.conftest import serving
 
 from epsilog.certificates import certificate
-from epsilog.ledger import COMMANDS, TRANSITIONS, Caller, Ledger, open_ledger, read_cycles
-from epsilog.ledger.commands import CHARGE, ENTIRE_LEDGER, check_entry
-from epsilog.ledger.commands.base import WRITERS, Command
+from epsilog.ledger import Ledger, open_ledger, read_cycles
+from epsilog.ledger.commands import COMMANDS
+from epsilog.ledger.commands.base import CHARGE, ENTIRE_LEDGER, WRITERS, Caller, Command, check_entry
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.mechanisms import Laplace, PureDP, Repeated
 from epsilog.server.access import Action
 from epsilog.server.app import create_app

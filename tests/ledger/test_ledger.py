@@ -4,9 +4,9 @@ from contextlib import closing
 
 import pytest
 
-from epsilog.ledger import COMMANDS, Ledger, is_ledger_file, open_ledger, read_ledger, verify_ledger
-from epsilog.ledger.commands import Start
-from epsilog.ledger.sqlite import SqliteStore
+from epsilog.ledger import Ledger, open_ledger, read_ledger, verify_ledger
+from epsilog.ledger.commands import COMMANDS, Start
+from epsilog.ledger.sqlite import SqliteStore, is_ledger
 from epsilog.mechanisms import ApproximateDP, PureDP
 from epsilog.terms import BudgetExceededError, ConflictError, LedgerIntegrityError, NeighboringRelation, StorageError
 
@@ -215,7 +215,7 @@ def test_rounds_cost_the_same_however_many_there_were(ledger, charge):
 def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, path, charge, tmp_path):
     ledger.close()
     before = path.read_bytes()
-    assert is_ledger_file(path)
+    assert is_ledger(path)
     assert verify_ledger(path).count == 2
     with read_ledger(path) as reader:
         assert reader.balance("acme").reserved == {"epsilon": "0.25"}
@@ -229,7 +229,7 @@ def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, 
     assert list(path.parent.iterdir()) == [path]
     text = tmp_path / "report.json"
     text.write_text("{}" * 100)
-    assert not is_ledger_file(text)
+    assert not is_ledger(text)
     with pytest.raises(LedgerIntegrityError, match="not a database"):
         open_ledger(text)
     assert text.read_text() == "{}" * 100

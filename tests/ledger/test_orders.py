@@ -23,16 +23,15 @@ from epsilog.ledger import (
     ChargeRequest,
     Ledger,
     compute_cost,
-    compute_stated_cost,
     export_entries,
     iterate_verified_documents,
-    make_rdp_quantity,
     read_cycles,
     read_verified_entries,
     write_bundle,
 )
+from epsilog.ledger.amounts import make_rdp_quantity
 from epsilog.ledger.cap_conversion import convert_caps_to_epsilon, convert_guarantee_to_caps, get_epsilon_of_caps
-from epsilog.ledger.cost import bound_cost_below
+from epsilog.ledger.cost import bound_cost_below, compute_stated_cost
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.mechanisms import (
     ApproximateDP,

@@ -7,7 +7,7 @@ from tests.ledger.stores import charge_in_steps
 
 from epsilog.ledger import Verb, replay
 from epsilog.ledger.sqlite.version import sqlite
-from epsilog.ledger.stored_rows import parse_row
+from epsilog.ledger.store import parse_row
 from epsilog.mechanisms import PureDP
 from epsilog.terms import LedgerIntegrityError
 

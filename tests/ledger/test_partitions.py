@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.ledger.stores import InMemory
 from tests.ledger.test_replay import rehashed
 
-from epsilog.ledger import Ledger, list_ancestors, open_ledger, read_cycles, read_verified_entries, replay, write_bundle
+from epsilog.ledger import Ledger, open_ledger, read_cycles, read_verified_entries, replay, write_bundle
+from epsilog.ledger.scopes import list_ancestors
 from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, Repeated
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, LedgerIntegrityError, NeighboringRelation
 

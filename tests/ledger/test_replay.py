@@ -10,7 +10,7 @@ from tests.ledger.stores import InMemory, charge_in_steps
 from epsilog.ledger import Amounts, Ledger, Verb, replay
 from epsilog.ledger.charge_record import RoundState
 from epsilog.ledger.entries import GENESIS, Entry, hash_entry
-from epsilog.ledger.stored_rows import StoredRow
+from epsilog.ledger.store import StoredRow
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import LedgerIntegrityError
 from epsilog.terms.codec import encode_canonical

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from epsilog.ledger import ChargeRequest
-from epsilog.ledger.requests import hash_overridden_request
+from epsilog.ledger.fields import hash_overridden_request
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.terms import NeighboringRelation
 

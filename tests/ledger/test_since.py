@@ -11,7 +11,7 @@ from tests.ledger.stores import AVAILABLE, STORES, InMemory, State
 from tests.ledger.test_replay import HASH, every_verb, rehashed
 
 from epsilog.ledger import Checkpoint, Ledger, LedgerView, StoredCheckpoint, iterate_verified_documents, replay
-from epsilog.ledger.stored_rows import StoredState
+from epsilog.ledger.store import StoredState
 from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError

@@ -10,7 +10,7 @@ from epsilog.ledger import Amounts, ChargeState, Verb, replay, tables
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.entries import GENESIS, Entry, hash_entry
-from epsilog.ledger.stored_rows import StoredRow
+from epsilog.ledger.store import StoredRow
 from epsilog.terms import LedgerIntegrityError, NeighboringRelation, StorageError
 
 NOTHING = Amounts.zero(["epsilon"])

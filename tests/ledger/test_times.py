@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES
 
-from epsilog.ledger import TRANSITIONS, Ledger, Verb
+from epsilog.ledger import Ledger, Verb
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.mechanisms import PureDP
 
 HASH = "ab" * 32

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, Amounts, ChargeState, RoundStage, Verb
+from epsilog.ledger import Amounts, ChargeState, Verb
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.budget_path import apply_to_balance
 from epsilog.ledger.charge_record import ChargeRecord, RoundState, apply_to_charge, apply_to_round, get_round_stage
 from epsilog.ledger.entries import GENESIS, Entry
+from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, RoundStage
 from epsilog.terms import ConflictError, NeighboringRelation
 
 HASH = "ab" * 32

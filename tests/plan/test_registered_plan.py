@@ -10,7 +10,7 @@ import pytest
 
 from epsilog import accounting
 from epsilog.ledger.cost import compute_cost
-from epsilog.ledger.requests import ChargeRequest
+from epsilog.ledger.fields import ChargeRequest
 from epsilog.plan import RegisteredPlan, build_registered_plan, registered_plan
 from epsilog.schemes import ClientLevelCentral, ClientLevelDistributed, ExampleLevelClientSide
 from epsilog.terms import OUTCOME_SHARE, CalibrationError, CheckError, Guarantee, NeighboringRelation, codec

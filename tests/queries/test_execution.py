@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import Charge, copy_ledger, open_ledger, restore_backup
+from epsilog.ledger import Charge, open_ledger
+from epsilog.ledger.backups import copy_ledger, restore_backup
 from epsilog.queries import (
     Count,
     CountAbove,

@@ -12,8 +12,9 @@ from tests.extent import amount
 from tests.server.inside import ask
 from tests.server.test_roles import ACTS, HASH, RELEASE, WHO
 
-from epsilog.ledger import COMMANDS, open_ledger
-from epsilog.ledger.commands import CHARGE
+from epsilog.ledger import open_ledger
+from epsilog.ledger.commands import COMMANDS
+from epsilog.ledger.commands.base import CHARGE
 from epsilog.ledger.headroom import HERE
 from epsilog.mechanisms import PureDP
 from epsilog.server import AccessConfig, create_app, tokens

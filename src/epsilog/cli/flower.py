@@ -78,7 +78,7 @@ def train_on_flower(
     """
     _require_simulation(config)
     if isinstance(ledger, str):  # Flower keeps the settings of an app, and sends them to every node
-        from epsilog.ledger import redact_password
+        from epsilog.ledger.factory import redact_password
 
         ledger = redact_password(ledger)
     with (

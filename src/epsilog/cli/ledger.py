@@ -97,7 +97,8 @@ def require_file_ledger(ledger: str) -> Path:
 
 def redact_address(ledger: str) -> str:
     """Return the address of a ledger without its password."""
-    from epsilog.ledger import parse_address, redact_password
+    from epsilog.ledger import parse_address
+    from epsilog.ledger.factory import redact_password
 
     where = parse_address(ledger)
     return ledger if isinstance(where, Path) else redact_password(where)
@@ -172,7 +173,7 @@ def headroom_command(
 
     Example: epsilog ledger headroom acme/claims --release release.json --delta 1e-6
     """
-    from epsilog.ledger import format_headroom
+    from epsilog.ledger.headroom import format_headroom
 
     term = None if release is None else read_release(release, "release")
     with open_for_reading(ledger) as books:
@@ -259,7 +260,8 @@ def alert_command(
 
     Example: epsilog ledger alert --webhook https://hooks.example.org/dp --secret-file hook.secret --at 80 --at 100
     """
-    from epsilog.ledger import AlertSender, find_alerts, list_ancestors
+    from epsilog.ledger import AlertSender, find_alerts
+    from epsilog.ledger.scopes import list_ancestors
 
     try:
         secret = secret_file.read_bytes().strip()
@@ -409,7 +411,7 @@ def backup_command(
 
     Example: epsilog ledger backup -o /elsewhere/ledger-2026-05-03.db
     """
-    from epsilog.ledger import copy_ledger
+    from epsilog.ledger.backups import copy_ledger
 
     require_file(output)
     require_new(output)
@@ -430,7 +432,7 @@ def restore_command(
 
     Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --actor emil --reason "the disk is gone"
     """
-    from epsilog.ledger import restore_backup
+    from epsilog.ledger.backups import restore_backup
 
     place = require_file_ledger(ledger)
     if not file.exists():

@@ -20,19 +20,12 @@ from epsilog.cli.app import REFUSED, Application, hash_file, option_from_paramet
 from epsilog.cli.ledger import DEFAULT_LEDGER, LEDGER_OPTION, open_for_writing, redact_address
 from epsilog.cli.ledger_rows import budget_to_json, format_amounts
 from epsilog.cli.show import write
-from epsilog.ledger import (
-    Amounts,
-    Balance,
-    Charge,
-    ChargeRecord,
-    Command,
-    Done,
-    Ledger,
-    make_rdp_quantity,
-    open_ledger,
-    parse_address,
-)
-from epsilog.ledger.commands import BUDGET, COMMANDS, RESERVATION, ChargeAtOnce, CreateBudget
+from epsilog.ledger import Amounts, Balance, Charge, Ledger, open_ledger, parse_address
+from epsilog.ledger.amounts import make_rdp_quantity
+from epsilog.ledger.charge_record import ChargeRecord
+from epsilog.ledger.commands import COMMANDS, ChargeAtOnce, Command, CreateBudget
+from epsilog.ledger.commands.base import BUDGET, RESERVATION
+from epsilog.ledger.execute import Done
 from epsilog.terms import BatchRefusedError, CheckError, check
 from epsilog.terms.codec import parse_json
 from epsilog.terms.fields import REQUIRED

@@ -33,7 +33,8 @@ import typer
 
 from epsilog.cli.app import load
 from epsilog.cli.neighboring import Pair, pairs
-from epsilog.ledger import TRANSITIONS, open_ledger, read_ledger
+from epsilog.ledger import open_ledger, read_ledger
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms.disclosed import Commitment
 
 if TYPE_CHECKING:

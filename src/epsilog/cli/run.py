@@ -68,7 +68,8 @@ def run_command(
     if superlink is not None:
         _require_address(superlink, engine)
     from epsilog.cli.flower import train_on_flower
-    from epsilog.ledger import is_remote_address, parse_address
+    from epsilog.ledger import parse_address
+    from epsilog.ledger.factory import is_remote_address
     from epsilog.pipeline import run as run_config
     from epsilog.training.engines import enable_compilation_cache
 

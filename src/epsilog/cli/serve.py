@@ -80,7 +80,8 @@ def serve_command(
     Example: epsilog serve --port 8080
     """
     from epsilog import server
-    from epsilog.ledger import is_remote_address, ledger_exists, parse_address
+    from epsilog.ledger import ledger_exists, parse_address
+    from epsilog.ledger.factory import is_remote_address
 
     if is_remote_address(parse_address(ledger)):
         raise CheckError("ledger", "a file or postgresql://...: another server serves this one", redact_address(ledger))
@@ -146,9 +147,9 @@ def doctor_command(
         return _diagnose(require_ledger_file(require_file_ledger(ledger)), as_json=as_json)
     from importlib import metadata
 
-    from epsilog.ledger import get_sqlite_version
+    from epsilog.ledger.sqlite import get_version
 
-    version, journal, package = get_sqlite_version()
+    version, journal, package = get_version()
     facts = {
         "epsilog": metadata.version("epsilog"),
         "python": sys.version.split()[0],
@@ -176,7 +177,7 @@ def doctor_command(
 
 def _diagnose(ledger: Path, *, as_json: bool) -> None:
     """Print the remarks on a ledger file, and exit with their severity."""
-    from epsilog.ledger import diagnose_ledger
+    from epsilog.ledger.diagnostics import diagnose_ledger
 
     found = diagnose_ledger(ledger)
     words = {True: "well", False: "not well", None: "not known"}

@@ -20,7 +20,7 @@ from epsilog import durable_io
 from epsilog.ledger import merkle
 from epsilog.ledger.checkpoints import Checkpoint
 from epsilog.ledger.entries import Entry, EntryParser, hash_entry
-from epsilog.ledger.stored_rows import UNREADABLE, StoredRow
+from epsilog.ledger.store import UNREADABLE, StoredRow
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.entries import ChargeId, Entry, Verb
-from epsilog.ledger.requests import hash_overridden_request
+from epsilog.ledger.fields import hash_overridden_request
 from epsilog.ledger.state_json import FOLLOW_UP_VERBS, replace_fields, serialize_state
 from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, ChargeState, RoundStage, Transition
 from epsilog.terms import ConflictError, check

@@ -3,21 +3,33 @@
 Costs come from ``accounting``; the bound of the whole schedule is one charge. A release that is known only by a
 statement (pure, approximate, zCDP, GDP) is charged the stated values. An amount stated by the caller is charged if the
 accountant proves that the release costs no more; an owner may allow less, with a reason.
+
+A budget may require a certificate, which the checker proves before any transaction; its entry keeps the SHA-256 of the
+text alone. A verification computes lower bounds of all costs again.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from epsilog.ledger.amounts import Amounts, Number, get_decimals, get_renyi_order, round_charge_up
 from epsilog.ledger.cap_conversion import round_down_to_float, round_up_to_float
+from epsilog.ledger.entries import Entry
+from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.filters import get_privacy_filter
-from epsilog.ledger.requests import ChargeRequest
-from epsilog.terms import OUTCOME_SHARE, CheckError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import (
+    OUTCOME_SHARE,
+    CheckError,
+    LedgerIntegrityError,
+    NeighboringRelation,
+    UnsupportedMechanismError,
+)
 from epsilog.terms.messages import Message
 
 if TYPE_CHECKING:
@@ -270,3 +282,161 @@ def _account_request(request: ChargeRequest, delta: str) -> Cost:
 def _relation(request: ChargeRequest) -> NeighboringRelation:
     assert request.relation is not None, "a request has its budget's relation"
     return request.relation
+
+
+MOST_EXCESS = 1.01
+"""Of what is proven over what is charged or claimed; certificates are made with a slack of .001."""
+
+
+class ProvenClaim(NamedTuple):
+    """What a certificate proves of a charged release.
+
+    Attributes:
+        epsilon: as a decimal.
+        delta: as a decimal.
+        relation: under which the release was compared.
+    """
+
+    epsilon: str
+    delta: str
+    relation: NeighboringRelation
+
+
+def check_charge_certificate(request: ChargeRequest, certificate: str) -> ProvenClaim:
+    """Check that a certificate is proven and is about what is charged.
+
+    Args:
+        request: what is asked, under its budget's relation.
+        certificate: its text.
+
+    Raises:
+        CheckError: it is not proven, or its claim is another: of the first field that differs.
+        UnsupportedMechanismError: no certificate covers the release.
+    """
+    from epsilog.certificates import check_certificate, restate_claim, write_claim
+
+    verdict = check_certificate(certificate)
+    if not verdict.proven:
+        raise CheckError("certificate", "proven by the checker", verdict.message)
+    claim = json.loads(certificate)["claim"]
+    assert request.relation is not None, "a request has its budget's relation"
+    delta = 0.5 if Fraction(claim["delta"]) > 0 else 0.0  # with 0, all is claimed by its largest loss
+    due = write_claim(request.release, epsilon="0", delta=delta, relation=request.relation)
+    if (restated := restate_claim(due)) and restated["releases"] == claim["releases"]:
+        due = restated
+    for name in ("relation", "group", "releases"):
+        _require_equal(due[name], claim[name], f"certificate.claim.{name}")
+    return ProvenClaim(claim["epsilon"], claim["delta"], request.relation)
+
+
+def _require_equal(due: Any, found: Any, at: str) -> None:
+    """Require equal JSON values; an error names the first that differ."""
+    if isinstance(due, dict) and isinstance(found, dict) and due.keys() == found.keys():
+        for name, value in due.items():
+            _require_equal(value, found[name], f"{at}.{name}")
+    elif isinstance(due, list) and isinstance(found, list) and len(due) == len(found):
+        for i, (value, other) in enumerate(zip(due, found, strict=True)):
+            _require_equal(value, other, f"{at}[{i}]")
+    elif due != found:
+        raise CheckError(at, f"{_format(due)}, as charged", _format(found))
+
+
+def _format(value: Any) -> str:
+    return json.dumps(value)[:200]
+
+
+def require_no_weaker(proven: ProvenClaim, costs: Iterable[Cost]) -> None:
+    """Require a proven epsilon and delta of at most 1% above each charged one.
+
+    Costs in other quantities are not compared, nor is the delta where a release is charged without one.
+    """
+    for cost in costs:
+        charged = cost.amounts
+        for name, found in (("epsilon", proven.epsilon), ("delta", proven.delta)):
+            known = charged.get(name)
+            if known is None or (name, known) == ("delta", "0"):
+                continue
+            if Fraction(found) > Fraction(MOST_EXCESS) * Fraction(known):
+                raise CheckError(f"certificate.claim.{name}", f"at most 1% above the charged {name} of {known}", found)
+
+
+_UNASKED = {"plan_hash": None, "rounds": None}  # fields that do not affect the cost
+_REMEMBERED = 4096
+
+
+@dataclass(slots=True)
+class IdenticalCharges:
+    """Reservations that asked the same and were charged the same.
+
+    Attributes:
+        asked: their request as JSON, without the fields that do not affect the cost.
+        charged: by kind of budget.
+        first: index of the first.
+        count: how many.
+    """
+
+    asked: str
+    charged: Mapping[str, Amounts]
+    first: int
+    count: int = 0
+
+
+@dataclass(slots=True)
+class CostRecheck:
+    """Reservations with costs to recompute."""
+
+    _identical: dict[tuple[str, str], IdenticalCharges] = field(default_factory=dict)
+    _seen: dict[tuple[int, int], tuple[Entry, IdenticalCharges]] = field(default_factory=dict)  # by what entries share
+
+    def add(self, entry: Entry) -> None:
+        """Take in a reservation, of any index above those before."""
+        same = id(entry.amounts), id(entry.body)
+        if same not in self._seen:
+            if len(self._seen) == _REMEMBERED:
+                self._seen.clear()
+            self._seen[same] = entry, self._find_group(entry)  # the entry too, so that nothing else gets these ids
+        self._seen[same][1].count += 1
+
+    def _find_group(self, entry: Entry) -> IdenticalCharges:
+        asked = json.dumps(dict(entry.body["request"]) | _UNASKED, sort_keys=True)
+        charged = json.dumps({kind: amount.units for kind, amount in entry.amounts.items()}, sort_keys=True)
+        return self._identical.setdefault((asked, charged), IdenticalCharges(asked, entry.amounts, entry.index))
+
+    def judge(self, deadline: float) -> tuple[int, int]:
+        """Return how many reservations were rechecked, and how many could not be.
+
+        Args:
+            deadline: of the monotonic clock; after it no further cost is computed.
+
+        Raises:
+            LedgerIntegrityError: with the index of the first reservation that was charged less than its release costs.
+        """
+        known: dict[tuple[object, ...], Amounts | None] = {}
+        rechecked = unchecked = 0
+        for group in self._identical.values():  # in the order of the first of each, which is the one to name
+            least = [_least(group.asked, kind, charged, known, deadline) for kind, charged in group.charged.items()]
+            for charged, proven in zip(group.charged.values(), least, strict=True):
+                if proven is not None and any(charged.units[name] < units for name, units in proven.units.items()):
+                    problem = f"charged {dict(charged)}, but its release costs at least {dict(proven)}"
+                    raise LedgerIntegrityError(problem, index=group.first)
+            if None in least:
+                unchecked += group.count
+            else:
+                rechecked += group.count
+        return rechecked, unchecked
+
+
+def _least(
+    asked: str, kind: str, charged: Amounts, known: dict[tuple[object, ...], Amounts | None], deadline: float
+) -> Amounts | None:
+    """Return what a reservation costs at least under one kind of budget; the same question is asked once."""
+    question = asked, kind, tuple(charged), charged.get("delta")
+    if question not in known:
+        try:
+            late = time.monotonic() > deadline
+            known[question] = (
+                None if late else bound_cost_below(ChargeRequest.from_json(json.loads(asked)), kind, charged)
+            )
+        except (UnsupportedMechanismError, ArithmeticError):
+            known[question] = None
+    return known[question]

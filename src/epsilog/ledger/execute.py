@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 from epsilog.ledger import budget_path, scopes
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState
-from epsilog.ledger.commands import Caller, Command, Step, apply, fold, require_own
-from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
+from epsilog.ledger.commands import Command
+from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION, Caller, Step, apply, fold, lazy, require_own
 from epsilog.ledger.entries import ChargeId, Entry
 from epsilog.ledger.headroom import CostModel
-from epsilog.ledger.lazy import lazy
-from epsilog.ledger.store import LedgerSnapshot, Store, WriteTransaction
-from epsilog.ledger.stored_rows import StoredRow, parse_row
+from epsilog.ledger.store import LedgerSnapshot, Store, StoredRow, WriteTransaction, parse_row
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms import (
     BatchRefusedError,

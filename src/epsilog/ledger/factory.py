@@ -8,22 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from epsilog.ledger import bundles, merkle, replay
-from epsilog.ledger.commands import Caller
+from epsilog.ledger.commands.base import Caller
 from epsilog.ledger.entries import GENESIS, Entry, hash_entry
 from epsilog.ledger.headroom import HERE, CostModel
 from epsilog.ledger.ledger import Ledger, get_utc_now
 from epsilog.ledger.replay import LedgerVerification
 from epsilog.ledger.store import Store
-from epsilog.ledger.transitions import ChargeState
 from epsilog.ledger.view import LedgerView
 from epsilog.signing import Note
 from epsilog.terms import CheckError, LedgerIntegrityError
-
-if TYPE_CHECKING:
-    from epsilog.ledger.sqlite.diagnostics import Diagnostic
 
 POSTGRES = ("postgresql://", "postgres://")
 HTTP = ("http://", "https://")
@@ -185,10 +181,11 @@ def _store(url: str | Path, *, read_only: bool) -> Store:
         return PostgresStore(url, read_only=read_only)
     from epsilog.ledger.sqlite import SqliteStore
 
-    return SqliteStore(_path(url), read_only=read_only)
+    return SqliteStore(parse_path(url), read_only=read_only)
 
 
-def _path(url: str | Path) -> Path:
+def parse_path(url: str | Path) -> Path:
+    """Return the file that an address names."""
     if isinstance(url, Path):
         return url
     prefix = "sqlite:///"
@@ -199,82 +196,6 @@ def _path(url: str | Path) -> Path:
     return Path(name)
 
 
-def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
-    """Copy a ledger into a file while others may write to it; what is not whole and sound is no backup.
-
-    Args:
-        url: the ledger.
-        to: the backup's file, which must not exist. It can be read and verified, and never charged.
-
-    Returns:
-        What the backup amounts to; its ``head``, kept elsewhere, shows later whether the backup is the same.
-
-    Raises:
-        LedgerIntegrityError: the ledger does not hold; no backup was made.
-    """
-    from epsilog.ledger.sqlite import backups
-
-    if isinstance(url, str) and url.startswith(POSTGRES):
-        raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", redact_password(url))
-    if is_remote_address(url):
-        raise CheckError("url", "a file: a server's ledger is backed up on the server", redact_password(str(url)))
-    found: list[LedgerVerification] = []
-    backups.copy_ledger(_path(url), to, check=lambda copy: found.append(verify_ledger(copy)))
-    return found[0]
-
-
-def restore_backup(
-    backup: Path, to: Path, *, actor: str, reason: str, clock: Callable[[], datetime] = get_utc_now
-) -> LedgerVerification:
-    """Make a ledger of a backup, when the ledger itself is lost. It takes nothing until its owner has accepted that.
-
-    Args:
-        backup: what ``copy_ledger`` made.
-        to: the ledger's file, which must not exist.
-        actor: who puts it back.
-        reason: why, in words; kept for ever.
-        clock: as for ``open_ledger``.
-
-    Raises:
-        LedgerIntegrityError: the backup does not hold.
-        StorageError: the ledger that was backed up is still there, or may be.
-    """
-    from epsilog.ledger.sqlite import SqliteStore, backups
-
-    found: list[LedgerVerification] = []
-
-    def mark(copy: Path) -> None:
-        with Ledger(SqliteStore(copy), clock=clock) as ledger:
-            ledger.mark_restored(actor=actor, reason=reason)
-
-    backups.restore_copy(backup, to, check=lambda copy: found.append(verify_ledger(copy)), mark=mark)
-    return found[-1]
-
-
-def diagnose_ledger(path: Path, *, clock: Callable[[], datetime] = get_utc_now) -> tuple[Diagnostic, ...]:
-    """Check a ledger file in place: names, rights, disk, log, clock, and the whole chain.
-
-    Args:
-        path: the file, which exists.
-        clock: returns the time.
-
-    Returns:
-        One remark on each: what it is about, whether it is well (None: not known), and what was found in words.
-    """
-    from epsilog.ledger.sqlite import diagnostics
-
-    return diagnostics.diagnose_file(path, now=clock(), verify=_diagnose)
-
-
-def _diagnose(path: Path) -> str:
-    """Return what a check of a ledger found that its owner should know."""
-    found = verify_ledger(path)
-    started = sum(charge.state is ChargeState.STARTED for charge in found.charges.values())
-    waiting = sum(charge.state is ChargeState.RESERVED for charge in found.charges.values())
-    restored = f"; restored from a backup at entries {[*found.restored]}" if found.restored else ""
-    return f"{found.count} entries hold; {started} charges run, {waiting} are only reserved{restored}"
-
-
 def parse_address(text: str) -> str | Path:
     """Return what a person wrote for a ledger, as ``open_ledger`` takes it: a database's URL as it is, else a path.
 
@@ -282,7 +203,7 @@ def parse_address(text: str) -> str | Path:
     """
     if text.startswith(POSTGRES) or is_remote_address(text):
         return text
-    return _path(text) if _URL.match(text) else Path(text)
+    return parse_path(text) if _URL.match(text) else Path(text)
 
 
 def redact_password(url: str) -> str:
@@ -310,18 +231,4 @@ def ledger_exists(url: str | Path) -> bool:
         from epsilog.ledger.postgres import schema_exists
 
         return schema_exists(url)
-    return _path(url).exists()
-
-
-def is_ledger_file(path: Path) -> bool:
-    """Recognize a ledger file by its content."""
-    from epsilog.ledger import sqlite
-
-    return sqlite.is_ledger(path)
-
-
-def get_sqlite_version() -> tuple[str, str, str]:
-    """The version of the SQLite that ledgers here use, the journal mode it is trusted with, and what it comes with."""
-    from epsilog.ledger import sqlite
-
-    return sqlite.get_version()
+    return parse_path(url).exists()

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance, allows_charge, compute_available, list_cost_quantities, require_terms
-from epsilog.ledger.certificates import ProvenClaim, check_charge_certificate
-from epsilog.ledger.cost import Cost, compute_cost
+from epsilog.ledger.cost import Cost, ProvenClaim, check_charge_certificate, compute_cost
+from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.ledger.partitions import count_budgets_covered_by_partition
-from epsilog.ledger.requests import ChargeRequest
 from epsilog.mechanisms import Repeated
 from epsilog.terms import BudgetExceededError, EpsilogError, check
 

@@ -14,11 +14,12 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from epsilog.ledger import commands
 from epsilog.ledger.amounts import Number
 from epsilog.ledger.balances import Balance
-from epsilog.ledger.commands import Caller, Command
+from epsilog.ledger.commands import Command
+from epsilog.ledger.commands.base import Caller
 from epsilog.ledger.entries import Entry
 from epsilog.ledger.execute import Done, Local
+from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.headroom import HERE, CostModel
-from epsilog.ledger.requests import ChargeRequest
 from epsilog.ledger.store import Store
 from epsilog.ledger.view import ChargeView, LedgerView, Served
 from epsilog.terms import NeighboringRelation, PermissionDeniedError, check

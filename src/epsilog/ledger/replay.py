@@ -18,11 +18,11 @@ from fractions import Fraction
 from epsilog.ledger import cap_conversion, charge_record, merkle, scopes
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.checkpoints import Checkpoint
-from epsilog.ledger.commands import check_entry
-from epsilog.ledger.commands import fold as fold_entry
-from epsilog.ledger.cost_recheck import CostRecheck
+from epsilog.ledger.commands.base import check_entry
+from epsilog.ledger.commands.base import fold as fold_entry
+from epsilog.ledger.cost import CostRecheck
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry, EntryParser, Verb
-from epsilog.ledger.stored_rows import UNREADABLE, StoredRow, StoredState, parse_row
+from epsilog.ledger.store import UNREADABLE, StoredRow, StoredState, parse_row
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms import EpsilogError, LedgerIntegrityError
 

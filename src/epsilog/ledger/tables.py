@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RoundState
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry
-from epsilog.ledger.stored_rows import StoredRow, StoredState, StreamedRows, hash_row, parse_row, parse_state
+from epsilog.ledger.store import StoredRow, StoredState, StreamedRows, hash_row, parse_row, parse_state
 from epsilog.terms import LedgerIntegrityError
 
 FORMAT = 3

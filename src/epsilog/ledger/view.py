@@ -15,11 +15,10 @@ from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint
 from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.execute import Done, find_record
+from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.partitions import counts_towards_parent, require_path
-from epsilog.ledger.requests import ChargeRequest
-from epsilog.ledger.store import LedgerSnapshot, ReadableStore
-from epsilog.ledger.stored_rows import parse_row
+from epsilog.ledger.store import LedgerSnapshot, ReadableStore, parse_row
 from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES
 from epsilog.mechanisms import Release
 from epsilog.signing import VerifierKey

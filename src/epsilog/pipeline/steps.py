@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from epsilog import durable_io, npz
 from epsilog.certificates import certificate, certify_guarantee
-from epsilog.ledger import Amounts, Charge, Ledger, held_under, ledger_exists, read_ledger
+from epsilog.ledger import Amounts, Charge, Ledger, ledger_exists, read_ledger
+from epsilog.ledger.partitions import held_under
 from epsilog.pipeline.canaries import store_secret, write_canary_scores
 from epsilog.pipeline.counts import live_key
 from epsilog.pipeline.preparation import write_json

@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from epsilog.ledger import Balance, Charge, ChargeRequest, ChargeState, compute_cost, hash_entry, list_path_orders
+from epsilog.ledger import Balance, Charge, ChargeRequest, ChargeState, compute_cost, hash_entry
+from epsilog.ledger.headroom import list_path_orders
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.sampling import RandBelow
 from epsilog.queries.contributions import check_frame, sum_contributions

@@ -22,7 +22,8 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from epsilog.ledger.commands import COMMANDS, ENTIRE_LEDGER
+from epsilog.ledger.commands import COMMANDS
+from epsilog.ledger.commands.base import ENTIRE_LEDGER
 from epsilog.server import cards, routes, snippets
 from epsilog.server.access import (
     ALLOWED_ACTIONS,

@@ -19,8 +19,11 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import Field, create_model
 
-from epsilog.ledger import COMMANDS, MAX_BATCH, ChargeRequest, Command, Done, Ledger, done_to_json, error_to_json
-from epsilog.ledger.commands import RESERVATION, ChargeAtOnce
+from epsilog.ledger import ChargeRequest, Ledger
+from epsilog.ledger.commands import COMMANDS, ChargeAtOnce, Command
+from epsilog.ledger.commands.base import RESERVATION
+from epsilog.ledger.execute import MAX_BATCH, Done
+from epsilog.ledger.http_codec import done_to_json, error_to_json
 from epsilog.server.access import LOCAL_HOLDER, Holder
 from epsilog.server.authorization import SUBJECT, AuthorizedCaller, Caller, authorize
 from epsilog.server.ledger_service import HeadroomResponse, Service, headroom_to_json

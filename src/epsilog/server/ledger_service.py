@@ -18,27 +18,11 @@ from fastapi.responses import Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import (
-    TRANSMITTED_ERRORS,
-    Balance,
-    ChargeRequest,
-    Cost,
-    CostModel,
-    Headroom,
-    Ledger,
-    ProvenClaim,
-    check_charge_certificate,
-    compute_cost,
-    compute_headroom,
-    compute_stated_cost,
-    cost_from_json,
-    cost_to_json,
-    error_from_json,
-    ledger_exists,
-    max_repetitions,
-    open_local_ledger,
-    parse_address,
-)
+from epsilog.ledger import Balance, ChargeRequest, Cost, Headroom, Ledger, compute_cost, ledger_exists, parse_address
+from epsilog.ledger.cost import ProvenClaim, check_charge_certificate, compute_stated_cost
+from epsilog.ledger.factory import open_local_ledger
+from epsilog.ledger.headroom import CostModel, compute_headroom, max_repetitions
+from epsilog.ledger.http_codec import TRANSMITTED_ERRORS, cost_from_json, cost_to_json, error_from_json
 from epsilog.server.group_commit import GroupCommitStore
 from epsilog.server.problems import ProblemError, too_many_requests
 from epsilog.server.rate_limits import TokenBuckets

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import error_to_json
+from epsilog.ledger.http_codec import error_to_json
 from epsilog.terms import (
     BatchRefusedError,
     BudgetExceededError,

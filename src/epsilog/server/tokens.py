@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any, final
 
 from epsilog import durable_io
-from epsilog.ledger import list_ancestors
+from epsilog.ledger.scopes import list_ancestors
 from epsilog.server.access import Holder, Role
 from epsilog.terms import CheckError, ConflictError, EpsilogError, StorageError, check
 from epsilog.terms.extras import install_command

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.ledger import ChargeProtocol
+from epsilog.ledger.ledger import ChargeProtocol
 from epsilog.schemes import Scheme
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordError, RoundRecord
 from epsilog.training.checkpoints import RunFolder, read_records

@@ -9,20 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.certificates import FORMAT
-from epsilog.ledger import (
-    PRIVACY_FILTERS,
-    TRANSITIONS,
-    Amounts,
-    ChargeId,
-    ChargeRequest,
-    Cost,
-    Entry,
-    StoredCheckpoint,
-    Verb,
-    compute_cost,
-    is_bundle,
-    is_ledger_file,
-)
+from epsilog.ledger import Amounts, ChargeRequest, Cost, Entry, StoredCheckpoint, Verb, compute_cost
+from epsilog.ledger.bundles import is_bundle
+from epsilog.ledger.entries import ChargeId
+from epsilog.ledger.filters import PRIVACY_FILTERS
+from epsilog.ledger.sqlite import is_ledger
+from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.signing import Note
 from epsilog.terms import Finding, RecordError, RunArtifact, Status, UnsupportedMechanismError, codec
 from epsilog.verification.files import read_file
@@ -56,7 +48,7 @@ def identify_artifact(path: Path) -> str:
         raise RecordError(f"{path} is a folder without {RunArtifact.PLAN}")
     if not path.is_file():
         raise RecordError(f"{path} cannot be read: {'it is no file' if path.exists() else 'No such file or directory'}")
-    if is_ledger_file(path):
+    if is_ledger(path):
         return "ledger"
     if is_bundle(path):
         return "bundle"

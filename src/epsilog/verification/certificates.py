@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from epsilog.certificates import check_certificate, restate_claim, write_claim
-from epsilog.ledger import MOST_EXCESS
+from epsilog.ledger.cost import MOST_EXCESS
 from epsilog.terms import OUTCOME_SHARE, Finding, RunArtifact, Status, UnsupportedMechanismError
 from epsilog.terms.formatting import format_upper
 from epsilog.verification.evidence import Claim, Evidence

@@ -10,21 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from epsilog.ledger import (
-    CLOSED_STATES,
-    CREATION_VERBS,
-    TRANSITIONS,
-    UNRESERVED_STATES,
-    Amounts,
-    ChargeState,
-    Entry,
-    Verb,
-    counts_towards_parent,
-    held_under,
-    list_ancestors,
-    merkle,
-    read_verified_entries,
-)
+from epsilog.ledger import Amounts, ChargeState, Entry, Verb, merkle, read_verified_entries
+from epsilog.ledger.budget_path import CREATION_VERBS
+from epsilog.ledger.partitions import counts_towards_parent, held_under
+from epsilog.ledger.scopes import list_ancestors
+from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES
 from epsilog.signing import Note
 from epsilog.terms import LedgerIntegrityError, RecordError, check
 

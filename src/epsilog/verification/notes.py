@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epsilog.ledger import Receipt, StoredCheckpoint, is_receipt
+from epsilog.ledger import Receipt, StoredCheckpoint
+from epsilog.ledger.receipts import is_receipt
 from epsilog.signing import Note, find_note
 from epsilog.terms import CheckError, RecordError
 from epsilog.verification.files import read_file

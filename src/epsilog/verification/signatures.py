@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from epsilog.ledger import ChargeState, Checkpoint, Receipt, StoredCheckpoint, read_charge_facts
+from epsilog.ledger import ChargeState, Checkpoint, Receipt, StoredCheckpoint
+from epsilog.ledger.receipts import read_charge_facts
 from epsilog.signing import SUFFIX, Envelope, Note, VerifierKey, read_envelopes, verify_signatures
 from epsilog.terms import CheckError, Finding, RecordError, RunArtifact, Status
 from epsilog.terms.codec import UNREADABLE

@@ -15,7 +15,7 @@ from tests.ledger.stores import InDatabase
 from epsilog.ledger import Ledger, Verb, ledger_exists, open_ledger, parse_address, read_ledger, verify_ledger
 from epsilog.ledger.postgres import PostgresStore
 from epsilog.ledger.selftest import run_kill_campaign, run_race_campaign
-from epsilog.ledger.stored_rows import StoredRow
+from epsilog.ledger.store import StoredRow
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.extras import install_command

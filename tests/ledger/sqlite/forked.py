@@ -21,7 +21,7 @@ from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.selftest import run_kill_campaign, run_race_campaign
 from epsilog.ledger.sqlite import SqliteStore, version
-from epsilog.ledger.stored_rows import StoredRow
+from epsilog.ledger.store import StoredRow
 from epsilog.mechanisms import PureDP
 from epsilog.terms import StorageError
 

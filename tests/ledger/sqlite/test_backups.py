@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from epsilog.ledger import Ledger, Verb, copy_ledger, is_ledger_file, open_ledger, restore_backup, verify_ledger
-from epsilog.ledger.sqlite import SqliteStore, backups, version
+from epsilog.ledger import Ledger, Verb, backups, open_ledger, verify_ledger
+from epsilog.ledger.backups import copy_ledger, restore_backup
+from epsilog.ledger.sqlite import SqliteStore, is_ledger, version
 from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.terms import CheckError, ConflictError, LedgerIntegrityError, StorageError
 
@@ -58,7 +59,7 @@ def test_a_backup_is_the_ledger_as_it_stood_in_one_file_that_nobody_can_charge(l
     found = copy_ledger(ledger, to)
     assert found == verify_ledger(ledger) == verify_ledger(to)
     assert sorted(tmp_path.iterdir()) == [ledger.parent, to]
-    assert is_ledger_file(to)
+    assert is_ledger(to)
     assert to.stat().st_mode & 0o077 == 0
     with pytest.raises(StorageError, match="is a backup of a ledger: read it, or restore it"):
         open_ledger(to)

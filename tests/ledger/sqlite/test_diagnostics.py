@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import diagnose_ledger, open_ledger
-from epsilog.ledger.sqlite import diagnostics
-from epsilog.ledger.sqlite.diagnostics import get_file_system
+from epsilog.ledger import diagnostics, open_ledger
+from epsilog.ledger.diagnostics import diagnose_ledger, get_file_system
 from epsilog.mechanisms import PureDP
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

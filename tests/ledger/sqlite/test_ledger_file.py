@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.ledger import is_ledger_file, open_ledger, read_ledger, verify_ledger
-from epsilog.ledger.sqlite import ledger_file, version
+from epsilog.ledger import open_ledger, read_ledger, verify_ledger
+from epsilog.ledger.sqlite import is_ledger, ledger_file, version
 from epsilog.ledger.tables import SqlSession
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
@@ -390,7 +390,7 @@ def test_to_look_at_an_open_ledger_frees_no_lock(path, monkeypatch):
         assert other.does("library.is_wal_safe = lambda _: False; store.PATIENCE = 0.05") == "done"
         assert other.opens() == "done"
         with ledger._store.writing():
-            assert is_ledger_file(path)
+            assert is_ledger(path)
             assert "stayed locked" in other.charges("a")
         assert other.charges("a") == "done"
         other.kill()
@@ -422,7 +422,7 @@ def test_an_address_that_is_no_plain_file_is_refused(url, tmp_path, monkeypatch)
 def test_a_path_is_taken_by_its_letters(name, tmp_path):
     with open_ledger(tmp_path / name) as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1")
-    assert is_ledger_file(tmp_path / name)
+    assert is_ledger(tmp_path / name)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 

@@ -3,23 +3,8 @@
 To add one is to add a class to one of these modules; its entry, HTTP route, options, client and reference follow.
 """
 
-from epsilog.ledger.commands.base import (
-    BUDGET,
-    CHARGE,
-    COMMANDS,
-    ENTIRE_LEDGER,
-    RESERVATION,
-    At,
-    Caller,
-    Command,
-    Known,
-    Step,
-    apply,
-    check_entry,
-    fold,
-    require_own,
-)
-from epsilog.ledger.commands.budgets import CreateBudget, DeclarePartition, Retire, SetCap
+from epsilog.ledger.commands.base import COMMANDS, Command
+from epsilog.ledger.commands.budgets import AcceptRestored, CreateBudget, DeclarePartition, MarkRestored, Retire, SetCap
 from epsilog.ledger.commands.charges import (
     Approve,
     ChargeAtOnce,
@@ -33,19 +18,12 @@ from epsilog.ledger.commands.charges import (
     StartRound,
 )
 from epsilog.ledger.commands.endings import Abandon, Cancel, Decommission, Expire, Revoke
-from epsilog.ledger.commands.restores import AcceptRestored, MarkRestored
 
 __all__ = [
-    "BUDGET",
-    "CHARGE",
     "COMMANDS",
-    "ENTIRE_LEDGER",
-    "RESERVATION",
     "Abandon",
     "AcceptRestored",
     "Approve",
-    "At",
-    "Caller",
     "Cancel",
     "ChargeAtOnce",
     "Command",
@@ -55,7 +33,6 @@ __all__ = [
     "Decommission",
     "Expire",
     "Hold",
-    "Known",
     "MarkRestored",
     "OverrideCost",
     "RegisterPlan",
@@ -66,9 +43,4 @@ __all__ = [
     "SetCap",
     "Start",
     "StartRound",
-    "Step",
-    "apply",
-    "check_entry",
-    "fold",
-    "require_own",
 ]

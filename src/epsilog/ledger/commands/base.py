@@ -12,7 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import cleandoc
 from types import NoneType
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, dataclass_transform, get_args, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 from epsilog.ledger import budget_path, charge_record, scopes
 from epsilog.ledger.amounts import Amounts
@@ -25,6 +36,23 @@ from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES, RoundStage, Transition
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, PermissionDeniedError, check
 from epsilog.terms.fields import document_fields
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):  # noqa: N801 - a decorator
+    """``functools.cached_property`` without its lock, which threads would wait for and a fork could leave held."""
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self._work, self.__doc__ = work, work.__doc__
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, _: type | None = None) -> T:
+        found = vars(instance)[self._name] = self._work(instance)
+        return found
+
 
 BUDGET, CHARGE, RESERVATION, ENTIRE_LEDGER = "budget", "charge", "reservation", "ledger"  # the subject of a command
 SPEND, OWN = "spend", "own"  # the required role

@@ -1,4 +1,4 @@
-"""Commands on budgets: create, partition, cap and retire; all of them are their owners'."""
+"""Owners' commands on budgets (create, partition, cap, retire), and on a ledger that came out of a backup."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from epsilog.ledger import balances, cap_conversion, headroom, scopes
 from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.cap_conversion import PROMISED
-from epsilog.ledger.commands.base import BUDGET, OWN, At, Command, require_measured
+from epsilog.ledger.commands.base import BUDGET, OWN, At, Command, LedgerWideCommand, require_measured
 from epsilog.ledger.entries import Verb
 from epsilog.ledger.fields import Arg, BudgetKind, BudgetRelation, By, Caps, Kind, Orders, Reason, Scope
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.partitions import compute_cap_increase
-from epsilog.terms import BudgetExceededError, CheckError, NeighboringRelation, check
+from epsilog.terms import BudgetExceededError, CheckError, ConflictError, NeighboringRelation, check
 
 _CAPS = Kind(lambda name, value: dict(Amounts.from_cap(check.instance_of(Mapping)(**{name: value}))))
 _StoredCaps = Annotated[Mapping[str, str], Arg("amounts by quantity", kind=_CAPS)]
@@ -279,3 +279,38 @@ def limits(
         given = ", ".join([*caps, *(() if orders is None else ("orders",))])
         raise ValueError(f"caps of a {kind} budget must be {wanted}, got {given or 'none'}")
     return {"caps": dict(Amounts.from_cap(caps))}
+
+
+class MarkRestored(LedgerWideCommand, name="mark-restored", verb="ledger-restored", role=OWN, repeatable=False):
+    """Record that a ledger was restored from a backup.
+
+    It accepts no command until its owner accepts the restore.
+
+    Example: epsilog ledger mark-restored --actor dora --reason "the disk is as it was on Monday"
+    """
+
+    actor: By
+    reason: Reason
+
+
+class AcceptRestored(
+    LedgerWideCommand,
+    name="accept-restore",
+    verb="restore-accepted",
+    role=OWN,
+    stored={"actor": By, "reason": Reason, "restored": Annotated[int, Arg("the entry that is accepted", ge=1)]},
+):
+    """Accept a restored ledger, and what may be missing.
+
+    Then charge again the missing charges that are known.
+
+    Example: epsilog ledger accept-restore --actor dora --reason "two answers of that day, a-7 and a-8"
+    """
+
+    actor: By
+    reason: Reason
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        if at.restore_state.accepted:
+            raise ConflictError("no restoration of this ledger awaits acceptance")
+        return {"actor": self.actor, "reason": self.reason, "restored": at.restore_state.restored}

@@ -10,17 +10,25 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from epsilog.ledger import balances, budget_path, charge_record, fields, headroom
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance
-from epsilog.ledger.certificates import ProvenClaim, require_no_weaker
 from epsilog.ledger.charge_record import ChargeRecord
-from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, require_reserved
+from epsilog.ledger.commands.base import CHARGE, OWN, RESERVATION, At, Command, lazy, require_reserved
 from epsilog.ledger.commands.budgets import OfScope
-from epsilog.ledger.cost import Cost, compute_stated_cost, has_stated_cost
+from epsilog.ledger.cost import Cost, ProvenClaim, compute_stated_cost, has_stated_cost, require_no_weaker
 from epsilog.ledger.entries import Entry, Verb, hash_entry
-from epsilog.ledger.fields import HASH, HASHES, MOMENT, Arg, By, Hash, Kind, Reason
+from epsilog.ledger.fields import (
+    HASH,
+    HASHES,
+    MOMENT,
+    Arg,
+    By,
+    ChargeRequest,
+    Hash,
+    Kind,
+    Reason,
+    hash_overridden_request,
+)
 from epsilog.ledger.headroom import CostModel
-from epsilog.ledger.lazy import lazy
 from epsilog.ledger.partitions import require_path
-from epsilog.ledger.requests import ChargeRequest, hash_overridden_request
 from epsilog.ledger.transitions import CLOSED_STATES, TRANSITIONS, UNRESERVED_STATES, ChargeState, RoundStage
 from epsilog.terms import BudgetExceededError, CheckError, ConflictError, RunArtifact, check
 

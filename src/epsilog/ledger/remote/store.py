@@ -23,11 +23,11 @@ from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION
 from epsilog.ledger.entries import ChargeId, Entry, hash_entry
 from epsilog.ledger.execute import Done
+from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.http_codec import error_from_json
 from epsilog.ledger.remote.connection import Connection, NotFoundError
-from epsilog.ledger.requests import ChargeRequest
-from epsilog.ledger.stored_rows import UNREADABLE, StoredRow, StoredState, parse_row, parse_state
+from epsilog.ledger.store import UNREADABLE, StoredRow, StoredState, parse_row, parse_state
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.ledger.view import Served
 from epsilog.terms import (

@@ -1,4 +1,4 @@
-"""Backups of a ledger: made during writes, verified before use, and restored once.
+"""Backups of a ledger's file: made during writes, verified before use, and restored once.
 
 A backup has another application id than a ledger, so it cannot be charged by mistake. A restored backup is a ledger
 again, with its original id, and its first new entry records the restore.
@@ -9,46 +9,63 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from epsilog import durable_io
-from epsilog.ledger.sqlite import schema, version
+from epsilog.ledger.factory import POSTGRES, is_remote_address, parse_path, redact_password, verify_ledger
+from epsilog.ledger.ledger import Ledger, get_utc_now
+from epsilog.ledger.replay import LedgerVerification
+from epsilog.ledger.sqlite import SqliteStore, schema, version
 from epsilog.ledger.sqlite.ledger_file import LOGS, make_sidecar_path
-from epsilog.ledger.sqlite.store import SqliteStore, encode_path
+from epsilog.ledger.sqlite.store import encode_path
 from epsilog.terms import CheckError, StorageError
 
 _LEFT = (*LOGS, "-journal")  # what SQLite would take for the log of a file of that name
 
 
-def copy_ledger(ledger: Path, to: Path, *, check: Callable[[Path], None]) -> None:
-    """Copy a ledger as of one moment.
+def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
+    """Copy a ledger into a file while others may write to it; what is not whole and sound is no backup.
 
     Args:
-        ledger: its file.
-        to: the backup's file, which must not exist.
-        check: refuses what does not hold; called on the copy before it gets its name.
-    """
-    with _appearing(to) as part:
-        with closing(SqliteStore(ledger, read_only=True)) as source:
-            _copy(source, part, application_id=schema.BACKUP_ID)
-        check(part)
+        url: the ledger.
+        to: the backup's file, which must not exist. It can be read and verified, and never charged.
 
-
-def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark: Callable[[Path], None]) -> None:
-    """Make a ledger of a backup.
-
-    Args:
-        backup: its file.
-        to: the ledger's file; neither it nor its log may exist.
-        check: refuses what does not hold; called on the backup and on the ledger.
-        mark: notes in the ledger that it was restored; called before it gets its name.
+    Returns:
+        What the backup amounts to; its ``head``, kept elsewhere, shows later whether the backup is the same.
 
     Raises:
-        StorageError: the original ledger still exists, or may exist; or a log of another ledger is in the way.
+        LedgerIntegrityError: the ledger does not hold; no backup was made.
+    """
+    if isinstance(url, str) and url.startswith(POSTGRES):
+        raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", redact_password(url))
+    if is_remote_address(url):
+        raise CheckError("url", "a file: a server's ledger is backed up on the server", redact_password(str(url)))
+    with _appearing(to) as part:
+        with closing(SqliteStore(parse_path(url), read_only=True)) as source:
+            _copy(source, part, application_id=schema.BACKUP_ID)
+        return verify_ledger(part)
+
+
+def restore_backup(
+    backup: Path, to: Path, *, actor: str, reason: str, clock: Callable[[], datetime] = get_utc_now
+) -> LedgerVerification:
+    """Make a ledger of a backup, when the ledger itself is lost. It takes nothing until its owner has accepted that.
+
+    Args:
+        backup: what ``copy_ledger`` made.
+        to: the ledger's file; neither it nor its log may exist.
+        actor: who puts it back.
+        reason: why, in words; kept for ever.
+        clock: as for ``open_ledger``.
+
+    Raises:
+        LedgerIntegrityError: the backup does not hold.
+        StorageError: the ledger that was backed up is still there, or may be; or a log of another is in the way.
     """
     if not schema.is_backup(backup):
         raise CheckError("backup", "a file that `epsilog ledger backup` made", repr(str(backup)))
-    check(backup)
+    verify_ledger(backup)
     with _appearing(to) as part:
         with closing(SqliteStore(backup, read_only=True)) as source:
             original = source.original()
@@ -58,8 +75,9 @@ def restore_copy(backup: Path, to: Path, *, check: Callable[[Path], None], mark:
                     "there first, or go on with that one"
                 )
             _copy(source, part, application_id=schema.APPLICATION_ID, home=part)
-        mark(part)
-        check(part)
+        with Ledger(SqliteStore(part), clock=clock) as ledger:
+            ledger.mark_restored(actor=actor, reason=reason)
+        return verify_ledger(part)
 
 
 @contextmanager
@@ -69,14 +87,15 @@ def _appearing(to: Path) -> Iterator[Path]:
     for name in (to, part, *(make_sidecar_path(to, suffix) for suffix in _LEFT)):
         if os.path.lexists(name):
             raise CheckError("file", "one that does not exist yet, nor its log", repr(str(name)))
+    logs = [make_sidecar_path(part, suffix) for suffix in _LEFT]
     try:
         yield part
-        if any(name.exists() and name.stat().st_size for name in (make_sidecar_path(part, suffix) for suffix in _LEFT)):
+        if any(log.exists() and log.stat().st_size for log in logs):
             raise StorageError(f"{part} was not closed: its log still holds entries")
         durable_io.sync_file(part)
         os.link(part, to)  # unlike a rename, refuses a name that was taken meanwhile
     finally:
-        for name in (part, *(make_sidecar_path(part, suffix) for suffix in _LEFT)):
+        for name in (part, *logs):
             name.unlink(missing_ok=True)
     durable_io.sync_folder(to.parent)
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from epsilog.ledger.factory import read_ledger, verify_ledger
+from epsilog.ledger.ledger import get_utc_now
 from epsilog.ledger.sqlite.ledger_file import LOGS, make_sidecar_path
-from epsilog.ledger.sqlite.store import SqliteStore
+from epsilog.ledger.transitions import ChargeState
 from epsilog.terms import LedgerIntegrityError, StorageError
-
-__all__ = ["Diagnostic", "diagnose_file"]
 
 # Where locks and syncs are promises of another machine, or of a program.
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "beegfs"})
@@ -39,20 +40,23 @@ class Diagnostic:
     message: str
 
 
-def diagnose_file(path: Path, *, now: datetime, verify: Callable[[Path], str]) -> tuple[Diagnostic, ...]:
-    """Looks at a ledger's file, without changing it.
-
-    Args:
-        path: where it is said to be.
-        now: by the clock that its entries would be given.
-        verify: works the whole ledger out again and says what it found.
-    """
+def diagnose_ledger(path: Path, *, clock: Callable[[], datetime] = get_utc_now) -> tuple[Diagnostic, ...]:
+    """Check a ledger file in place: names, rights, disk, log, clock, and the whole chain."""
     remarks = [*_names(path), *_rights(path), _disk(path), _log(path)]
     try:
-        remarks += [_clock(path, now), Diagnostic("chain", True, verify(path))]
+        remarks += [_clock(path, clock()), Diagnostic("chain", True, _verify(path))]
     except (LedgerIntegrityError, StorageError) as error:
         remarks.append(Diagnostic("chain", False, str(error)))
     return tuple(remarks)
+
+
+def _verify(path: Path) -> str:
+    """Return what a check of a ledger found that its owner should know."""
+    found = verify_ledger(path)
+    states = Counter(charge.state for charge in found.charges.values())
+    running, waiting = states[ChargeState.STARTED], states[ChargeState.RESERVED]
+    restored = f"; restored from a backup at entries {[*found.restored]}" if found.restored else ""
+    return f"{found.count} entries hold; {running} charges run, {waiting} are only reserved{restored}"
 
 
 def _names(path: Path) -> Iterator[Diagnostic]:
@@ -111,13 +115,8 @@ def _log(path: Path) -> Diagnostic:
 
 
 def _clock(path: Path, now: datetime) -> Diagnostic:
-    store = SqliteStore(path, read_only=True)
-    try:
-        with store.reading() as session:
-            count = session.head()[0]
-            last = session.entry(count) if count else None
-    finally:
-        store.close()
+    with read_ledger(path) as ledger:
+        last = next(iter(ledger.page(limit=1)), None)
     if last is None:
         return Diagnostic("clock", True, "no entry yet")
     behind = datetime.fromisoformat(last.time) - now
