@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import amount
 
 from epsilog import cells
 from epsilog.queries import Count, Histogram, Sum, contributions, scan_file
@@ -228,7 +229,7 @@ def hold_alike(found, other, place):
 @pytest.mark.slow
 @pytest.mark.every(1)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=amount(5, 20), deadline=None)
 @given(data=st.data())
 def test_one_cell_changes_how_no_other_row_is_read(kind, data):
     values, made = KINDS[kind]

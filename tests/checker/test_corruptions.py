@@ -82,7 +82,7 @@ def find_false(texts, said):
 def test_the_certificates_are_proven_and_not_far_above_the_truth():
     assert {one.split(":")[0] for one in map(judge, CERTIFICATES)} == {"PROVEN"}
     below = []
-    for text in CERTIFICATES:
+    for text in CERTIFICATES[:: amount(2, 1)]:
         claim = json.loads(text)
         claim["claim"]["epsilon"] = f"{float(claim['claim']['epsilon']) * 0.9:.4f}"
         below.append(json.dumps(claim, separators=(",", ":")))
@@ -90,10 +90,11 @@ def test_the_certificates_are_proven_and_not_far_above_the_truth():
     assert not any(judge(text).startswith("PROVEN") for text in find_false(below, ["PROVEN"] * len(below)))
 
 
-@pytest.mark.slow_beyond(1)
+@pytest.mark.slow
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", range(2))
 def test_no_corruption_is_accepted_that_the_accountant_refutes(seed, judge_elsewhere):
-    """2 x 100 texts in each language at a change, 2 x 5,000 in all tests."""
+    """100 texts in each language at a change, 2 x 5,000 in all tests."""
     numbers = random.Random(1000 + seed)  # noqa: S311
     texts = []
     while len(texts) < amount(100, 5000):
@@ -138,12 +139,13 @@ def test_the_schema_is_one_and_says_what_each_field_obliges_to():
     assert {"epsilon", "delta", "relation", "group", "releases", "mechanisms", "poisson", "count", "bits"} <= set(seen)
 
 
-@pytest.mark.slow_beyond(1)
+@pytest.mark.slow
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_schema_accepts_whatever_a_checker_bounds(seed):
     numbers = random.Random(seed)  # noqa: S311
     bounded = 0
-    while bounded < 50:
+    while bounded < amount(25, 50):
         text = json.dumps(draw_certificate(numbers), separators=(",", ":"))
         if "millionths" in judge(text):
             bounded += 1

@@ -31,7 +31,7 @@ HIDDEN = [
 ]
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(14)
 @pytest.mark.parametrize("statement", [*STATEMENTS, *HIDDEN], ids=str)
 @pytest.mark.parametrize(
     "sample",

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 from tests import generators
 from tests.extent import amount
+from tests.oracles import hockey_stick
 
 import epsilog as ep
 from epsilog import accounting
@@ -44,14 +45,16 @@ def exact(mixture, at):
 
 def integrated(mixture, at):
     """The same by the trapezoidal rule on a fine grid."""
-    x = np.linspace(-15, 35, 500_001)
     far = np.array(mixture.sensitivities) / mixture.noise_stddev
-    mixed = sum(w * norm.pdf(x, c) for c, w in zip(far, mixture.sampling_probabilities, strict=True))
-    plain = norm.pdf(x)
-    return max(np.trapezoid(np.maximum(p - math.exp(at) * q, 0), x) for p, q in ((mixed, plain), (plain, mixed)))
+    return hockey_stick(
+        np.linspace(-15, 35, 500_001),
+        lambda x: sum(w * norm.pdf(x, c) for c, w in zip(far, mixture.sampling_probabilities, strict=True)),
+        norm.pdf,
+        at,
+    )
 
 
-@settings(max_examples=60)
+@settings(max_examples=amount(25, 60))
 @given(
     st.lists(st.tuples(st.just(0.0) | st.floats(1e-3, 5.0), st.floats(1e-3, 1.0)), min_size=2, max_size=12),
     st.floats(0.5, 3.0),
@@ -95,7 +98,7 @@ def test_under_replace_one_it_holds_contributions_that_pull_opposite_ways():
             assert at > 0 or found.upper <= truth * (1 + 1e-5)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
 @pytest.mark.parametrize(
     ("mixture", "plain"),
@@ -192,18 +195,16 @@ def test_a_composition_is_a_product():
     assert three.lower <= both.upper
 
 
-@pytest.mark.parametrize("relation", [ADD, ZERO])
-def test_a_sample_of_it_is_a_mixture(relation):
+def test_a_sample_of_it_is_a_mixture():
     thin = MixtureOfGaussians(3.0, (0.0, 1.0, 3.0), (0.95, 0.025, 0.025))
-    for release in (PoissonSampled(FEW, 0.5), PoissonSampled(PoissonSampled(FEW, 0.5), 1.0)):
-        found, same = (ep.epsilon(one, delta=1e-5, relation=relation) for one in (release, thin))
-        assert found.lower == pytest.approx(same.lower, rel=1e-3)
-        assert found.upper == pytest.approx(same.upper, rel=1e-3)
-    plain = ep.epsilon(PoissonSampled(MixtureOfGaussians(1.0, (0, 1), (0.5, 0.5)), 0.5), delta=1e-5, relation=relation)
-    assert plain.upper == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.25), delta=1e-5, relation=relation).upper
+    found, same = (ep.epsilon(one, delta=1e-5) for one in (PoissonSampled(FEW, 0.5), thin))
+    assert found.lower == pytest.approx(same.lower, rel=1e-3)
+    assert found.upper == pytest.approx(same.upper, rel=1e-3)
+    plain = ep.epsilon(PoissonSampled(MixtureOfGaussians(1.0, (0, 1), (0.5, 0.5)), 0.5), delta=1e-5, relation=ZERO)
+    assert plain.upper == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.25), delta=1e-5, relation=ZERO).upper
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
 @pytest.mark.parametrize(
     "mixture",
@@ -225,7 +226,7 @@ def test_a_sample_of_it_is_a_mixture(relation):
     ids=str,
 )
 def test_edges_hold_between_whoever_contributes_the_most_and_a_shorter_contribution(mixture, relation):
-    for at in (0.0, 1e-300, 1e-9, 0.3):
+    for at in (0.0, 1e-300, 1e-9, 0.3)[:: amount(2, 1)]:
         found = ep.epsilon(mixture, delta=at, relation=relation)
         more, less = (ep.epsilon(side(mixture), delta=at, relation=relation) for side in SIDES)
         assert less.lower <= found.upper * ABOVE
@@ -268,7 +269,7 @@ def test_hundreds_of_components_and_duplicates():
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 8.0, 33.0])
 def test_renyi_divergence_is_no_lower_than_the_integral(order):
-    x = np.linspace(-40, 80, 400_001)
+    x = np.linspace(-40, 80, 40_001)
     far, weights = np.array(FEW.sensitivities) / FEW.noise_stddev, np.array(FEW.sampling_probabilities)
     ratio = logsumexp(np.log(weights)[:, None] + np.outer(far, x) - far[:, None] ** 2 / 2, axis=0)
     logs = norm.logpdf(x) + math.log(x[1] - x[0])

@@ -78,7 +78,7 @@ def test_counts_by_category_are_the_same():
     assert parts[0].sensitivity(1, ADD) == count.map(1)
 
 
-@pytest.mark.slow
+@pytest.mark.extended  # beside exact laws: tests/mechanisms/test_sampling.py
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_noise_has_the_same_law(law):
     """Chi-square of two samples, false alarm 1e-6; a control with 30% more noise fails. OpenDP takes no seed."""

@@ -6,8 +6,9 @@ from enum import StrEnum
 
 import pytest
 import rfc8785
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
+from tests.extent import amount
 
 from epsilog import mechanisms, schemes, terms
 from epsilog.terms import NeighboringRelation, codec
@@ -108,6 +109,7 @@ def spelled(write, value):
 
 
 @pytest.mark.slow
+@settings(max_examples=amount(15, 100))
 @given(VALUES)
 @example({"\U00010000": 1, "\uffff": 2})  # in another order by UTF-16 units than by characters
 @example({"b": '\x00\x1f\x7f"\\/\u2028\n\r\t\b\f', "a": [2**53 - 1, -(2**53) + 1, -0.0, 1e16, 1e-7, 5e-324]})
