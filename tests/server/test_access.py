@@ -65,6 +65,14 @@ def test_loopback_is_for_everybody(host, tls):
     assert AccessConfig(FILE).for_address(host, tls=tls).hosts == LOOPBACK_HOSTS
 
 
+@pytest.mark.parametrize("host", BEYOND)
+def test_tokens_of_other_issuers_serve_as_well(host):
+    access = AccessConfig(identity=FILE, names=("team.example.org",))
+    assert "team.example.org" in access.for_address(host, tls=True).hosts
+    with pytest.raises(CheckError, match="host must be a loopback address"):
+        access.for_address(host, tls=False)
+
+
 @pytest.mark.parametrize("host", [*BEYOND, "example.org", ""])
 @pytest.mark.parametrize(
     ("access", "tls"), [(AccessConfig(), False), (AccessConfig(), True), (AccessConfig(FILE), False)]

@@ -51,7 +51,7 @@ EXTRAS = {
 @app.command("serve")
 def serve_command(
     host: Annotated[
-        str, typer.Option(help="A loopback address; any other needs --tokens, and TLS or a proxy.")
+        str, typer.Option(help="A loopback address; any other needs --tokens or --identity, and TLS or a proxy.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one and prints it.")] = 8080,
     ledger: Annotated[
@@ -63,6 +63,9 @@ def serve_command(
     ),
     tokens: Annotated[
         Path | None, typer.Option(help="The file of `epsilog token`; if omitted: all local users are owners.")
+    ] = None,
+    identity: Annotated[
+        Path | None, typer.Option(help="A file of issuers whose OpenID Connect tokens are accepted (TOML).")
     ] = None,
     name: Annotated[list[str] | None, typer.Option(help="A host name of the server; repeatable.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The TLS certificate with its chain, in PEM.")] = None,
@@ -86,11 +89,10 @@ def serve_command(
     if is_remote_address(parse_address(ledger)):
         raise CheckError("ledger", "a file or postgresql://...: another server serves this one", redact_address(ledger))
     exists = ledger_exists(parse_address(ledger))
-    if tokens is not None and not exists:  # the folder of a team's ledger may not be mounted
-        raise CheckError(
-            "ledger", "an existing ledger with --tokens (`epsilog ledger create` makes one)", redact_address(ledger)
-        )
-    access = server.AccessConfig(tokens, tuple(name or ()), trust_proxy, rate, access_log)
+    access = server.AccessConfig(tokens, tuple(name or ()), trust_proxy, rate, access_log, identity)
+    if access.requires_token and not exists:  # the folder of a team's ledger may not be mounted
+        bound = "an existing ledger with --tokens or --identity (`epsilog ledger create` makes one)"
+        raise CheckError("ledger", bound, redact_address(ledger))
 
     def ready(address: str) -> None:
         if access_log:  # standard output is the log

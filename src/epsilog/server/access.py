@@ -104,11 +104,13 @@ class AccessConfig:
     """Who may reach a server, and how.
 
     Attributes:
-        tokens: the file that ``epsilog token create`` writes; None admits users of this machine as owners.
+        tokens: the file that ``epsilog token create`` writes. Without it and ``identity``, users of this machine are
+            owners.
         names: hosts that the server is reached by, besides the names of loopback; they need tokens.
         trust_proxy: a proxy on this machine ends TLS and gives the client in X-Forwarded-For; it needs tokens.
         rate: sustained requests per second of one holder.
         access_log: print one line of JSON for each request.
+        identity: the file of issuers whose OpenID Connect tokens are accepted.
     """
 
     tokens: Path | None = None
@@ -116,12 +118,18 @@ class AccessConfig:
     trust_proxy: bool = False
     rate: Annotated[float, check.positive()] = RATE
     access_log: bool = False
+    identity: Path | None = None
 
     def __post_init__(self) -> None:
         check.check_fields(self)
         object.__setattr__(self, "names", tuple(_normalize_host(name) for name in self.names))
-        if self.tokens is None and (self.names or self.trust_proxy):
+        if not self.requires_token and (self.names or self.trust_proxy):
             raise CheckError("tokens", "given, where others than this machine's can reach the server", "none")
+
+    @property
+    def requires_token(self) -> bool:
+        """Return whether requests need a token."""
+        return self.tokens is not None or self.identity is not None
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -136,7 +144,7 @@ class AccessConfig:
         """
         if host in LOOPBACK_ADDRESSES:
             return self
-        if self.tokens is None or not (tls or self.trust_proxy):
+        if not self.requires_token or not (tls or self.trust_proxy):
             bound = "a loopback address, as long as there are not both tokens and TLS (or a proxy before it)"
             raise CheckError("host", bound, repr(host))
         try:

@@ -32,6 +32,7 @@ from epsilog.server import (
 )
 from epsilog.server.access import AccessConfig
 from epsilog.server.authorization import TokenAuthMiddleware, document_permissions
+from epsilog.server.identity import IdentityProvider
 from epsilog.server.jobs import JobRegistry
 from epsilog.server.ledger_service import LedgerService, PooledCostModel
 from epsilog.server.middleware import BodyLimitMiddleware, CancelOnDisconnect, HostGuardMiddleware
@@ -126,9 +127,14 @@ def create_app(
     app.add_middleware(GZipMiddleware)  # the innermost; the last one that is added runs first
     app.add_middleware(CancelOnDisconnect)
     app.add_middleware(BodyLimitMiddleware)
-    if access.tokens is not None:
-        keys = TokenStore(access.tokens)
-        app.add_middleware(TokenAuthMiddleware, keys=keys, rate=access.rate, trust_proxy=access.trust_proxy)
+    if access.requires_token:
+        app.add_middleware(
+            TokenAuthMiddleware,
+            keys=None if access.tokens is None else TokenStore(access.tokens),
+            identities=None if access.identity is None else IdentityProvider(access.identity),
+            rate=access.rate,
+            trust_proxy=access.trust_proxy,
+        )
     app.add_middleware(HostGuardMiddleware, access=access)
     app.add_middleware(metrics.MetricsMiddleware, metrics=app.state.metrics, log=access.access_log)
     return app

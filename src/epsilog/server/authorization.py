@@ -34,6 +34,7 @@ from epsilog.server.access import (
     Role,
     require_permission,
 )
+from epsilog.server.identity import JWT_PATTERN, Identity, IdentityProvider
 from epsilog.server.pages import PAGE_NAMES
 from epsilog.server.problems import FAILURE, make_problem_response, map_error_to_problem, too_many_requests
 from epsilog.server.rate_limits import TokenBuckets, get_client_address
@@ -45,7 +46,7 @@ HOLDER = "epsilog.holder"  # the key of the token's holder in an ASGI scope
 SUBJECT = "epsilog.subject"  # the key of what a command is about there: its scope and key, for the log
 SCHEME = "token"  # the name of the security scheme in OpenAPI
 MAX_TOKEN_CHECKS = 2  # argon2 checks at a time: a bound on memory and cores
-_BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] (eps_[0-9A-Za-z_-]{1,100})", re.ASCII)
+_BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] ([0-9A-Za-z_.-]{1,16384})", re.ASCII)
 _LOG = logging.getLogger("uvicorn.error")
 
 
@@ -154,8 +155,9 @@ def document_permissions(document: dict[str, Any]) -> dict[str, Any]:
         SCHEME: {
             "type": "http",
             "scheme": "bearer",
-            "description": "A token of `epsilog token create`, if the server was started with --tokens. The roles "
-            "of an operation are alternatives: the token needs one of them, at the scope of the request.",
+            "description": "A token of `epsilog token create` or of an issuer that the server trusts, if the server "
+            "was started with --tokens or --identity. The roles of an operation are alternatives: the token needs one "
+            "of them, at the scope of the request.",
         }
     }
     refusals = {"401": "The token is missing or invalid", "403": "The token lacks the role or the scope"}
@@ -186,7 +188,7 @@ class AuthorizedCaller:
 
 async def authenticate(request: Request) -> Holder:
     """Return the sender of a request: the holder of its token, where the server has tokens."""
-    if request.app.state.access.tokens is None:
+    if not request.app.state.access.requires_token:
         return LOCAL_HOLDER
     found = request.scope.get(HOLDER)
     if not isinstance(found, Holder):
@@ -214,17 +216,27 @@ class TokenAuthMiddleware:
 
     Args:
         app: the application.
-        keys: the tokens.
+        keys: the tokens of this server, if it has any.
+        identities: verifies the tokens of other issuers, if they are accepted.
         rate: sustained requests per second of one holder.
         trust_proxy: as for ``get_client_address``.
     """
 
-    def __init__(self, app: ASGIApp, *, keys: TokenStore, rate: float, trust_proxy: bool) -> None:
-        self.app, self._keys, self._trust_proxy = app, keys, trust_proxy
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: TokenStore | None,
+        rate: float,
+        trust_proxy: bool,
+        identities: IdentityProvider | None = None,
+    ) -> None:
+        self.app, self._keys, self._identities, self._trust_proxy = app, keys, identities, trust_proxy
         self._holders = TokenBuckets(rate=rate, burst=max(1.0, BURST_SECONDS * rate))
         self._calculator_clients = TokenBuckets(rate=5, burst=60)  # as fast as a person types
         self._failures = TokenBuckets(rate=0.1, burst=10)
         self._checking = CapacityLimiter(MAX_TOKEN_CHECKS)
+        self._signing = CapacityLimiter(MAX_TOKEN_CHECKS)  # its own: an issuer's keys may be slow to come
         self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # of texts that are being checked
         self._last_trouble = ""
 
@@ -263,18 +275,20 @@ class TokenAuthMiddleware:
         scope[HOLDER] = token.holder
         await self.app(scope, receive, send_while_valid)
 
-    async def _admit(self, scope: Scope) -> Token | Response:
+    async def _admit(self, scope: Scope) -> Token | Identity | Response:
         headers = Headers(scope=scope).getlist("authorization")
         if not headers:
             return _refuse_without_token()
         match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
-        token = None if match is None else self._keys.find(match[1])
-        if match is None or token is None:
+        text = "" if match is None else match[1]
+        token = await self._find(text)
+        if token is None:
             wait = self._failures.take(self._client(scope))
             return too_many_requests(wait) if wait else _refuse_without_token()
-        refusal = await self._verify(scope, token, match[1])
-        if refusal is not None:
-            return refusal
+        if isinstance(token, Token):
+            refusal = await self._verify(scope, token, text)
+            if refusal is not None:
+                return refusal
         wait = self._holders.take(token.id)
         if wait:
             return too_many_requests(wait)
@@ -284,8 +298,16 @@ class TokenAuthMiddleware:
             permission.require(token.holder)
         return token
 
+    async def _find(self, text: str) -> Token | Identity | None:
+        """Return the row of a token, whose secret is still to be checked, or the verified holder of another issuer."""
+        if self._identities is not None and JWT_PATTERN.fullmatch(text):
+            found = self._identities.find(text)
+            return found or await to_thread.run_sync(self._identities.verify, text, limiter=self._signing)
+        return None if self._keys is None else self._keys.find(text)
+
     async def _verify(self, scope: Scope, token: Token, text: str) -> Response | None:
         """A refusal unless the text is the token with its id; concurrent requests with one text share one check."""
+        assert self._keys is not None, "the row is one of the file"
         if self._keys.is_known(token, text):
             return None
         lock = self._locks.setdefault(text, Lock())
@@ -311,9 +333,11 @@ class TokenAuthMiddleware:
     def _client(self, scope: Scope) -> str:
         return get_client_address(scope, trust_proxy=self._trust_proxy)
 
-    def _is_valid(self, token: Token) -> bool:
+    def _is_valid(self, token: Token | Identity) -> bool:
         try:
-            return self._keys.is_valid(token)
+            if isinstance(token, Identity):
+                return self._identities is not None and self._identities.is_valid(token)
+            return self._keys is not None and self._keys.is_valid(token)
         except StorageError:
             return False
 

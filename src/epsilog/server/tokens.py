@@ -107,6 +107,8 @@ def require_holder_name(name: str) -> str:
     name = check.text()(name=name)
     if name.startswith("eps_"):
         raise CheckError("name", "a holder's name", "what looks like a token")
+    if "://" in name:
+        raise CheckError("name", "a holder's name", "what looks like the name of a holder of OpenID Connect")
     plain = name.isprintable() and unicodedata.is_normalized("NFC", name) and name == name.strip()
     if not plain or len(name) > MAX_NAME_LENGTH:
         raise CheckError("name", f"printable (NFC) text of at most {MAX_NAME_LENGTH} characters", repr(name[:80]))
@@ -223,7 +225,7 @@ class TokenStore:
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] | None = None) -> None:
-        self._path, self._clock = path, clock or _make_monotonic_clock()
+        self._path, self._clock = path, clock or make_monotonic_clock()
         self._latest, self._due = -math.inf, math.inf
         self._key = secrets.token_bytes(32)  # of this process
         self._tokens: Mapping[str, Token] = {}
@@ -311,7 +313,7 @@ class TokenStore:
         self._tokens, self._good, self._stamp = {}, {}, None
 
 
-def _make_monotonic_clock() -> Callable[[], float]:
+def make_monotonic_clock() -> Callable[[], float]:
     """Return a Unix clock that never goes back, even if the machine's clock is set back."""
     ahead = time.time() - time.monotonic()
     return lambda: max(time.time(), time.monotonic() + ahead)
