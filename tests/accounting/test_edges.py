@@ -106,13 +106,6 @@ def test_groups_at_an_epsilon_whose_exponential_overflows():
     assert profile(PureDP(1.0)).group_delta(units=2, epsilon=1000.0).upper == 0
 
 
-@pytest.mark.slow
-def test_one_gaussian_without_noise_gives_a_whole_mix_away():
-    mix = Composed([Gaussian(0.0), Laplace(1.0)])
-    assert epsilon(mix, delta=1e-5).lower == math.inf
-    assert delta(mix, epsilon=1.0).upper == 1
-
-
 def tail(x):
     return mpmath.erfc(x / mpmath.sqrt(2)) / 2
 
@@ -266,18 +259,6 @@ def test_a_thousand_losses_of_all_but_nothing():
     assert 2.0**-100 * -math.expm1(lower - 1000) <= 1e-30
 
 
-@pytest.mark.slow
-def test_noise_next_to_none_gives_away_whoever_is_sampled():
-    lower, upper = bound_on_lattice(
-        Composition.of(Repeated(PoissonSampled(Gaussian(0.01), 1e-3), 1000), ADD).orderings(),
-        DeltaAt(1.0),
-        relative_width=0.002,
-    )
-    exact = -math.expm1(1000 * math.log1p(-1e-3))
-    assert exact * (1 - 1e-4) <= lower <= exact * (1 + 1e-9)
-    assert exact * (1 - 1e-9) <= upper <= exact * (1 + 1e-4)
-
-
 @pytest.mark.parametrize("at", [100.0, 1000.0, 10_000.0])
 def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
     lower, upper = bound_on_lattice(
@@ -288,13 +269,6 @@ def test_far_beyond_what_is_lost_delta_is_next_to_nothing(at):
     assert lower == 0
     assert 0 < upper < 1e-250
     assert 0 < delta(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), epsilon=at).upper < 1e-250
-
-
-@pytest.mark.slow
-def test_losses_too_large_for_a_lattice_are_bounded_by_renyi():
-    """One loss is about mu^2 / 2 = 555; whoever is sampled k times, a binomial number, loses it k times."""
-    found = epsilon(Repeated(PoissonSampled(Gaussian(0.03), 0.01), 100), delta=1e-5)
-    assert 7 * 500 < found.lower <= found.upper < 10 * 600
 
 
 @pytest.mark.slow
@@ -319,16 +293,6 @@ def test_noise_whose_square_overflows_is_still_a_release(noise):
         assert delta(release, epsilon=1.0, relation=relation).upper > 0
         assert delta(release, epsilon=0.0, relation=relation).upper >= mu * 0.39
     assert Composition.of(Repeated(Gaussian(noise), 9), ADD).mu == pytest.approx(mu, rel=1e-15)
-
-
-@pytest.mark.slow
-def test_many_laplace_laws_of_unlike_scales_are_narrow_at_once():
-    parts = [Gaussian(30.0 + i) for i in range(20)] + [Laplace(100.0 + 0.7 * i) for i in range(40)]
-    parts += [PoissonSampled(Gaussian(1.0 + 0.01 * i), 0.01) for i in range(20)]
-    lower, upper = bound_on_lattice(
-        Composition.of(Composed(parts), ADD).orderings(), EpsilonAt(1e-5), relative_width=0.002
-    )
-    assert 0 < upper - lower <= 0.002 * upper
 
 
 @pytest.mark.filterwarnings("error")
@@ -356,6 +320,8 @@ def test_a_statement_that_gives_nothing_away_costs_nothing_beside_others():
     assert alone.lower < beside.lower <= beside.upper < alone.upper * 1.001
 
 
-def test_a_delta_that_is_spent_already_is_infinite_on_both_sides():
-    found = epsilon(Composed([Gaussian(1.0), ApproximateDP(1.0, 1e-5)]), delta=1e-6)
-    assert (found.lower, found.upper) == (math.inf, math.inf)
+@pytest.mark.slow
+def test_merging_gives_up_where_nothing_reaches_its_point():
+    """A lower lattice far finer than round-off: it walked on for minutes."""
+    found = delta(Repeated(PoissonSampled(Gaussian(118.0), 1e-12), 8_545_711), epsilon=0.0131, relation=REPLACE)
+    assert 0 <= found.lower <= found.upper < 1e-100

@@ -15,7 +15,7 @@ from epsilog.accounting import composing, delta_split, group_privacy, renyi, tun
 from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points, wrap_intervals
 from epsilog.accounting.inversion.integral import bound_by_inversion
 from epsilog.accounting.inversion.sampled import InversionInfeasibleError
-from epsilog.accounting.methods import central_limit, lattice, unsampled, zcdp
+from epsilog.accounting.methods import lattice, unsampled, zcdp
 from epsilog.accounting.methods.method import Answer, Method
 from epsilog.accounting.truncation import TruncationProbability
 from epsilog.mechanisms import Grouped, Release
@@ -86,12 +86,11 @@ _PAIR_METHODS = (PURE, LATTICE)  # bounds of truncated samples by their pairs
 GAUSSIAN = Method(Message("method/gaussian@1"), gaussian, last=True)
 BINS = Method(Message("method/balls-in-bins@1"), balls_in_bins, enough=LATTICE.enough)
 INVERSION = Method(Message("method/inversion@1"), inversion)
-CENTRAL_LIMIT = Method(Message("method/central-limit@1"), central_limit.bound, enough=RELATIVE_WIDTH)
 STATED = Method(Message("method/renyi-orders@1"), zcdp.bound_lone_zcdp)
 ZCDP = Method(Message("method/zcdp-gaussian@1"), zcdp.bound, below_only=True)
 RENYI = Method(Message("method/renyi@1"), renyi.bound)
 
-DIRECT = (GAUSSIAN, PURE, BINS, INVERSION, CENTRAL_LIMIT, LATTICE, STATED, ZCDP, RENYI)
+DIRECT = (GAUSSIAN, PURE, BINS, INVERSION, LATTICE, STATED, ZCDP, RENYI)
 """What bounds a release as it is, in the order in which it is asked."""
 
 LARGEST = (GAUSSIAN, PURE)
