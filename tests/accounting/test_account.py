@@ -99,7 +99,7 @@ MADE = {
 
 
 @pytest.mark.slow
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", MADE)
 def test_what_calibration_accepts_is_met_by_the_claim(name):
     make, relation = MADE[name]
@@ -108,15 +108,6 @@ def test_what_calibration_accepts_is_met_by_the_claim(name):
         found = epsilon(make(noise), delta=1e-6, relation=relation)
         assert (1 - 2e-3) * goal <= found.lower <= found.upper <= goal
     assert calibrate(make, epsilon=goal, delta=1e-6, relation=relation, digits=4) == pytest.approx(noise, rel=1e-3)
-
-
-def test_what_calibration_accepts_may_have_few_digits():
-    noise = calibrate(lambda z: Repeated(Gaussian(z), 10), epsilon=1.0, delta=1e-6, digits=4)
-    assert noise == float(f"{noise:.4g}")
-    assert epsilon(Repeated(Gaussian(noise), 10), delta=1e-6).upper <= 1.0
-    assert epsilon(Repeated(Gaussian(noise - 1e-2), 10), delta=1e-6).upper > 1.0
-    with pytest.raises(ValueError, match="digits"):
-        calibrate(Gaussian, epsilon=1.0, delta=1e-6, digits=0)
 
 
 @pytest.mark.slow

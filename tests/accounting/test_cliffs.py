@@ -245,7 +245,7 @@ def test_the_best_of_trials_beside_others_is_no_better_than_exactly_known():
     assert found.upper >= float(exact)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_a_campaign_found():
     """Each exceeded a trivial bound once."""
     cut = TruncatedPoissonSampled(Gaussian(23.5), 0.13, population=257, max_batch_size=33)

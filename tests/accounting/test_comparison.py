@@ -10,12 +10,10 @@ import epsilog as ep
 from epsilog.accounting import compare_profiles, fit_gaussian_dp, mu
 from epsilog.accounting.comparison import PointComparison, ProfileComparison, _excess, _sample_curves
 from epsilog.mechanisms import (
-    BestOfTrials,
     Gaussian,
     GaussianDP,
     Laplace,
     PoissonSampled,
-    PoissonTrialCount,
     PureDP,
     RandomizedResponse,
     Repeated,
@@ -129,13 +127,6 @@ def test_the_smaller_epsilon_may_be_the_easier_one_to_attack():
 )
 def test_outcomes(one, other, outcome):
     assert compare_profiles(one, other, deltas=[1e-3], fprs=[0.01, 0.2]).outcome == outcome
-
-
-def test_rates_of_attack_on_the_best_of_trials_are_bounded_by_its_curve():
-    tuned = BestOfTrials(Gaussian(2.0), PoissonTrialCount(20.0))
-    found = compare_profiles(Gaussian(2.0), tuned, deltas=[1e-6], tolerance=0.1)
-    assert found.outcome == "first"
-    assert all(at.second.lower == fpr for at, fpr in zip(found.at_fprs, (1e-3, 0.01, 0.1), strict=True))
 
 
 def test_what_cannot_be_priced_or_carried_is_refused():

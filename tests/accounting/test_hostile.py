@@ -10,7 +10,6 @@ import pytest
 from epsilog.accounting import delta, epsilon, epsilon_curve, list_assumptions, mu, profile, rdp, renyi_epsilon, rho
 from epsilog.mechanisms import (
     ApproximateDP,
-    BallsInBins,
     BestOfTrials,
     BinomialTrialCount,
     Composed,
@@ -19,7 +18,6 @@ from epsilog.mechanisms import (
     ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
-    GaussianDP,
     Grouped,
     PoissonSampled,
     PureDP,
@@ -47,7 +45,7 @@ def test_a_group_at_its_largest_loss_has_nothing_left_and_just_below_it_somethin
     assert profile(PureDP(1.0)).group_delta(units=3, epsilon=3.0).upper == 0
 
 
-@pytest.mark.parametrize("depth", [33, 1000, 20_000])
+@pytest.mark.parametrize("depth", [33, 10_000])
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -167,14 +165,6 @@ def test_one_order_that_gives_everything_away_settles_a_lower_bound():
     )
     found = epsilon(mix, delta=1e-5, relation=REPLACE)
     assert found.lower == found.upper == math.inf
-
-
-@pytest.mark.parametrize("nothing", [BallsInBins(GaussianDP(0.0), 3), ZeroConcentratedDP(0.0)])
-def test_a_statement_of_nothing_costs_nothing_at_any_delta(nothing):
-    for count in (1, 2):
-        for at in (0.0, 1e-5):
-            found = epsilon(Repeated(nothing, count), delta=at)
-            assert found.lower == found.upper == 0
 
 
 def test_what_gives_everything_away_is_known_below_whatever_a_lattice_sees():

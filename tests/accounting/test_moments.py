@@ -8,7 +8,7 @@ import pytest
 import epsilog as ep
 from epsilog.accounting.methods.zcdp import _keeps_both, _two_outcomes
 from epsilog.accounting.renyi import DEFAULT_ORDERS
-from epsilog.mechanisms import Composed, Gaussian, PureDP, ZeroConcentratedDP
+from epsilog.mechanisms import Gaussian, ZeroConcentratedDP
 from epsilog.numerics.rdp_conversion import (
     rdp_to_delta,
     rdp_to_delta_with_order,
@@ -110,10 +110,3 @@ def test_orders_between_are_no_worse_and_what_comes_back_keeps_delta(delta):
     assert between <= plain <= rdp_to_epsilon_by_order(curve(DEFAULT_ORDERS), DEFAULT_ORDERS, delta=delta).min()
     assert rdp_to_delta(curve, DEFAULT_ORDERS, between, between=True) <= delta * 1.0003
     assert rdp_to_delta_with_order(curve, DEFAULT_ORDERS, between, between=True)[0] <= delta * 1.0003
-
-
-def test_a_mix_is_no_dearer_than_the_statement_that_covers_it():
-    mix = Composed([ZeroConcentratedDP(0.1), PureDP(0.4), Gaussian(2.0)])
-    whole = ZeroConcentratedDP(0.1 + 0.08 + 0.125)
-    for delta in (0.1, 1e-6):
-        assert ep.epsilon(mix, delta=delta).upper <= ep.epsilon(whole, delta=delta).upper * (1 + 1e-9)

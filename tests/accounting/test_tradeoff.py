@@ -1,6 +1,5 @@
 """True positive rates of the best test: against Neyman and Pearson on all outcomes, integrals, and closed forms."""
 
-import itertools
 import math
 from functools import cache
 
@@ -23,7 +22,6 @@ from epsilog.mechanisms import (
     PureDP,
     RandomizedResponse,
     Repeated,
-    ZeroConcentratedDP,
 )
 from epsilog.terms import NeighboringRelation
 
@@ -150,14 +148,6 @@ def test_one_sampled_gaussian(noise, share, fpr):
     assert found.upper - found.lower <= 0.002 * found.upper
 
 
-@pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize("relation", [ADD, ZERO])
-def test_training_is_narrow(relation):
-    found = profile(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1_000), relation=relation).tpr(0.01)
-    assert found.upper - found.lower <= 0.002 * found.upper
-    assert 0.0291 < found.lower < found.upper < 0.0292
-
-
 def two_outputs(lean, s):
     """An exponential mechanism of range s between two outputs: losses t = lean s and t - s."""
     t = lean * s
@@ -171,26 +161,13 @@ def two_outputs(lean, s):
 def test_exponential_mechanisms(count):
     """What any instance of two outputs attains is allowed; what is said to be attained some instance attains."""
     release = Repeated(ExponentialMechanism(1.0), count)
-    leans = np.linspace(0.001, 0.999, amount(250, 999))
+    leans = np.linspace(0.001, 0.999, amount(100, 999))
     for fpr in (0.01, 0.3, 0.8):
         found = profile(release).tpr(fpr)
         truth = max(best_test(*composed(*[two_outputs(lean, 1.0)] * count), fpr) for lean in leans)
         assert found.lower <= truth * (1 + 1e-3)  # the grid may miss the best instance by a little
         assert found.upper >= truth
         assert found.lower >= 0.93 * truth  # ten instances are looked at in a composition
-
-
-@pytest.mark.slow
-def test_the_best_instance_of_a_sampled_exponential_mechanism_is_one_instance():
-    release, pairs = Repeated(PoissonSampled(ExponentialMechanism(3.0), 0.2), 3), []
-    for lean in np.linspace(0.005, 0.995, 199):
-        p, q = two_outputs(lean, 3.0)
-        pairs += [composed(*[sampled((p, q), 0.2)] * 3), composed(*[(p, 0.8 * p + 0.2 * q)] * 3)]
-    for fpr in (0.02,):
-        found = profile(release).tpr(fpr)
-        truth = max(best_test(*pair, fpr) for pair in pairs)
-        assert 0.9 * truth < found.lower <= truth * (1 + 1e-3)
-        assert found.upper >= truth
 
 
 @pytest.mark.slow
@@ -231,19 +208,3 @@ def test_no_false_positive_is_allowed(release, least, most, fpr):
 def test_all_false_positives_are_allowed():
     for release in (Gaussian(1.0), PureDP(1.0), PoissonSampled(Laplace(1.0), 0.1)):
         assert profile(release).tpr(1.0).lower == profile(release).tpr(1.0).upper == 1
-
-
-@pytest.mark.slow
-def test_a_zcdp_statement_lies_between_its_gaussian_and_renyi():
-    found = profile(ZeroConcentratedDP(0.5)).tpr(0.01)
-    assert found.lower <= 0.0923622 < found.upper < 0.13
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("release", [PureDP(1.0), Repeated(Laplace(2.0), 5), ApproximateDP(1.0, 0.1)])
-def test_the_rates_of_a_symmetric_release_are_concave(release):
-    grid = np.linspace(0.02, 0.98, 7)
-    found = [profile(release).tpr(float(fpr)) for fpr in grid]
-    for (a, left), (b, middle), (c, right) in itertools.combinations(zip(grid, found, strict=True), 3):
-        share = (c - b) / (c - a)
-        assert middle.upper >= share * left.lower + (1 - share) * right.lower

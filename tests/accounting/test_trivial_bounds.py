@@ -41,7 +41,7 @@ from epsilog.mechanisms.composition import Composition, flatten
 from epsilog.terms import EpsilogError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
-EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", amount(10, 25)))
+EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", amount(5, 25)))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 RELATIVE_WIDTH = 0.02
 SLACK = 1.01 + RELATIVE_WIDTH  # both numbers are bounds of their own
@@ -147,11 +147,11 @@ def chained(inner: Release, units: int, at: float, relation: NeighboringRelation
 
 
 BESIDE_A_CLAIM = {
-    "trials": BestOfTrials(Repeated(PoissonSampled(Gaussian(1.5), 0.02), 300), BinomialTrialCount(20, 0.5)),
+    "trials": BestOfTrials(Gaussian(8.0), BinomialTrialCount(20, 0.5)),
     "rounds": Repeated(PoissonSampled(Gaussian(1.5), 0.02), 300),
     "statement": Composed([ApproximateDP(0.5, 1e-7), Laplace(2.0)]),
     "concentrated": ZeroConcentratedDP(0.05),
-    "units": Grouped(Repeated(PoissonSampled(Gaussian(4.0), 0.02), 300), 3),
+    "units": Grouped(Repeated(PoissonSampled(Gaussian(4.0), 0.02), 30), 3),
 }
 
 
@@ -179,13 +179,12 @@ def test_no_answer_exceeds_a_trivial_bound(release, relation, at):
 
 
 @pytest.mark.slow
-@pytest.mark.every(4)
-@pytest.mark.parametrize("fpr", [1e-4, 1e-3, 0.01])
+@pytest.mark.every(1)
 @pytest.mark.parametrize("release", BESIDE_A_CLAIM.values(), ids=BESIDE_A_CLAIM)
-def test_no_rate_exceeds_what_the_claim_leaves(release, fpr):
-    at, relation = fpr / 10, NeighboringRelation.ADD_OR_REMOVE_ONE
-    claimed = epsilon(release, delta=at, relation=relation).upper
-    found = profile(release, relation=relation, relative_width=0.005).tpr(fpr)
+def test_no_rate_exceeds_what_the_claim_leaves(release):
+    fpr, at = 1e-3, 1e-4
+    claimed = epsilon(release, delta=at).upper
+    found = profile(release, relative_width=0.005).tpr(fpr)
     assert fpr <= found.lower <= found.upper <= (math.exp(claimed) * fpr + at) * 1.02
 
 
@@ -250,7 +249,7 @@ FAMILIES = {
     "releases on a sample": lambda n: PoissonSampled(Repeated(Laplace(40.0), n), 0.1),
     "repeated best": lambda n: Repeated(BestOfTrials(Gaussian(30.0), BinomialTrialCount(3, 0.5)), n),
 }
-STEPS = tuple(n for n in generators.COUNTS[:: amount(3, 1)] if n <= 1000)
+STEPS = tuple(n for n in generators.COUNTS[:: amount(6, 1)] if n <= 1000)
 
 
 @pytest.mark.slow

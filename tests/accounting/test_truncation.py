@@ -26,14 +26,11 @@ from epsilog.accounting.truncation import (
     truncation_probability,
 )
 from epsilog.mechanisms import (
-    ApproximateDP,
     BallsInBins,
     BallsInBinsParticipation,
-    Composed,
     CyclicPoissonParticipation,
     FullParticipation,
     Gaussian,
-    Laplace,
     MatrixMechanism,
     MinSepParticipation,
     PoissonSampled,
@@ -154,14 +151,6 @@ def test_the_tail_beside_fractions(trials, chance, most):
     assert exact <= bound <= Fraction(11, 10) * exact + Fraction(1, 10**300)
 
 
-def test_tails_at_the_ends():
-    assert binomial_tail(10, 0.5, 10) == 0.0
-    assert binomial_tail(10, 0.0, 1) == 0.0
-    assert binomial_tail(10, 1.0, 9) == 1.0
-    assert binomial_tail(10, 0.5, 9) == pytest.approx(2**-10, rel=1e-8)
-    assert binomial_tail(10**12, 1e-3, 2 * 10**9) == pytest.approx(0.0, abs=1e-300)
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.floats(1e10, 9e15), st.floats(0.5, 30))
 def test_the_first_and_the_last_unit_of_very_many(trials, expected):
@@ -190,43 +179,6 @@ def test_an_epsilon_is_paid_for_by_what_delta_leaves_beside_the_cut(most):
     uncut = ep.epsilon(Repeated(PoissonSampled(Gaussian(1.0), 0.01024), 10), delta=delta)
     assert ep.delta(cut, epsilon=ep.epsilon(cut, delta=delta).upper).upper <= delta
     assert ep.delta(cut, epsilon=uncut.upper).upper > 1.02 * delta  # as if nothing were cut
-
-
-def test_frequent_cuts_cost_more_and_never_less():
-    costs = [
-        ep.epsilon(Repeated(TruncatedPoissonSampled(Gaussian(2.0), 0.1, 1000, most), 20), delta=1e-5).upper
-        for most in (100, 120, 130, 150, 200, 1000)
-    ]
-    assert costs == sorted(costs, reverse=True)
-    assert 1.3 * costs[-1] < costs[0] < math.inf
-
-
-def test_where_a_cut_has_no_pair_sampling_hides_nothing():
-    """A unit that joins may push another one out: that is two contributions."""
-    often = Repeated(TruncatedPoissonSampled(Laplace(1.0), 0.1, population=1000, max_batch_size=100), 10)
-    two = Repeated(Laplace(0.5), 10)
-    assert ep.epsilon(often, delta=1e-5).upper == pytest.approx(ep.epsilon(two, delta=1e-5).upper, rel=0.003)
-    assert ep.delta(often, epsilon=1.0).upper == pytest.approx(ep.delta(two, epsilon=1.0).upper, rel=0.003)
-    assert ep.epsilon(TruncatedPoissonSampled(Gaussian(1.0), 0.1, 1000, 200), delta=0.0).upper == math.inf
-
-
-def test_beside_other_parts():
-    cut = Repeated(TruncatedPoissonSampled(Gaussian(2.0), 0.01, 10_000, 200), 100)
-    whole = Repeated(PoissonSampled(Gaussian(2.0), 0.01), 100)
-    for beside in (Gaussian(3.0), ApproximateDP(0.1, 1e-7), Laplace(5.0)):
-        one = ep.epsilon(Composed([cut, beside]), delta=1e-5)
-        other = ep.epsilon(Composed([whole, beside]), delta=1e-5)
-        assert other.lower <= one.upper <= 1.001 * other.upper
-        assert one.lower <= other.upper
-    with pytest.raises(UnsupportedMechanismError):
-        accounting.rdp(cut, np.array([2.0]), relation=ADD)
-
-
-@given(st.floats(0, 1), st.floats(0, 800))
-def test_a_cut_never_helps(chance, epsilon):
-    found = TruncationProbability(chance).add_to(Bounds(1e-7, 1e-6), epsilon)
-    assert found.upper >= 1e-6
-    assert found.lower <= 1e-7
 
 
 @pytest.mark.parametrize("chance", [1e-9, 1e-7])

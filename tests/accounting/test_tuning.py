@@ -1,6 +1,5 @@
 """The best of several trials, against its exact law: outcomes in every order, and a generating function summed up."""
 
-import itertools
 import math
 
 import numpy as np
@@ -23,7 +22,6 @@ from epsilog.mechanisms import (
     PureDP,
     RandomizedResponse,
     Repeated,
-    ZeroConcentratedDP,
 )
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt
@@ -228,16 +226,6 @@ def test_renyi_bounds_of_dp_accounting_are_not_below_ours(law, mean, shape):
     assert ours.upper < 1.25 * ours.lower
 
 
-def test_more_trials_and_more_noise_move_the_price_as_they_should():
-    def upper(noise, stops):
-        tuned = BestOfTrials(Gaussian(noise), NegativeBinomialTrialCount(1.0, stops))
-        return ep.epsilon(tuned, delta=1e-6).upper
-
-    assert upper(2.0, 0.5) < upper(2.0, 0.1) < upper(2.0, 0.01)
-    assert upper(3.0, 0.1) < upper(2.0, 0.1)
-    assert math.isinf(upper(0.0, 0.1))
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize("epsilon", [0.0, 5.0, 650.0, 2000.0])
 @pytest.mark.parametrize(
@@ -254,18 +242,6 @@ def test_losses_that_no_exponential_holds_are_bounded_all_the_same(base, law, ep
         assert found.lower == 0
     back = ep.epsilon(tuned, delta=1e-300)
     assert 0 <= back.lower <= back.upper
-
-
-def test_trials_of_the_best_of_trials_can_be_priced():
-    inner = BestOfTrials(Gaussian(4.0), NegativeBinomialTrialCount(0.0, 0.2))
-    outer = ep.epsilon(BestOfTrials(inner, NegativeBinomialTrialCount(0.0, 0.2)), delta=1e-6)
-    assert ep.epsilon(inner, delta=1e-6).upper < outer.upper < math.inf
-
-
-def test_the_rate_of_an_attack_on_the_best_is_at_most_that_of_its_curve():
-    best = BestOfTrials(Gaussian(8.0), PoissonTrialCount(2.0))
-    found, at = ep.profile(best).tpr(0.1), 0.5
-    assert 0.1 == found.lower < found.upper <= ep.delta(best, epsilon=at).upper + math.exp(at) * 0.1
 
 
 BEST = BestOfTrials(Gaussian(4.0), PoissonTrialCount(2.0))
@@ -285,26 +261,3 @@ def test_the_best_of_trials_composes():
 def test_the_best_of_trials_that_is_sampled_costs_what_it_costs():
     found = ep.epsilon(PoissonSampled(BEST, 0.5), delta=1e-6)
     assert found.upper == pytest.approx(ep.epsilon(BEST, delta=1e-6).upper, rel=1e-6)
-
-
-@pytest.mark.parametrize("ask", [lambda r: ep.profile(r).rdp(), ep.accounting.rho])
-def test_other_measures_of_the_best_are_refused(ask):
-    with pytest.raises(UnsupportedMechanismError):
-        ask(BestOfTrials(Gaussian(1.0), PoissonTrialCount(2.0)))
-
-
-def test_a_statement_of_zcdp_can_be_tuned():
-    found = ep.epsilon(BestOfTrials(ZeroConcentratedDP(0.125), NegativeBinomialTrialCount(1.0, 0.1)), delta=1e-6)
-    assert ep.epsilon(ZeroConcentratedDP(0.125), delta=1e-6).lower < found.lower < found.upper < math.inf
-
-
-def test_orders_of_three_outcomes_are_all_within():
-    """Every order of a small mechanism, each exactly."""
-    law, row, other = NegativeBinomialTrialCount(1.0, 0.7), [0.6, 0.2, 0.2], [0.2, 0.6, 0.2]
-    base = RandomizedResponse(0.6, categories=3)
-    upper = ep.delta(BestOfTrials(base, law), epsilon=1.0, relation=REPLACE).upper
-    laws = [
-        hockey_stick(selected(law, np.array(row)[list(o)]), selected(law, np.array(other)[list(o)]), 1.0)
-        for o in itertools.permutations(range(3))
-    ]
-    assert 0 < max(laws) <= upper < 1

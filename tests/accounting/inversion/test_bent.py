@@ -1,6 +1,5 @@
 """The bent path: values and bounds of the transform against high precision, and deltas against closed forms."""
 
-import itertools
 import math
 import random
 
@@ -8,9 +7,7 @@ import flint
 import mpmath
 import numpy as np
 import pytest
-from tests.extent import amount
 
-from epsilog.accounting import epsilon
 from epsilog.accounting.inversion import bent
 from epsilog.accounting.inversion.bent import Bent, bendable, gauss
 from epsilog.accounting.inversion.integral import (
@@ -32,16 +29,16 @@ from epsilog.terms import NeighboringRelation
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 LAWS = [(1.0, 0.01), (0.3, 0.2), (2.5, 1e-4), (0.9, 0.5), (1.0, 1e-7), (4.0, 0.3)]
 ASKED = [  # mu, sampling probability, epsilon, direction
-    (1.0, 0.01, 0.5, AdjacencyType.REMOVE),
-    (1.0, 0.01, 2.0, AdjacencyType.REMOVE),
-    (0.9, 0.02, 0.1, AdjacencyType.REMOVE),
-    (2.0, 0.0557, 2.46, AdjacencyType.REMOVE),
+    (0.2, 0.6, 0.6, AdjacencyType.REMOVE),
     (1.1, 0.1, 4.9, AdjacencyType.REMOVE),
     (0.5, 0.3, 0.2, AdjacencyType.REMOVE),
-    (0.2, 0.6, 0.6, AdjacencyType.REMOVE),
+    (1.0, 0.01, 2.0, AdjacencyType.REMOVE),
     (2.6, 1e-4, 5.0, AdjacencyType.REMOVE),
-    (1.2, 0.6, 0.585, AdjacencyType.ADD),
     (0.5, 0.26, 0.057, AdjacencyType.ADD),
+    (2.0, 0.0557, 2.46, AdjacencyType.REMOVE),
+    (1.2, 0.6, 0.585, AdjacencyType.ADD),
+    (0.9, 0.02, 0.1, AdjacencyType.REMOVE),
+    (1.0, 0.01, 0.5, AdjacencyType.REMOVE),
 ]
 
 
@@ -105,7 +102,7 @@ def test_values_are_off_by_no_more_than_they_say(law):
 
 
 @pytest.mark.slow
-@pytest.mark.every(5)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("law", LAWS)
 def test_nothing_above_a_height_exceeds_its_bound(law):
     mu, share = law
@@ -133,7 +130,7 @@ def test_gauss_rule_is_as_accurate_as_assumed(points):
 
 
 @pytest.mark.slow_beyond(2)
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("asked", ASKED)
 def test_one_round_is_its_closed_form(asked):
     mu, share, at, direction = asked
@@ -143,10 +140,10 @@ def test_one_round_is_its_closed_form(asked):
     assert found.upper - found.lower <= 1e-4 * found.upper
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_one_round_of_anything_holds_its_closed_form_or_is_left_to_others():
     rng, reached = random.Random(7), 0  # noqa: S311
-    for _ in range(amount(6, 40)):
+    for _ in range(40):
         mu, share = math.exp(rng.uniform(-3, 1.6)), math.exp(rng.uniform(-14, -0.1))
         direction = rng.choice([AdjacencyType.REMOVE, AdjacencyType.REMOVE, AdjacencyType.ADD])
         least = -math.log1p(-share)
@@ -160,14 +157,14 @@ def test_one_round_of_anything_holds_its_closed_form_or_is_left_to_others():
             bounds = found.delta(where)
             exact = one_round(mu, share, where, direction)
             assert bounds.lower - 1e-300 <= exact <= bounds.upper
-    assert reached >= amount(2, 15)
+    assert reached >= 15
 
 
 @pytest.mark.slow
 def test_what_is_left_out_is_needed():
     """Controls: an interval without one of its errors misses the closed form, where that error is large."""
     missed = {"end": 0, "pieces": 0}
-    for mu, share, at, direction in ASKED[:7:2]:
+    for mu, share, at, direction in ASKED[:3]:
         exact = one_round(mu, share, at, direction)
         found = path(pairs([(mu, share)], direction), at)
         whole = found._pieces
@@ -200,7 +197,7 @@ def test_a_rule_too_coarse_for_the_strip_says_so():
 
 
 @pytest.mark.slow_beyond(1)
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("release", "at"),
     [
@@ -220,14 +217,6 @@ def test_few_rounds_agree_with_the_lattice_and_are_closer(release, at):
     assert on_lattice.lower <= found.upper
     assert found.lower <= on_lattice.upper
     assert found.upper - found.lower <= 1e-7 * found.upper
-
-
-@pytest.mark.slow
-def test_more_rounds_never_cost_less():
-    found = [epsilon(sgd(1.0, 0.02, rounds), delta=1e-7, relative_width=1e-7) for rounds in (2, 3, 5, 8)]
-    assert all(str(one.method).startswith("Laplace inversion") for one in found)
-    assert all(one.lower <= two.upper for one, two in itertools.pairwise(found))
-    assert all(one.upper < two.lower for one, two in itertools.pairwise(found))
 
 
 def test_plain_gaussians_beside_are_part_of_the_integral():

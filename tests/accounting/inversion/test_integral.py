@@ -210,7 +210,7 @@ MIX = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "at", [pytest.param(1e-8, marks=pytest.mark.slow), 1e-5, pytest.param(1e-2, marks=pytest.mark.slow)]
+    "at", [1e-5, pytest.param(1e-8, marks=pytest.mark.extended), pytest.param(1e-2, marks=pytest.mark.extended)]
 )
 def test_a_mix_of_everything_agrees_with_the_lattice_in_any_order(at):
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -47,17 +47,7 @@ def test_bins_beside_gaussians_cost_no_more_than_the_gaussians(release, at):
     assert delta(release, epsilon=found.upper).upper <= at * (1 + 1e-6)
 
 
-@pytest.mark.slow
-def test_only_the_bins_that_do_not_help_are_ignored():
-    """Beside useless bins the sampling of the other rounds still counts."""
-    steps = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1_000)
-    release = Composed([Repeated(BallsInBins(Gaussian(0.5), 2), 10), steps])
-    everyone = epsilon(Composed([Repeated(Gaussian(0.5), 10), steps]), delta=1e-6).upper
-    assert epsilon(release, delta=1e-6).upper <= everyone
-    assert everyone < 0.2 * epsilon(plain(release), delta=1e-6).upper
-
-
-@pytest.mark.slow
+@pytest.mark.extended
 def test_little_noise_under_replace_one():
     """Its pair leaves the numbers: above stand the sample itself, told with all in it, and the unsampled Gaussian."""
     release = Repeated(PoissonSampled(Gaussian(0.02), 1e-9), 10)

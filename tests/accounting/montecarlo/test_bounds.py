@@ -5,6 +5,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
+from tests.extent import amount
 
 from epsilog.accounting.montecarlo import bounds, intervals, two_point
 from epsilog.terms import CalibrationError
@@ -138,7 +139,7 @@ def test_binomial_chances_err_by_less_than_is_said():
     """Both sides against 60 digits, from 2 samples to 2^53, where few hits are expected."""
     rng, worst = np.random.default_rng(0), 0.0
     with mp.workdps(60):
-        for _ in range(120):
+        for _ in range(amount(40, 120)):
             samples = int(min(10 ** rng.uniform(0.3, 16), 2**53 - 1))
             hits = int(min(10 ** rng.uniform(0, rng.choice([2.3, 4.0])) - 1, samples - 1))
             p = float(np.clip((hits + 1 + rng.uniform(-9, 25) * math.sqrt(hits + 1)) / samples, 1e-30, 1 - 1e-9))
@@ -174,7 +175,7 @@ def test_binomial_chances_at_the_edges_are_chances(samples, hits, p):
 def test_the_promise_is_the_least_double_above_the_exact_ratio():
     """M (k + 1) / (N + 1) has two roundings, which one step to the next double does not always cover."""
     rng, short = np.random.default_rng(4), 0
-    for _ in range(1500):
+    for _ in range(500):
         samples = int(min(10 ** rng.uniform(0, 16), 2**53 - 1))
         hits, bound = int(samples * rng.random() ** 9), float(10 ** rng.uniform(-300, 0))
         exact = Fraction(bound) * Fraction(hits + 1, samples + 1)
@@ -280,9 +281,9 @@ def test_clopper_pearson_covers_exactly_enough():
 
 @pytest.mark.slow
 def test_looking_all_the_time_stays_valid():
-    """1,000 runs of 3,000 draws with nine looks; false alarms below 1e-6, by Ville. Control: Clopper-Pearson."""
+    """400 runs of 3,000 draws with nine looks; false alarms below 1e-6, by Ville. Control: Clopper-Pearson."""
     rng = np.random.default_rng(5)
-    p, failure, runs = 0.05, 0.1, 1000
+    p, failure, runs = 0.05, 0.1, 400
     looks = np.arange(10, 3001, 10)
     hits = rng.binomial(10, p, size=(runs, looks.size)).cumsum(axis=1)
     ends = {}

@@ -31,7 +31,7 @@ def test_a_sweep_finds_the_noise_that_the_oracle_finds():
     assert found.delta <= 1e-3
     assert exact(1.02 * found.noise) < 1e-3 < exact(0.93 * found.noise)
     assert found.release == BallsInBins(Gaussian(found.noise), bins=16)
-    for delta in (1e-6, 1e-3, 0.2):
+    for delta in (1e-6, 0.2):
         estimated = noise_search.estimate_noise(BINS, epsilon=1.0, delta=delta, seed=2)
         assert exact(1.03 * estimated) < delta < exact(0.97 * estimated)
 
@@ -76,7 +76,7 @@ def test_repeated_sweeps_release_no_more_than_claimed():
     assert all(noise_search.run_noise_search(plan, seed=s).chosen is not None for s in range(2))
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("slack", [0.05, 0.9])
 def test_few_draws_still_make_a_plan(slack):
     """With counts of a few hits a small change of the threshold changes none of them."""

@@ -13,7 +13,7 @@ from epsilog.accounting.montecarlo.pairs import build_simulated_pair
 from epsilog.accounting.montecarlo.payoff import HockeyStick
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_compiled_normals_are_numpys(monkeypatch):
     """The same numbers and the same state afterwards; hence the same hits."""
     import numba  # noqa: F401 (extra "fast", which the dev environment has)

@@ -33,7 +33,8 @@ def priced(bins, stddev, epsilon, direction="remove", **more):
     )
 
 
-@pytest.mark.slow_beyond(8)
+@pytest.mark.slow
+@pytest.mark.every(3)
 @pytest.mark.parametrize("known", KNOWN, ids=str)
 def test_known_values(known):
     *given, delta, digits = known

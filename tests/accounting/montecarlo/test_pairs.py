@@ -305,7 +305,8 @@ KNOWN = [  # the release of a noise; noise, epsilon, direction; strength (None: 
 ]
 
 
-@pytest.mark.slow_beyond(3)
+@pytest.mark.slow
+@pytest.mark.every(4)
 @pytest.mark.parametrize("known", KNOWN, ids=[f"{each[0].__name__}-{each[1:5]}" for each in KNOWN])
 def test_draws_agree_with_what_is_known_and_noise_off_by_a_third_does_not(known):
     of, noise, epsilon, direction, strength, draws, delta = known

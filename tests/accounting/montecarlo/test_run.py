@@ -54,7 +54,7 @@ def test_a_journal_resumes_and_refuses_another_run(book):
         run.run_trials([one], seed=book.seed, journal=book)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_killed_process_continues(tmp_path):
     path = tmp_path / "journal.jsonl"
     script = f"""
@@ -207,7 +207,7 @@ def command(tmp_path, *words):
     return CliRunner().invoke(app, ["account", "montecarlo", *map(str, given)])
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_running_cluster_draws_the_same_evidence(tmp_path):
     import distributed
 
