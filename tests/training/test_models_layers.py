@@ -112,11 +112,7 @@ def never(_, x):
 
 @pytest.mark.parametrize(
     ("width", "forward"),
-    [
-        (2, twice),
-        pytest.param(1, cut, marks=pytest.mark.slow),
-        pytest.param(2, never, marks=pytest.mark.slow),
-    ],
+    [(2, twice), pytest.param(1, cut, marks=pytest.mark.slow), pytest.param(2, never, marks=pytest.mark.slow)],
     ids=["twice", "cut", "never"],
 )
 def test_where_ghost_norms_would_be_wrong_gradients_are_formed(width, forward):
