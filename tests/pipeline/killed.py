@@ -6,6 +6,7 @@ from pathlib import Path
 
 from epsilog.ledger.ledger import Ledger
 from epsilog.pipeline import run
+from epsilog.terms import EpsilogError
 
 DIED = 137
 
@@ -24,13 +25,38 @@ class Silent:
 
 
 def driven(die_at: int, path: Path, runs: Path, told: Path) -> int:
-    """How a run ended that dies at a point, forked where everything is imported already; what it told is in a file."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["epsilog.training.engines.compiled", "epsilog.pipeline", "epsilog.ledger.sqlite"])
-    child = context.Process(target=drive, args=(die_at, path, runs, told))
-    child.start()
+    """How a run ended that dies at a point; what it told is in a file."""
+    child = start(drive, die_at, path, runs, told)
     child.join(300)
     return child.exitcode
+
+
+def start(target, *args):
+    """A process forked where everything is imported already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["epsilog.training.engines.compiled", "epsilog.pipeline", "epsilog.ledger.sqlite"])
+    child = context.Process(target=target, args=args)
+    child.start()
+    return child
+
+
+def both_at_once(path: Path, runs: Path, folder: Path) -> list[str]:
+    """What each of two runs of one config says that begin at once: nothing if it finished, or why it was refused."""
+    told = [folder / name for name in ("one", "two")]
+    both = [start(attempt, path, runs, each) for each in told]
+    for child in both:
+        child.join(300)
+    return [each.read_text() for each in told]
+
+
+def attempt(path: Path, runs: Path, told: Path) -> None:
+    """Runs a config, and writes the refusal."""
+    try:
+        run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent())
+    except EpsilogError as refusal:
+        told.write_text(str(refusal))
+    else:
+        told.write_text("")
 
 
 def drive(die_at: int, path: Path, runs: Path, told: Path) -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from epsilog.terms import ConfigError, codec
 
 pytest.importorskip("polars", reason="extra data")
 OWN = Path(__file__).parents[2] / "examples" / "own-data"
+FOUR_ROUNDS = (("rounds = 40", "rounds = 4"), ("rounds_per_release = 40", "rounds_per_release = 4"))
 
 
 @pytest.fixture
@@ -217,8 +217,7 @@ def test_a_real_run_without_scores_is_paid_for_and_leaves_nothing_of_the_rows(wr
         ("simulation = true", "simulation = false"),
         ("seed = 20261122\n", ""),
         ("comparison_budgets = [1, 2, 4, 8]\n", ""),
-        ("rounds = 40", "rounds = 4"),
-        ("rounds_per_release = 40", "rounds_per_release = 4"),
+        *FOUR_ROUNDS,
     )
     with open_ledger(tmp_path / "ledger.db") as books:
         books.create_budget("demo", kind="approximate", epsilon="4", delta="1e-4", privacy_unit="clinic")
@@ -239,16 +238,15 @@ def test_a_real_run_without_scores_is_paid_for_and_leaves_nothing_of_the_rows(wr
 
 @pytest.mark.slow
 def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path):
-    path = written(("comparison_budgets = [1, 2, 4, 8]\n", ""))
-    program = (
-        "import os, sys; from pathlib import Path; from epsilog.pipeline import run, runner\n"
-        "class Dying(runner.NullObserver):\n"
-        "    def round(self, record, plan):\n"
-        "        if record.round == 3: os._exit(9)\n"
-        "run(Path(sys.argv[1]), runs=Path(sys.argv[2]), observer=Dying())"
-    )
-    command = [sys.executable, "-c", program, str(path), str(tmp_path / "runs")]
-    assert subprocess.run(command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, check=False).returncode == 9
+    twelve = [(old, new.replace("4", "12")) for old, new in FOUR_ROUNDS]
+    path = written(("comparison_budgets = [1, 2, 4, 8]\n", ""), *twelve)
+
+    def killed(record):
+        if record.round == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(path, runs=tmp_path / "runs", on_round=killed)
     rows = (tmp_path / "visits.csv").read_text()
     (tmp_path / "visits.csv").write_text(
         rows.replace("v00001,2025-01-01,Bülach 065,10", "v00001,2025-01-01,Bülach 065,11")
@@ -258,7 +256,7 @@ def test_a_run_that_was_begun_goes_on_with_the_same_rows_only(written, tmp_path)
     (tmp_path / "visits.csv").write_text(rows)
     outcome = run(path, runs=tmp_path / "runs")
     assert outcome.verification.status == "passed"
-    assert json.loads((outcome.folder / "report.json").read_bytes())["result"]["rounds"] == 40
+    assert json.loads((outcome.folder / "report.json").read_bytes())["result"]["rounds"] == 12
 
 
 def test_who_withdraws_is_found_by_name_and_a_name_of_nobody_is_no_error(written, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests import commands
+from tests.extent import amount
 
 from epsilog.ledger import Verb, open_ledger, read_ledger
 from epsilog.pipeline import run, runner, steps
@@ -62,6 +63,7 @@ def done(tmp_path_factory):
     text = source.read_text()
     text = text.replace("comparison_budgets = [0.25, 1, 8]", "comparison_budgets = [1]").replace("= 60", "= 12")
     text = text.replace("comparison_seeds = 5", "comparison_seeds = 2")
+    text = text.replace("local_steps = 8", "local_steps = 1").replace("learning_rate = 0.1", "learning_rate = 0.5")
     path = folder / "p.toml"
     path.write_text(text)
     outcome, observer = finished(path, folder)
@@ -107,7 +109,7 @@ def test_again_charges_nothing_and_trains_nothing(done):
 def test_another_plan_on_a_spent_budget_is_refused_and_leaves_nothing(done, tmp_path):
     path, outcome, _ = done
     other = tmp_path / "other.toml"
-    other.write_text(path.read_text().replace("learning_rate = 0.1", "learning_rate = 0.2"))
+    other.write_text(path.read_text().replace("learning_rate = 0.5", "learning_rate = 0.2"))
     before = sorted(p.name for p in outcome.folder.parent.iterdir())
     with pytest.raises(BudgetExceededError) as refused:
         run(other, runs=outcome.folder.parent, ledger=outcome.folder.parent / "ledger.db", observer=Silent())
@@ -173,7 +175,7 @@ HIDDEN = """
 import sys
 class Absent:  # None in sys.modules would do, if SciPy did not look there for arrays of others
     def find_spec(self, name, *_):
-        if name.partition(".")[0] in sys.argv[3].split():
+        if name.partition(".")[0] in sys.argv[1].split():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 from pathlib import Path
@@ -183,29 +185,23 @@ class Silent:
     def stage(self, says): pass
     def comparison(self, done, total): pass
     def round(self, record, plan): pass
-path, runs = Path(sys.argv[1]), Path(sys.argv[2])
-try:
-    print(run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent()).verification.status)
-except ConfigError as error:
-    print(error)
+for path, runs in zip(sys.argv[2::2], map(Path, sys.argv[3::2])):
+    try:
+        print(run(Path(path), runs=runs, ledger=runs / "ledger.db", observer=Silent()).verification.status)
+    except ConfigError as error:
+        print(error)
 """
 
 
-def without(modules, path, runs):
-    return subprocess.run(
-        [sys.executable, "-c", HIDDEN, str(path), str(runs), modules], capture_output=True, text=True, check=True
-    ).stdout
-
-
-def test_a_missing_extra_books_nothing_and_leaves_nothing(write_config, tmp_path):
-    assert install_command("train") in without("jax", write_config(), tmp_path / "runs")
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_finished_run_needs_no_engine(done, tmp_path):
+def test_a_missing_engine_books_and_leaves_nothing_and_a_finished_run_needs_none(write_config, done, tmp_path):
     path, outcome, _ = done
-    shutil.copytree(outcome.folder.parent, tmp_path / "runs")
-    assert without("jax", path, tmp_path / "runs").strip() == "passed"
+    shutil.copytree(outcome.folder.parent, tmp_path / "finished")
+    pairs = (write_config(), tmp_path / "runs", path, tmp_path / "finished")
+    command = [sys.executable, "-c", HIDDEN, "jax", *map(str, pairs)]
+    *refusal, passed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert install_command("train") in " ".join(refusal)
+    assert not (tmp_path / "runs").exists()
+    assert passed == "passed"
 
 
 def test_a_study_that_cannot_be_trained_books_nothing_and_leaves_nothing(write_config, tmp_path):
@@ -268,14 +264,9 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
 def test_two_runs_of_one_config_at_once_charge_once_and_release_once(write_config, tmp_path):
     """The one that comes second stops with a message, or finds everything done; nothing breaks."""
     path, runs = write_config(), tmp_path / "runs"
-    command = [sys.executable, "-m", "epsilog", "run", str(path), "--runs", str(runs)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
-    said = [one.communicate()[0] for one in both]
-    codes = [one.returncode for one in both]
-    assert 0 in codes, said
-    for code, text in zip(codes, said, strict=True):
-        assert "Traceback" not in text
-        assert code == 0 or "another process is training in" in text
+    said = killed.both_at_once(path, runs, tmp_path)
+    assert "" in said
+    assert all(not text or "another process is training in" in text for text in said), said
     with read_ledger(runs / "ledger.db") as books:
         verbs = [entry.verb for entry in books.history()]
     assert verbs.count(Verb.STARTED) == verbs.count(Verb.COMMITTED) == 1
@@ -411,14 +402,14 @@ def test_killed_at_any_point_it_resumes(write_config, tmp_path):
     points, model = told.read_text().split()
     assert int(points) > 30
     deaths = 0
-    for fraction in (0.02, 0.1, 0.25, 0.4, 0.3, 0.3, 0.2, 0.5):
+    for fraction in amount((0.1, 0.4, 0.3, 0.5), (0.02, 0.1, 0.25, 0.4, 0.3, 0.3, 0.2, 0.5)):
         code = killed.driven(max(1, round(int(points) * fraction)), path, tmp_path / "killed", told)
         assert code in (0, killed.DIED)
         deaths += code == killed.DIED
         if code == 0:
             break
     assert killed.driven(0, path, tmp_path / "killed", told) == 0
-    assert deaths >= 4
+    assert deaths >= amount(3, 4)
     assert told.read_text().split()[1] == model
     with read_ledger(tmp_path / "killed" / "ledger.db") as books:
         books.verify()

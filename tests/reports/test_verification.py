@@ -35,11 +35,13 @@ CARRIED = (("evidence", "plan"), ("evidence", "records"), ("owner",))  # what a 
 
 
 def places(document, at=()):
-    """Every place in a document, containers included."""
+    """Every place in a document, containers included; at each change, of a list's items the first and the last."""
     yield at
-    inner = (
-        document.items() if isinstance(document, dict) else enumerate(document if isinstance(document, list) else ())
-    )
+    if isinstance(document, dict):
+        inner = list(document.items())
+    else:
+        inner = list(enumerate(document if isinstance(document, list) else ()))
+        inner = inner[:: amount(max(1, len(inner) - 1), 1)]
     for name, value in inner:
         yield from places(value, (*at, name))
 
@@ -172,7 +174,7 @@ def test_a_public_report_holds_no_figure_of_the_curators(files):
 @pytest.mark.slow
 @pytest.mark.every(1)
 @pytest.mark.parametrize(
-    ("name", "step"), [("plan.json", 23), ("owner.json", 9), ("rounds.jsonl", 9), ("custody.jsonl", 9)]
+    ("name", "step"), [("plan.json", 23), ("owner.json", 9), ("rounds.jsonl", 5), ("custody.jsonl", 5)]
 )
 def test_every_changed_place_of_the_evidence_fails(files, reader, name, step):
     """Of records, those of one line; each change passes a sample of the places."""
@@ -201,14 +203,13 @@ def test_every_changed_place_of_a_report_fails(files, reader):
     assert not list(list_differences(report, codec.parse_json(files["report.json"])))
     for place, document in mutants(report):
         count += 1
-        assert any(list_differences(document, report)), (
-            place
-        )  # what a report is compared with, where it was not carried
+        part = place[0] if place else "surplus"  # what a report is compared with, where it was not carried
+        assert any(list_differences(document.get(part, ...), report.get(part, ...), (part,))), place
         carried = any(place[: len(inner)] == inner for inner in CARRIED)
         if count % amount(199 if carried else 401, 11 if carried else 61) == 0:
             assert report_failed(spelt(document), reader), place
             assert failed(files | {"report.json": spelt(document)}, reader), place
-    assert count > 1500
+    assert count > amount(900, 1500)
 
 
 @pytest.mark.slow

@@ -328,15 +328,16 @@ def list_differences(
         for i in range(max(len(stated), len(again))):
             one, other = (part[i] if i < len(part) else ABSENT for part in (stated, again))
             yield from list_differences(one, other, (*at, i), computed=computed)
-    elif not _is_same(stated, again, computed=any(at[: len(path)] == path for path in computed)):
+    elif not _is_same(stated, again, at, computed):
         yield at, stated, again
 
 
-def _is_same(stated: Any, again: Any, *, computed: bool) -> bool:
+def _is_same(stated: Any, again: Any, at: Path, computed: Paths) -> bool:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (stated, again))
-    if numbers and computed:
-        return math.isclose(stated, again, rel_tol=RECOMPUTE_TOLERANCE)
-    return (numbers or type(stated) is type(again)) and bool(stated == again)
+    if stated == again:
+        return numbers or type(stated) is type(again)
+    in_computed = numbers and any(at[: len(path)] == path for path in computed)
+    return in_computed and math.isclose(stated, again, rel_tol=RECOMPUTE_TOLERANCE)
 
 
 def _describe(stated: Any, again: Any) -> str:
