@@ -1,23 +1,30 @@
 """A real server on loopback, over a real SQLite ledger and one run's report."""
 
+import asyncio
 import http.client
 import json
+import os
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partialmethod
 from pathlib import Path
 
 import pytest
+from starlette.responses import Response
+from tests.server.browsing import CHROMIUM, DRIVER, start_browser
+from tests.server.inside import Said
 
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.server import create_app
-from epsilog.server.workers import WorkerPool
+from epsilog.server.worker import answer_request
+from epsilog.server.workers import COMMAND, WorkerPool
 
 REPORT = {
     "v": 0,
@@ -52,19 +59,10 @@ REPORT = {
 
 
 @dataclass(frozen=True)
-class Reply:
-    status: int
-    headers: dict
-    body: bytes
-
-    def json(self):
-        return json.loads(self.body)
-
-
-@dataclass(frozen=True)
 class Site:
     host: str
     port: int
+    asked: list  # the method and path of each request so far
 
     @property
     def url(self):
@@ -79,7 +77,7 @@ class Site:
             connection.request(method, path, body=data, headers=kind | (headers or {}))
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
-            return Reply(response.status, found, response.read())
+            return Said(response.status, found, response.read())
         finally:
             connection.close()
 
@@ -103,25 +101,52 @@ def _unhurried():
 
 
 @contextmanager
-def serving(app):
+def _without_processes():
+    """Pools that a server makes for itself answer in threads of this process: each other one loads the library."""
+
+    async def answer(_, line):
+        asked = json.loads(line)
+        status, kind, body = await asyncio.to_thread(answer_request, asked["path"], asked["ask"])
+        return Response(body, status, media_type=kind)
+
+    def make(pool, **options):
+        made(pool, **options)
+        if pool._slow.workers[0]._command[: len(COMMAND)] == COMMAND:
+            pool._ask_worker = answer
+
+    made = WorkerPool.__init__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerPool, "__init__", make)
+        yield
+
+
+@contextmanager
+def serving(app, *, processes=False):
     """Runs ``app`` in a thread on a free port; yields the site, then stops it."""
     import uvicorn
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as ``server`` does
-    config = uvicorn.Config(app, log_level="critical", ws="none", lifespan="on", server_header=False)
+    asked = []
+
+    async def noted(scope, receive, send):
+        if scope["type"] == "http":
+            asked.append((scope["method"], scope["path"]))
+        await app(scope, receive, send)
+
+    config = uvicorn.Config(noted, log_level="critical", ws="none", lifespan="on", server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     try:
-        with _unhurried():
+        with _unhurried(), nullcontext() if processes else _without_processes():
             thread.start()
             for _ in range(1200):
                 if server.started:
                     break
                 time.sleep(0.05)
             assert server.started
-        yield Site("127.0.0.1", listener.getsockname()[1])
+        yield Site("127.0.0.1", listener.getsockname()[1], asked)
     finally:
         server.should_exit = True
         thread.join(timeout=120)
@@ -173,9 +198,23 @@ def runs_path(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def site(ledger_path, runs_path):
-    pool = WorkerPool(deadline=300.0)  # a busy machine fails no test
-    with serving(create_app(ledger=str(ledger_path), runs=runs_path, workers=pool)) as found:
+    with serving(create_app(ledger=str(ledger_path), runs=runs_path)) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One Chromium for all tests."""
+    if CHROMIUM is None or DRIVER is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("Chromium or its driver is absent; CI must have both")
+        pytest.skip("NO BROWSER TESTS: Chromium or its driver is absent")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        driver = start_browser(profile)
+        try:
+            yield driver
+        finally:
+            driver.quit()
 
 
 @pytest.fixture(scope="session")

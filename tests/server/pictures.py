@@ -95,23 +95,15 @@ def of_reports(driver, runs: Path) -> None:
 
 def take(ledger: str, runs: str) -> None:
     """Takes them all."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
     ours = sys.modules["tests"] = ModuleType("tests")  # some libraries install a package of that name
     ours.__path__ = [str(TESTS)]
-    from test_browser import CHROMIUM, DRIVER, SWITCHES
-
-    from conftest import serving
+    from tests.server.browsing import start_browser
+    from tests.server.conftest import serving
 
     app = create_app(ledger=ledger, runs=runs)
-    with serving(app) as site, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+    with serving(app, processes=True) as site, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         app.state.workers.deadline = 600.0  # that the machine is busy must not show in a picture
-        options = webdriver.ChromeOptions()
-        options.binary_location = CHROMIUM
-        for switch in (*SWITCHES.split(), f"--user-data-dir={profile}"):
-            options.add_argument(switch)
-        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        driver = start_browser(profile)
         try:
             for form, width in WIDTHS.items():
                 screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}

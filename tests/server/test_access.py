@@ -2,14 +2,17 @@
 
 import datetime as dt
 import ipaddress
+import logging
+import math
 import socket
 import ssl
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from epsilog.server import AccessConfig, create_app
+from epsilog.server import AccessConfig, create_app, tls
 from epsilog.server.access import (
     LOCAL_HOLDER,
     LOOPBACK_ADDRESSES,
@@ -31,99 +34,85 @@ MAY = {  # as the documentation's table has it, by hand
 
 
 @pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("act", Action)
-def test_a_role_allows_its_acts_at_and_under_its_scope_and_no_others(role, act):
-    anna = Holder("anna", role, "acme/claims")
-    for scope in ("acme/claims", "acme/claims/2026"):
-        if act in MAY[role]:
-            require_permission(anna, act, scope)
-        else:
-            with pytest.raises(PermissionDeniedError, match=f"a {role} may not {act}"):
-                require_permission(anna, act, scope)
-    for scope in ("acme", "acme/claims-2", "acme/claim", "other/acme/claims", "", None):
-        with pytest.raises(PermissionDeniedError):
-            require_permission(anna, act, scope)
-
-
-@pytest.mark.parametrize("scope", [None, "acme", "acme/claims"])
-def test_whoever_holds_the_whole_ledger_holds_every_scope_of_it(scope):
+def test_a_role_allows_its_acts_at_and_under_its_scope_and_no_others(role):
+    anna, everywhere = Holder("anna", role, "acme/claims"), Holder("bob", role)
     for act in Action:
-        require_permission(LOCAL_HOLDER, act, scope)
-    with pytest.raises(PermissionDeniedError, match="a reader may not own"):
-        require_permission(Holder("bob", Role.READER), Action.OWN, scope)
+        for holder, scope in [
+            *((anna, scope) for scope in ("acme/claims", "acme/claims/2026")),
+            *((everywhere, scope) for scope in (None, "acme", "acme/claims")),
+        ]:
+            if act in MAY[role]:
+                require_permission(holder, act, scope)
+            else:
+                with pytest.raises(PermissionDeniedError, match=f"a {role} may not {act}"):
+                    require_permission(holder, act, scope)
+        for scope in ("acme", "acme/claims-2", "acme/claim", "other/acme/claims", "", None):
+            with pytest.raises(PermissionDeniedError):
+                require_permission(anna, act, scope)
+    assert (LOCAL_HOLDER.role, LOCAL_HOLDER.scope) == (Role.OWNER, None)
 
 
 FILE = Path("tokens.json")
 WILD = ("0.0.0.0", "::")  # noqa: S104
 BEYOND = ("192.0.2.4", "127.0.0.2", "2001:db8::1", *WILD)
+TOKENS, NAMED = AccessConfig(FILE), AccessConfig(FILE, names=("Team.Example.org",))
+LOOPBACK, ADDRESS, NAME = "host must be a loopback address", "host must be an IP address", "name must be given"
 
 
-@pytest.mark.parametrize("host", LOOPBACK_ADDRESSES)
+@pytest.mark.parametrize(
+    ("hosts", "access", "tls", "says"),
+    [
+        *(
+            ((*BEYOND, "example.org", ""), access, tls, LOOPBACK)
+            for access, tls in ((AccessConfig(), False), (AccessConfig(), True), (TOKENS, False))
+        ),
+        (("example.org", "", "localhost.evil.org", "0", "127.1", "0x7f.1", "192.0.2.4 "), NAMED, True, ADDRESS),
+        (WILD, TOKENS, True, NAME),
+    ],
+)
+def test_an_address_beyond_loopback_needs_tokens_tls_and_a_name(hosts, access, tls, says):
+    for host in hosts:
+        with pytest.raises(CheckError, match=says):
+            access.for_address(host, tls=tls)
+
+
 @pytest.mark.parametrize("tls", [False, True])
-def test_loopback_is_for_everybody(host, tls):
-    assert AccessConfig().for_address(host, tls=tls).hosts == LOOPBACK_HOSTS
-    assert AccessConfig(FILE).for_address(host, tls=tls).hosts == LOOPBACK_HOSTS
+def test_a_server_answers_to_loopback_its_names_and_its_address(tls):
+    for host in LOOPBACK_ADDRESSES:
+        for access in (AccessConfig(), TOKENS):
+            assert access.for_address(host, tls=tls).hosts == LOOPBACK_HOSTS
+    for host in BEYOND:
+        for behind in {True, not tls}:
+            access = replace(NAMED, trust_proxy=behind).for_address(host, tls=tls)
+            own = {f"[{host}]" if ":" in host else host} - {*WILD, "[::]"}
+            assert access.hosts == LOOPBACK_HOSTS | {"team.example.org"} | own
+            assert (access.tokens, access.trust_proxy) == (FILE, behind)
+    assert "[::1]" in AccessConfig(FILE, names=("[::1",)).hosts  # an address, however it is bracketed
 
 
-@pytest.mark.parametrize("host", BEYOND)
-def test_tokens_of_other_issuers_serve_as_well(host):
+NO_NAMES = ("", "https://a.example", "a.example:80", "a..example", "*", "a b", "a/b", "ä.example", "a" * 254)
+
+
+def test_tokens_of_other_issuers_serve_as_well():
     access = AccessConfig(identity=FILE, names=("team.example.org",))
-    assert "team.example.org" in access.for_address(host, tls=True).hosts
-    with pytest.raises(CheckError, match="host must be a loopback address"):
-        access.for_address(host, tls=False)
+    for host in BEYOND:
+        assert "team.example.org" in access.for_address(host, tls=True).hosts
+        with pytest.raises(CheckError, match="host must be a loopback address"):
+            access.for_address(host, tls=False)
 
 
-@pytest.mark.parametrize("host", [*BEYOND, "example.org", ""])
 @pytest.mark.parametrize(
-    ("access", "tls"), [(AccessConfig(), False), (AccessConfig(), True), (AccessConfig(FILE), False)]
+    ("given", "says"),
+    [
+        ({"names": ("team.example.org",)}, "tokens must be given"),
+        ({"trust_proxy": True}, "tokens must be given"),
+        *(({"tokens": FILE, "names": (name,)}, "name must be") for name in NO_NAMES),
+        *(({"tokens": FILE, "rate": rate}, "rate must be") for rate in (0, -1, math.nan, math.inf, "5", None)),
+    ],
 )
-def test_beyond_it_tokens_and_tls_are_both_needed(host, access, tls):
-    with pytest.raises(CheckError, match="host must be a loopback address"):
-        access.for_address(host, tls=tls)
-
-
-@pytest.mark.parametrize("host", BEYOND)
-@pytest.mark.parametrize(("behind", "tls"), [(False, True), (True, False), (True, True)])
-def test_with_both_or_a_proxy_it_listens_there(host, behind, tls):
-    access = AccessConfig(FILE, names=("Team.Example.org",), trust_proxy=behind).for_address(host, tls=tls)
-    own = {f"[{host}]" if ":" in host else host} - {*WILD, "[::]"}
-    assert access.hosts == LOOPBACK_HOSTS | {"team.example.org"} | own
-    assert (access.tokens, access.trust_proxy) == (FILE, behind)
-
-
-@pytest.mark.parametrize("host", ["example.org", "", "localhost.evil.org", "0", "127.1", "0x7f.1", "192.0.2.4 "])
-def test_a_name_is_no_address_to_listen_at(host):
-    with pytest.raises(CheckError, match="host must be an IP address"):
-        AccessConfig(FILE, names=("a.example",)).for_address(host, tls=True)
-
-
-@pytest.mark.parametrize("host", WILD)
-def test_who_listens_everywhere_says_by_which_name(host):
-    with pytest.raises(CheckError, match="name must be given"):
-        AccessConfig(FILE).for_address(host, tls=True)
-
-
-@pytest.mark.parametrize("given", [{"names": ("team.example.org",)}, {"trust_proxy": True}])
-def test_others_than_this_machines_need_tokens(given):
-    with pytest.raises(CheckError, match="tokens must be given"):
+def test_a_configuration_that_is_unsafe_or_none_is_refused(given, says):
+    with pytest.raises(CheckError, match=says):
         AccessConfig(**given)
-
-
-@pytest.mark.parametrize(
-    "name", ["", "https://a.example", "a.example:80", "a..example", "*", "a b", "a/b", "ä.example", "a" * 254, "[::1"]
-)
-def test_a_name_is_a_host_alone(name):
-    if name == "[::1":  # an address, however it is bracketed
-        assert "[::1]" in AccessConfig(FILE, names=(name,)).hosts
-        return
-    with pytest.raises(CheckError, match="name must be"):
-        AccessConfig(FILE, names=(name,))
-
-
-@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), "5", None])
-def test_a_rate_is_a_positive_number(rate):
-    with pytest.raises(CheckError, match="rate must be"):
-        AccessConfig(FILE, rate=rate)
 
 
 def test_tokens_that_are_not_there_let_no_server_begin(tmp_path):
@@ -166,26 +155,16 @@ def self_signed(folder, name="localhost"):
     return folder / "cert.pem", folder / "key.pem"
 
 
-def test_tls_is_modern(certificate):
-    context = make_tls_context(*certificate)
-    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
-    assert context.protocol == ssl.PROTOCOL_TLS_SERVER
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o600, 0o400])
-def test_a_key_may_be_read_by_its_owner_and_a_group(certificate, mode):
-    certificate[1].chmod(mode)
-    make_tls_context(*certificate)
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o604, 0o620, 0o601])
-def test_a_key_that_the_world_can_read_is_refused(certificate, mode):
-    certificate[1].chmod(mode)
-    try:
+def test_a_key_may_be_read_by_its_owner_and_a_group_and_nobody_else(certificate):
+    for mode in (0o640, 0o400, 0o600):
+        certificate[1].chmod(mode)
+        context = make_tls_context(*certificate)
+    assert (context.minimum_version, context.protocol) == (ssl.TLSVersion.TLSv1_2, ssl.PROTOCOL_TLS_SERVER)
+    for mode in (0o644, 0o604, 0o620, 0o601):
+        certificate[1].chmod(mode)
         with pytest.raises(CheckError, match="tls_key must be a file that others cannot read"):
             make_tls_context(*certificate)
-    finally:
-        certificate[1].chmod(0o600)
+    certificate[1].chmod(0o600)
 
 
 def test_a_certificate_goes_with_its_key(certificate, tmp_path):
@@ -197,7 +176,7 @@ def test_a_certificate_goes_with_its_key(certificate, tmp_path):
         make_tls_context(tmp_path / "none.pem", certificate[1])
 
 
-def shown(tls):
+def shown(tls_certificate):
     """The certificate that a new connection is shown, in DER, with a server name and without."""
     found = []
     for name in ("localhost", None):
@@ -205,33 +184,35 @@ def shown(tls):
         client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
         ours, theirs = socket.socketpair()
         with ours, theirs, ThreadPoolExecutor(1) as pool:
-            accepted = pool.submit(tls.context.wrap_socket, theirs, server_side=True)
+            accepted = pool.submit(tls_certificate.context.wrap_socket, theirs, server_side=True)
             with client.wrap_socket(ours, server_hostname=name) as asked:
                 found.append(asked.getpeercert(binary_form=True))
             accepted.result().close()
     return found
 
 
-def test_a_renewed_certificate_is_shown_and_a_wrong_pair_is_not(tmp_path, caplog):
+def test_a_renewed_certificate_is_shown_and_a_wrong_pair_is_not(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(tls, "_LOG", logging.getLogger("renewed"))  # servers of other tests silence the logger itself
+
     def der():
         return ssl.PEM_cert_to_DER_cert((tmp_path / "cert.pem").read_text())
 
-    tls = TlsCertificate(*self_signed(tmp_path))
+    renewed = TlsCertificate(*self_signed(tmp_path))
     first = der()
-    assert shown(tls) == [first, first]
+    assert shown(renewed) == [first, first]
     key = (tmp_path / "key.pem").read_bytes()
     self_signed(tmp_path)
     second = der()
-    assert shown(tls) == [first, first]  # nobody has looked yet
-    tls.refresh()
-    assert shown(tls) == [second, second]
+    assert shown(renewed) == [first, first]  # nobody has looked yet
+    renewed.refresh()
+    assert shown(renewed) == [second, second]
     (tmp_path / "key.pem").write_bytes(key)  # of the first
     for _ in range(3):
-        tls.refresh()
+        renewed.refresh()
     assert caplog.text.count("the TLS certificate was not renewed: tls_cert must be") == 1
     (tmp_path / "key.pem").unlink()
-    tls.refresh()
-    assert shown(tls) == [second, second]
+    renewed.refresh()
+    assert shown(renewed) == [second, second]
     self_signed(tmp_path)
-    tls.refresh()
-    assert shown(tls) == [der()] * 2 != [second] * 2
+    renewed.refresh()
+    assert shown(renewed) == [der()] * 2 != [second] * 2

@@ -44,6 +44,8 @@ def told(code):
     return float(re.search(r"# epsilon <= (\S+) at delta 0.001", code)[1])
 
 
+@pytest.mark.slow
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", CASES)
 def test_python_command_run_config_and_charge_give_the_pages_number(name, tmp_path):
     ask = CASES[name]
@@ -91,6 +93,7 @@ def test_the_comment_is_the_cost_of_what_opacus_does():
 
 
 @pytest.mark.slow
+@pytest.mark.extended  # JAX compiles for ten seconds
 @pytest.mark.filterwarnings("ignore:optax.global_norm:DeprecationWarning")  # jax_privacy's own call
 @pytest.mark.parametrize("name", ["poisson", "truncated"])
 def test_the_code_for_jax_privacy_runs(name):

@@ -55,6 +55,7 @@ def test_a_report_and_the_api_use_the_same_sentences_and_numbers(report):
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_mix_means_what_its_one_release_means_on_its_own_page():
     """One Poisson-sampled run as a mix; the other page speaks of models, counts units, and says the rest alike."""
     part = {"mechanism": "gaussian", "parameter": 3.0, "sampling_probability": 0.2, "count": 4}
@@ -69,6 +70,7 @@ def test_a_mix_means_what_its_one_release_means_on_its_own_page():
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_whoever_is_never_sampled_has_no_other_number_beside_it():
     part = {"mechanism": "gaussian", "parameter": 3.0, "count": 4}
     labels = [

@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.extent import amount
 from tests.server.inside import ask
 from tests.server.test_roles import ACTS, HASH, RELEASE, WHO
 
@@ -185,7 +184,7 @@ def theirs(world, scope, key):
     )
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("state", STATES)
 def test_whatever_is_asked_a_key_of_others_is_as_none(tmp_path, held, state):
     every = [(what, scope, role) for (what, scope), role in product(STEPS, ROLES)]
@@ -197,7 +196,9 @@ def test_whatever_is_asked_a_key_of_others_is_as_none(tmp_path, held, state):
     assert {status for *_, status, _ in with_it} >= {200, 403, 409}
 
 
-@settings(max_examples=amount(1, 8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@pytest.mark.extended
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.sampled_from([(*step, role) for step, role in product(STEPS, ROLES)]), min_size=10, max_size=40),
     state=st.sampled_from(sorted(STATES)),

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from tests.extent import amount
 
 from epsilog.ledger import Amounts, ChargeRequest, Entry, Verb, open_ledger, read_ledger
 from epsilog.ledger.commands import ChargeAtOnce
@@ -318,8 +317,9 @@ def process(path, port):
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path):
-    path, (port, kills) = tmp_path / "ledger.db", (_free_port(), amount(1, 3))
+    path, (port, kills) = tmp_path / "ledger.db", (_free_port(), 3)
     with open_ledger(path) as books:
         books.create_budget("acme", kind="pure", epsilon="1")
     known, unknown, over = set(), set(), threading.Event()

@@ -21,15 +21,9 @@ from epsilog.mechanisms import (
     MinSepParticipation,
     ToeplitzStrategy,
 )
-from epsilog.server import (
-    create_app,
-    montecarlo,
-)
+from epsilog.server import create_app, montecarlo
 from epsilog.server.montecarlo import _SOFTWARE, MAX_SEQUENTIAL_ROUNDS, MonteCarloRequest, MonteCarloService
-from epsilog.terms import (
-    CheckError,
-    codec,
-)
+from epsilog.terms import CheckError, codec
 
 EVERYBODY = {"population": 50_000, "cohort_size": 50_000, "rounds": 20, "noise_multiplier": 1.2}
 
@@ -49,38 +43,30 @@ def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["independent", "square-root", "optimal"])
-@pytest.mark.parametrize("participation", ["balls-in-bins", "b-min-sep", "cyclic-poisson"])
-def test_a_run_is_of_the_run_that_was_described(participation, strategy):
-    ask = MonteCarloRequest(
-        participation=participation,
-        strategy=strategy,
-        bands=3,
-        bins=4,
-        epochs=5,
-        probability=0.25,
-        noise_multiplier=2.0,
-    )
-    if (participation, strategy) == ("balls-in-bins", "independent"):
+def test_a_run_is_of_the_run_that_was_described():
+    described = {"bands": 3, "bins": 4, "epochs": 5, "probability": 0.25, "noise_multiplier": 2.0}
+    participations = {
+        "balls-in-bins": BallsInBinsParticipation(4),
+        "b-min-sep": MinSepParticipation(4, 0.25),
+        "cyclic-poisson": CyclicPoissonParticipation(4, 0.25),
+    }
+    noises = {
+        "independent": ToeplitzStrategy((1.0,)),
+        "square-root": strategies.build_square_root_column(3),
+        "optimal": strategies.optimize_banded_column(3, 20),
+    }
+    for (participation, taking_part), (strategy, noise) in itertools.product(participations.items(), noises.items()):
+        ask = MonteCarloRequest(participation=participation, strategy=strategy, **described)
+        if (participation, strategy) != ("balls-in-bins", "independent"):
+            assert ask.release() == MatrixMechanism(noise, taking_part, 20, 2.0)
+            assert ask.exact() is None
+            continue
         assert ask.release() == BallsInBins(Gaussian(2.0), bins=4, epochs=5)
         both = [
             compute_balls_in_bins_delta(bins=4, noise_stddev=2.0, epsilon=1.0, direction=direction, epochs=5).value
             for direction in ("add", "remove")
         ]
         assert ask.exact() == max(both) > min(both)
-        return
-    taking_part = {
-        "balls-in-bins": BallsInBinsParticipation(4),
-        "b-min-sep": MinSepParticipation(4, 0.25),
-        "cyclic-poisson": CyclicPoissonParticipation(4, 0.25),
-    }[participation]
-    noise = {
-        "independent": ToeplitzStrategy((1.0,)),
-        "square-root": strategies.build_square_root_column(3),
-        "optimal": strategies.optimize_banded_column(3, 20),
-    }[strategy]
-    assert ask.release() == MatrixMechanism(noise, taking_part, 20, 2.0)
-    assert ask.exact() is None
 
 
 def test_a_run_whose_losses_are_drawn_one_after_the_other_is_short():
@@ -238,6 +224,7 @@ def test_what_cannot_be_drawn_says_why(site):
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_run_outlives_its_server(serve_app, tmp_path):
     """Paused on one server, resumed on the next with the same entropy, and found finished on a third."""
     from epsilog.accounting.montecarlo import recompute_document

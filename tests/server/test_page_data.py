@@ -9,22 +9,11 @@ from starlette.exceptions import HTTPException
 from tests.server.conftest import REPORT
 
 from epsilog.ledger import open_ledger
-from epsilog.mechanisms import (
-    PureDP,
-)
-from epsilog.server import (
-    create_app,
-    page_data,
-)
+from epsilog.mechanisms import PureDP
+from epsilog.server import create_app, page_data
 from epsilog.server.access import LOCAL_HOLDER, Action
 from epsilog.server.authorization import AuthorizedCaller
-from epsilog.terms import (
-    CheckError,
-    NeighboringRelation,
-)
-
-REPLACE = NeighboringRelation.REPLACE_ONE
-
+from epsilog.terms import CheckError, NeighboringRelation
 
 ANYBODY = AuthorizedCaller(LOCAL_HOLDER, Action.READ)
 
@@ -58,17 +47,13 @@ def test_runs_are_folders_with_a_report_and_a_plain_name(tmp_path):
     assert page_data.runs_route(asked(runs=tmp_path / "nowhere")) == {"present": True, "runs": []}
 
 
-@pytest.mark.parametrize("content", ['{"kind": "plan"}', '["report"]', '"report"', "null", "7"])
-def test_what_is_no_report_is_not_shown_as_one(tmp_path, content):
-    (tmp_path / "r").mkdir()
-    (tmp_path / "r" / "report.json").write_text(content)
-    with pytest.raises(CheckError, match=r"report must be a report document, got report\.json"):
-        page_data.run_route(asked(runs=tmp_path), "r")
-
-
-def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
+def test_what_is_no_report_or_too_large_is_not_shown(tmp_path, monkeypatch):
     (tmp_path / "r").mkdir()
     path = tmp_path / "r" / "report.json"
+    for content in ('{"kind": "plan"}', '["report"]', '"report"', "null", "7"):
+        path.write_text(content)
+        with pytest.raises(CheckError, match=r"report must be a report document, got report\.json"):
+            page_data.run_route(asked(runs=tmp_path), "r")
     path.write_text(json.dumps(REPORT))
     monkeypatch.setattr(page_data, "MAX_REPORT_BYTES", path.stat().st_size)
     assert page_data.run_route(asked(runs=tmp_path), "r") == REPORT
@@ -78,25 +63,27 @@ def test_a_report_that_is_too_large_is_not_shown(tmp_path, monkeypatch):
     assert refused.value.status_code == 413
 
 
-@pytest.mark.parametrize(("name", "file"), [("r", "report.html"), ("r", "report.json")])
-def test_a_report_is_downloaded_under_its_runs_name(tmp_path, name, file):
+def test_a_report_is_downloaded_under_its_runs_name_and_nothing_else_is(tmp_path, site):
     (tmp_path / "r").mkdir()
     for other in ("report.json", "report.html", "custody.jsonl"):
         (tmp_path / "r" / other).write_text("{}")
-    found = page_data.report_route(asked(runs=tmp_path), name, file)
-    assert (found.path, found.filename) == (tmp_path / name / file, f"r-{file}")
-    assert found.media_type == {"html": "text/html", "json": "application/json"}[file[-4:]]
-    for other in ("custody.jsonl", "plan.json"):
-        with pytest.raises(HTTPException, match="Report not found"):
-            page_data.report_route(asked(runs=tmp_path), name, other)
+    state = asked(runs=tmp_path)
+    for file, kind in (("report.html", "text/html"), ("report.json", "application/json")):
+        found = page_data.report_route(state, "r", file)
+        assert (found.path, found.filename, found.media_type) == (tmp_path / "r" / file, f"r-{file}", kind)
     (tmp_path / "r" / "report.html").unlink()
-    with pytest.raises(HTTPException, match="Report not found"):
-        page_data.report_route(asked(runs=tmp_path), name, "report.html")
+    for other in ("custody.jsonl", "plan.json", "report.html"):
+        with pytest.raises(HTTPException, match="Report not found"):
+            page_data.report_route(state, "r", other)
     for wrong in ("..", "s", "r/", ".r", ""):
         with pytest.raises(HTTPException, match="Run not found"):
-            page_data.report_route(asked(runs=tmp_path), wrong, file)
+            page_data.report_route(state, wrong, "report.json")
     with pytest.raises(HTTPException, match="Run not found"):
         page_data.run_route(asked(), "r")
+    for path in ("..", "../../etc", "%2e%2e", "none", "exam-scores-1%00", "exam-scores-1/custody.jsonl"):
+        found = site.get(f"runs/{path}")
+        assert (found.status, b"must stay" in found.body) == (404, False)
+    assert site.get("runs/exam-scores-1/..%2freport.json").status == 404
 
 
 def test_a_ledger_is_read_page_by_page(tmp_path):
@@ -104,7 +91,7 @@ def test_a_ledger_is_read_page_by_page(tmp_path):
         books.create_budget(
             "acme", kind="approximate", epsilon="3", delta="1e-5", privacy_unit="person", simulation=True
         )
-        books.create_budget("lab", kind="pure", relation=REPLACE, epsilon="2")
+        books.create_budget("lab", kind="pure", relation=NeighboringRelation.REPLACE_ONE, epsilon="2")
         for number in range(4):
             books.charge("acme/x", PureDP(0.25), key=f"q-{number}", simulation=True)
         books.reserve("acme", PureDP(0.5), key="run", rounds=2, simulation=True)
@@ -209,21 +196,3 @@ def test_verify_says_sound_and_says_broken(site, serve_app, ledger_path, tmp_pat
         verdict = checked(other)
     assert verdict["sound"] is False
     assert verdict["message"]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "runs/..",
-        "runs/../../etc",
-        "runs/%2e%2e",
-        "runs/exam-scores-1/custody.jsonl",
-        "runs/exam-scores-1/..%2freport.json",
-        "runs/none",
-        "runs/exam-scores-1%00",
-    ],
-)
-def test_nothing_else_in_the_folder_is_served(site, path):
-    found = site.get(path)
-    assert found.status == 404
-    assert b"must stay" not in found.body

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -10,25 +11,10 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
-from epsilog.mechanisms import (
-    FixedSizeSampled,
-    Gaussian,
-    Laplace,
-)
-from epsilog.server import (
-    ledger_service,
-    problems,
-    worker,
-)
+from epsilog.mechanisms import FixedSizeSampled, Gaussian, Laplace
+from epsilog.server import ledger_service, problems, worker
 from epsilog.server.problems import map_error_to_problem
-from epsilog.terms import (
-    CalibrationError,
-    CheckError,
-    EpsilogError,
-    RecordError,
-    UnsupportedMechanismError,
-    codec,
-)
+from epsilog.terms import CalibrationError, CheckError, EpsilogError, RecordError, UnsupportedMechanismError, codec
 
 
 @pytest.mark.parametrize(
@@ -71,11 +57,8 @@ def test_each_failure_is_a_problem_document(error, status, kind, says):
     assert kind != "no-answer" or body["code"] == kind
 
 
-def test_the_seconds_to_wait_are_whole_and_enough():
-    assert problems.too_many_requests(0.2).headers["retry-after"] == "1"
-
-
 def test_a_field_error_says_what_was_given_in_few_words():
+    assert problems.too_many_requests(0.2).headers["retry-after"] == "1"  # whole seconds, and enough
     (found,) = json.loads(problems.map_error_to_problem(CheckError("weights", "numbers", "9" * 500, verb="hold")).body)[
         "errors"
     ]
@@ -88,49 +71,29 @@ def test_a_field_error_says_what_was_given_in_few_words():
 
 
 RUN = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}
-
-
+QUERIES = {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6}
+PART = {"mechanism": "gaussian", "parameter": 2.0}
 SOUND = {
     "FederatedRequest": RUN,
     "FederatedSchedule": RUN,
     "FederatedGoal": RUN | {"epsilon": 2.0},
-    "QueriesRequest": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6},
+    "QueriesRequest": QUERIES,
     "FederatedInterpretationRequest": RUN | {"noise_multiplier": 1.0, "cap": 2.0},
-    "QueriesInterpretationRequest": {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6, "cap": 2.0},
+    "QueriesInterpretationRequest": QUERIES | {"cap": 2.0},
     "CrossoverRequest": {"epsilon": 1.0, "delta": 1e-6},
     "SensitivityRequest": {"query": "mean", "size": 10},
     "VerifyRequest": {"report": "{}"},
     "CertifyRequest": {"release": codec.to_json(Laplace(2.0)), "delta": 1e-6},
-    "CompositionRequest": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}]},
-    "CompositionInterpretationRequest": {"parts": [{"mechanism": "gaussian", "parameter": 2.0}], "cap": 2.0},
-    "CompareRequest": {
-        "first": {"mechanism": "gaussian", "parameter": 2.0},
-        "second": {"mechanism": "laplace", "parameter": 3.0},
-    },
+    "CompositionRequest": {"parts": [PART]},
+    "CompositionInterpretationRequest": {"parts": [PART], "cap": 2.0},
+    "CompareRequest": {"first": PART, "second": {"mechanism": "laplace", "parameter": 3.0}},
 }
-
-
 WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
-
-
 ASKED = worker.ROUTES.keys() - ledger_service.routes.by_path.keys()  # only the server asks those
-
-
 MECHANISMS = ("gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp")
-
-
 READ_AS = {"/account/interpretation", "/account/risk"}  # their parts are read by what reads those of /account
-
-
 ENOUGH = 0.05  # seconds of work after which a question counts as accepted
-
-
-KINDS = {  # what belongs to no one field, and says so in its own words
-    "/problems/unsupported",
-    "/problems/no-answer",
-    "/problems/out-of-reach",
-    "/problems/refused",
-}
+KINDS = {f"/problems/{kind}" for kind in ("unsupported", "no-answer", "out-of-reach", "refused")}  # of no one field
 
 
 # an alarm that rings while garbage is collected is lost there, with a warning: it rings again
@@ -141,30 +104,22 @@ class Accepted(BaseException):
     """It is being worked out: no field was refused."""
 
 
-class Alarm:
+@pytest.fixture(autouse=True)
+def alarm(monkeypatch):
     """Ends a question that takes long, and nothing that runs after it."""
+    state = SimpleNamespace(armed=False, rung=False)
 
-    def __init__(self):
-        self.armed = False
-        self.rung = False  # it may come out of other people's code as another error: what follows it is no answer
-
-    def __call__(self, *_):
-        if self.armed:
-            self.rung = True
+    def ring(*_):
+        if state.armed:
+            state.rung = True  # it may come out of other people's code as another error: what follows it is no answer
             raise Accepted
 
-
-alarm = Alarm()
-
-
-@pytest.fixture(autouse=True)
-def _hurry():
-    before = signal.signal(signal.SIGVTALRM, alarm)
-    yield
+    before = signal.signal(signal.SIGVTALRM, ring)
+    yield state
     signal.signal(signal.SIGVTALRM, before)
 
 
-def asked(path, body):
+def asked(path, body, alarm):
     """Status and document for a body: what the model refuses, and then what the library refuses."""
     question = worker.ROUTES[path]
     try:
@@ -217,14 +172,14 @@ def names(model, path):
     return True
 
 
-@pytest.mark.every(8)
+@pytest.mark.every(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(path for path in ASKED if not path.endswith("/record")))
-def test_every_refusal_names_a_field_or_says_why_not(path):
+def test_every_refusal_names_a_field_or_says_why_not(path, alarm):
     model = worker.ROUTES[path].request
     refused = 0
     for body in variants(model, SOUND[model.__name__], MECHANISMS[:1] if path in READ_AS else MECHANISMS):
-        status, problem = asked(path, body)
+        status, problem = asked(path, body, alarm)
         if status == 200:
             continue
         refused += 1
@@ -239,3 +194,23 @@ def test_every_refusal_names_a_field_or_says_why_not(path):
             assert names(model, error["field"]), (body, problem)
             assert error["message"].startswith("must ")
     assert refused > min(20, 10 * len(model.model_fields))
+
+
+@pytest.mark.parametrize(
+    ("term", "more", "kind", "says"),
+    [
+        ({"type": "shuffled", "release": {"type": "pure", "epsilon": 1.0}, "population": 1000}, {}, "unsupported", "S"),
+        (
+            {"type": "gaussian", "noise_multiplier": 1.0},
+            {"epsilon": 0.01},
+            "refused",
+            "not above the accountant's bound",
+        ),
+        ({"type": "laughter"}, {}, "invalid-input", "release.type must be one of"),
+    ],
+)
+def test_a_certificate_that_is_not_made_says_why(term, more, kind, says):
+    ask = {"release": {"v": 1, "term": term}, "delta": 1e-6} | more
+    status, _, body = worker.answer_request("/certificate", ask)
+    assert (status, json.loads(body)["type"]) == (422, f"/problems/{kind}")
+    assert says in json.loads(body)["detail"]

@@ -4,13 +4,12 @@ from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.extent import amount
 from tests.server.described import description
 
 from epsilog.server import create_app
 from epsilog.server.workers import WorkerPool
 
-STREAMS = ("/events", "/montecarlo")  # endless answers, and jobs that draw for minutes: test_api has those
+STREAMS = ("/events", "/montecarlo")  # endless answers, and jobs that draw for minutes: others ask those
 DEAR = tuple(f"/api/v1/{name}" for name in ("account", "federated", "queries", "playground"))  # seconds of work each
 
 
@@ -40,8 +39,8 @@ def brisk(fill_ledger, runs_path, serve_app, tmp_path_factory):
         yield site
 
 
-@pytest.mark.every(6)
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("question", list(questions()), ids="-".join)
 def test_no_question_is_an_error_of_ours(brisk, question):
     from schemathesis import GenerationMode
@@ -53,7 +52,7 @@ def test_no_question_is_an_error_of_ours(brisk, question):
 
     # a failure is told as it was found: every step of making it smaller would ask the server again
     @settings(
-        max_examples=amount(3, 8 if dear else 10),
+        max_examples=8 if dear else 10,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -16,20 +16,17 @@ import time
 from pathlib import Path
 
 import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse
 
-from epsilog.server import (
-    server,
-)
+from epsilog.server import connections, server
+from epsilog.server.middleware import BodyLimitMiddleware
 from epsilog.server.workers import WorkerPool
-from epsilog.terms import (
-    CheckError,
-    EpsilogError,
-)
+from epsilog.terms import CheckError, EpsilogError
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host):
-    uvicorn = pytest.importorskip("uvicorn")
     told = []
 
     class Server:
@@ -112,10 +109,8 @@ def test_requests_that_end_with_the_server_are_no_news(error, news):
     assert server._is_no_cancellation(logging.LogRecord("uvicorn.error", 40, "f", 1, "message", (), info)) == news
 
 
-HEAVY = {"mechanism": "laplace", "parameter": 1.0, "count": 10_000, "sampling_probability": 0.01}
-
-
 RUN = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
+SCHEDULE = {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
 
 
 def post(port, path, body):
@@ -124,69 +119,43 @@ def post(port, path, body):
     return asked
 
 
-def asks_much(port):
-    parts = [HEAVY | {"parameter": 1 + i / 7, "count": 10_000 + i} for i in range(20)]
-    return [post(port, "/account/profile", {"parts": parts}) for _ in range(3)]
-
-
-def watches_a_simulation(port):
+def crowd(port):
+    """Clients that wait: for heavy work, for the events of a simulation, and with half a question."""
+    heavy = {"mechanism": "laplace", "parameter": 1.0, "count": 10_000, "sampling_probability": 0.01}
+    parts = [heavy | {"parameter": 1 + i / 7, "count": 10_000 + i} for i in range(20)]
     begin = post(port, "/montecarlo", RUN)
-    begun = json.loads(begin.getresponse().read())
+    name = json.loads(begin.getresponse().read())["id"]
     watcher = http.client.HTTPConnection("127.0.0.1", port, timeout=3000)
-    watcher.request("GET", f"/api/v1/montecarlo/{begun['id']}/events")
+    watcher.request("GET", f"/api/v1/montecarlo/{name}/events")
     watcher.getresponse().fp.readline()
-    return [begin, watcher]
-
-
-def sends_half_a_question(port):
-    slow = socket.create_connection(("127.0.0.1", port))
+    half = socket.create_connection(("127.0.0.1", port))
     head = b"POST /api/v1/sensitivity HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 60000\r\n\r\n{"
-    slow.sendall(head % port)
-    return [slow]
-
-
-def started_by(server):
-    return [int(pid) for pid in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()]
+    half.sendall(head % port)
+    return [begin, watcher, half, post(port, "/account/profile", {"parts": parts})]
 
 
 @pytest.mark.slow
 def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
+    """Also where uvloop is installed, which cannot start process groups: one that fails at each use stands for it."""
+    (tmp_path / "uvloop.py").write_text("def __getattr__(name):\n    raise RuntimeError('uvloop was used')\n")
     command = [sys.executable, "-u", "-m", "epsilog", "serve", "--port", "0"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": os.environ | {"PYTHONPATH": str(tmp_path)}}
     with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as server:
         try:
             port = int(re.search(r":([0-9]+) ", server.stdout.readline())[1])
-            waiting = [*watches_a_simulation(port), *sends_half_a_question(port), *asks_much(port)]
-            until = time.monotonic() + 300
-            while not (children := started_by(server)):
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            asked = post(port, "/federated", SCHEDULE)
+            assert asked.getresponse().status == 200
+            waiting = [asked, *crowd(port)]
+            children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+            assert children
             server.send_signal(signal.SIGINT)
             _, said = server.communicate(timeout=300)
             assert "Traceback" not in said
             for child in children:
                 with pytest.raises(ProcessLookupError):
-                    os.kill(child, 0)
+                    os.kill(int(child), 0)
             for connection in waiting:
                 connection.close()
-        finally:
-            server.kill()
-
-
-@pytest.mark.slow
-def test_the_server_starts_where_uvloop_is_installed(tmp_path):
-    """It cannot start the workers' process groups; one that fails at each use stands for it."""
-    (tmp_path / "uvloop.py").write_text("def __getattr__(name):\n    raise RuntimeError('uvloop was used')\n")
-    command = [sys.executable, "-u", "-m", "epsilog", "serve", "--port", "0"]
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE) as server:
-        try:
-            port = int(re.search(r":([0-9]+) ", server.stdout.readline())[1])
-            asked = post(
-                port, "/federated", {"population": 1000, "cohort_size": 10, "rounds": 5, "noise_multiplier": 2.0}
-            )
-            assert asked.getresponse().status == 200
-            asked.close()
         finally:
             server.kill()
 
@@ -194,14 +163,10 @@ def test_the_server_starts_where_uvloop_is_installed(tmp_path):
 @contextlib.contextmanager
 def limited(address, most):
     """A server with limits on connections, and the port where it listens."""
-    import uvicorn
-
-    from epsilog.server import connections, create_app
-
     listener = socket.create_server((address, 0))
-    http = connections.ConnectionLimits
-    config = uvicorn.Config(create_app(), http=http, ws="none", log_level="critical", limit_concurrency=most)
-    server = uvicorn.Server(config)
+    app = BodyLimitMiddleware(PlainTextResponse("live"))
+    limits = {"http": connections.ConnectionLimits, "limit_concurrency": most}
+    server = uvicorn.Server(uvicorn.Config(app, ws="none", lifespan="off", log_level="critical", **limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -224,7 +189,6 @@ def connect(port, words=b""):
     return held
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -235,8 +199,6 @@ def connect(port, words=b""):
 )
 def test_one_address_does_not_take_all_connections(monkeypatch, words):
     """Neither by saying nothing nor by asking for pages, as long as it likes: all are served all the time."""
-    from epsilog.server import connections
-
     monkeypatch.setattr(connections.ConnectionLimits, "max_per_address", 8)
     assert connections.ProxyConnectionLimits.max_per_address == connections.MAX_CONNECTIONS
     with limited("0.0.0.0", 12) as port:  # noqa: S104 (it has the addresses of loopback, 127.0.0.2 too)
@@ -250,10 +212,7 @@ def test_one_address_does_not_take_all_connections(monkeypatch, words):
             one.close()
 
 
-@pytest.mark.slow
 def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch):
-    from epsilog.server import connections
-
     monkeypatch.setattr(connections, "HEADER_TIMEOUT_SECONDS", 1.0)
 
     def status(port):

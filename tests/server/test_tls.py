@@ -16,7 +16,7 @@ import pytest
 from tests import commands
 from tests.server.test_access import self_signed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from tests.server.described import description
 
 from epsilog.server import ledger_service, worker
 from epsilog.server.responses import IntervalModel
@@ -82,6 +83,8 @@ def test_answers_hold_what_their_description_says(path, ask):
 
 def test_every_question_is_asked_here():
     """But for one that takes a run's report, which ``test_verification`` asks, and for what the ledger's verbs ask."""
+    described = [told for methods in description()["paths"].values() for told in methods.values()]
+    assert all(told["summary"] and told["description"] for told in described)
     assert {path for path, _ in ASKED} | {"/verify", "/verify/example", "/verify/folder"} | set(
         ledger_service.routes.by_path
     ) == set(worker.ROUTES)

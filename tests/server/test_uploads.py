@@ -54,7 +54,7 @@ def test_a_bundle_above_the_limit_of_a_json_body_is_checked(site, tmp_path):
         ledger.create_budget("acme", kind="pure", epsilon="9", privacy_unit="person")
         run = ledger.reserve("acme", PureDP(0.5), key="run", rounds=20_000)
         run.start()
-        for number in range(1, amount(1000, 8001)):
+        for number in range(1, amount(501, 8001)):
             run.round_started(number)
             run.round_released(number, output_hash="ab" * 32)
     with read_ledger(tmp_path / "ledger.db") as ledger:
@@ -71,7 +71,7 @@ def test_a_bundle_above_the_limit_of_a_json_body_is_checked(site, tmp_path):
 def test_archives_are_refused_without_being_opened(site):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("ledger.bundle", b"0" * 50_000_000)
+        archive.writestr("ledger.bundle", b"0" * 5_000_000)
     for hostile in (packed.getvalue(), gzip.compress(b"epsilog-bundle/v0\n" * 1_000_000), b"", b"\n\n"):
         found = site.post("verify/bundle", raw=body(hostile))
         assert found.status == 422
@@ -148,10 +148,6 @@ def test_a_check_has_no_more_memory_than_its_limit(tmp_path):
     (tmp_path / "fields.json").write_text("{}")
     (tmp_path / "ledger.bundle").write_bytes(b"epsilog-bundle/v0\n[" + b"{}," * 8_000_000 + b"{}]\n\n")
     ask = json.dumps({"path": "/verify/folder", "ask": {"folder": str(tmp_path)}}).encode() + b"\n"
-    limited, free = (
-        subprocess.run([*COMMAND, str(limit)], input=ask, capture_output=True, check=True, timeout=120).stdout
-        for limit in (700 * 1024**2, uploads.CHECK_BYTES)
-    )
-    assert json.loads(limited)[0] == 422
-    assert "memory" in json.loads(limited)[2]
-    assert json.loads(free)[0] == 200
+    command = [*COMMAND, str(700 * 1024**2)]
+    status, _, said = json.loads(subprocess.run(command, input=ask, capture_output=True, check=True).stdout)
+    assert (status, "memory" in said) == (422, True)

@@ -349,7 +349,7 @@ def test_certificates_are_checked_in_other_processes_and_refused_by_their_field(
         books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5", requires_certificate=True)
     text, other = (certificate(one, delta=1e-6).text for one in (release, Gaussian(20.0)))
     monkeypatch.setattr("epsilog.certificates.checker.open_checker", None)
-    with serve_app(create_app(ledger=str(path))) as site, open_ledger(site.url) as ledger:
+    with serve_app(create_app(ledger=str(path)), processes=True) as site, open_ledger(site.url) as ledger:
         charge = functools.partial(ledger.charge, "acme", key="run", delta="1e-6")
         with pytest.raises(CheckError, match=r"^certificate must be given: the budget of 'acme' requires one"):
             charge(release)
@@ -411,7 +411,7 @@ def test_strangers_who_fill_the_desk_keep_no_price_waiting(tmp_path, serve_app):
     with open_ledger(path) as books:
         books.create_budget("acme", kind="approximate", epsilon="9", delta="1e-5")
     app = create_app(ledger=str(path))
-    with serve_app(app) as site, open_ledger(site.url) as ledger:
+    with serve_app(app, processes=True) as site, open_ledger(site.url) as ledger:
         for queue in (app.state.workers._quick, app.state.workers._slow):
             queue._queued = queue._max_queued
         run = {"population": 5000, "cohort_size": 50, "rounds": 20, "noise_multiplier": 1.2}

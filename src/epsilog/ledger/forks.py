@@ -20,7 +20,11 @@ _owners: WeakSet[Owner] = WeakSet()
 
 
 class Owner:
-    """Identify the process that opened a ledger, and hold its open connections."""
+    """Identify the process that opened a ledger, and hold its open connections.
+
+    Args:
+        refusal: the error message for a child process after a fork.
+    """
 
     def __init__(self, refusal: str) -> None:
         self._refusal, self._forks = refusal, _count_forks()
@@ -33,7 +37,11 @@ class Owner:
         return self._forks == _count_forks()
 
     def require_here(self) -> None:
-        """Refuse every other process before any lock: another thread may have held it at the fork."""
+        """Refuse every other process before any lock: another thread may have held it at the fork.
+
+        Raises:
+            StorageError: this process is a child, by a fork, of the one that opened it.
+        """
         if not self.is_here:
             raise StorageError(self._refusal)
 

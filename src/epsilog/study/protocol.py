@@ -177,7 +177,11 @@ def describe_inputs(subjects: tuple[Subject, ...], protocol: StudyProtocol) -> d
 
 
 def measure_subject(
-    subject: Subject, protocol: StudyProtocol, *, on_progress: Callable[[str], None], cells: ResultCells | None = None
+    subject: Subject,
+    protocol: StudyProtocol,
+    *,
+    on_progress: Callable[[str], None],
+    cells: ResultCells | None = None,
 ) -> Iterator[Condition]:
     """Yield the conditions of a subject, first without DP, then at each budget.
 
