@@ -29,16 +29,16 @@ def test_nothing_that_is_published_tells_neighbors_apart_and_planted_leaks_are_f
 @pytest.mark.parametrize(
     "name",
     [
-        "central: a client without a usable row",
+        pytest.param("central: a client without a usable row", marks=pytest.mark.extended),
         "central: a cell that no reader expects",
-        "one step: an update twice as long, clipped",
-        "client-side: a huge number",
-        "examples: an unusable row",
-        "central with counts: a huge number",
+        pytest.param("one step: an update twice as long, clipped", marks=pytest.mark.extended),
+        pytest.param("client-side: a huge number", marks=pytest.mark.extended),
+        pytest.param("examples: an unusable row", marks=pytest.mark.extended),
+        pytest.param("central with counts: a huge number", marks=pytest.mark.extended),
         "answers: a cell that no reader expects",
     ],
 )
-@pytest.mark.every(4)
+@pytest.mark.every(1)
 def test_neighbors_look_alike(tmp_path, name):
     compared, differing, _ = compare(EVERY[name], tmp_path / "work")
     assert compared > 9

@@ -47,7 +47,8 @@ MECHANISM = """
 COMMAND = """
     from typer.testing import CliRunner
     from epsilog.cli.app import load
-    from epsilog.ledger import COMMANDS, open_ledger, verify_ledger
+    from epsilog.ledger import open_ledger, verify_ledger
+    from epsilog.ledger.commands import COMMANDS
     from epsilog.server.app import create_app
     from epsilog.terms import CheckError, PermissionDeniedError
     app, Note, path = load(), COMMANDS["note"], Path("b.db")
@@ -142,18 +143,21 @@ reference.ReferenceEngine = sequential.SequentialEngine
 """
 
 
-def copy_with(folder, guide):
-    """The sources in a folder, with the diff of one guide."""
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The sources in a folder, with the diffs of all guides, which touch no line of each other."""
+    folder = tmp_path_factory.mktemp("copy")
     left_out = shutil.ignore_patterns("built_docs", "static")  # compiled modules are as good as where they lay
     shutil.copytree(ROOT / "src/epsilog", folder / "src/epsilog", ignore=left_out)
     (folder / "src/epsilog/server/static").symlink_to(ROOT / "src/epsilog/server/static")
     (folder / "checker").symlink_to(ROOT / "checker")
-    command = [shutil.which("git"), "apply", "--whitespace=nowarn", "-"]
     environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, input=DIFFS[guide], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"the guide {guide!r} shows other lines than the sources: {done.stderr}"
+    command = [shutil.which("git"), "apply", "--whitespace=nowarn", "-"]
+    for guide, diff in DIFFS.items():
+        done = subprocess.run(
+            command, cwd=folder, env=environment, input=diff.encode(), capture_output=True, check=False
+        )
+        assert done.returncode == 0, f"the guide {guide!r} shows other lines than the sources: {done.stderr}"
     return folder
 
 
@@ -171,25 +175,22 @@ def test_each_guide_has_one_diff_and_a_test():
 
 
 @pytest.mark.slow
-@pytest.mark.every(1)
-@pytest.mark.parametrize("guide", PROMISES)
-def test_a_diff_does_what_its_guide_promises(guide, tmp_path):
-    folder = copy_with(tmp_path / "copy", guide)
-    (folder / "promise.py").write_text(PREAMBLE + textwrap.dedent(PROMISES[guide]), encoding="utf-8")
-    python(folder, "promise.py")
-    python(folder, "-m", "ruff", "check", "--quiet", "--config", str(ROOT / "pyproject.toml"), "src")
+def test_each_diff_does_what_its_guide_promises(copy):
+    promises = [f"def promise():{textwrap.indent(promise, '    ')}\npromise()\n" for promise in PROMISES.values()]
+    (copy / "promises.py").write_text(PREAMBLE + "".join(promises), encoding="utf-8")
+    python(copy, "promises.py")
+    python(copy, "-m", "ruff", "check", "--quiet", "--config", str(ROOT / "pyproject.toml"), "src")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(
-    ("guide", "tests", "name", "least"),
+    ("tests", "name", "least"),
     [
-        ("Add a mechanism", "mechanisms/test_every_mechanism.py", "skellam", 3),
-        ("Add a training engine", "training/test_engines.py", "SequentialEngine", 10),
+        ("mechanisms/test_every_mechanism.py", "skellam", 3),
+        ("training/test_engines.py", "SequentialEngine", 10),
     ],
 )
-def test_what_is_added_passes_the_contract_of_its_kind(guide, tests, name, least, tmp_path):
-    folder = copy_with(tmp_path / "copy", guide)
-    (folder / "in_its_place.py").write_text(PLUGIN if "engine" in guide else "", encoding="utf-8")
+def test_what_is_added_passes_the_contract_of_its_kind(tests, name, least, copy):
+    (copy / "in_its_place.py").write_text(PLUGIN if "engine" in tests else "", encoding="utf-8")
     words = ("-p", "no:cacheprovider", "-p", "in_its_place", "-m", "", "-k", name, "-v", str(ROOT / "tests" / tests))
-    assert int(re.search(r"(\d+) passed", python(folder, "-m", "pytest", *words))[1]) >= least
+    assert int(re.search(r"(\d+) passed", python(copy, "-m", "pytest", *words))[1]) >= least

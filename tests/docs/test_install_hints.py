@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.terms import extras
 from epsilog.terms.extras import install_command
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +75,7 @@ def test_sources_that_are_not_installed_name_the_clone(monkeypatch):
     def gone(_):
         raise metadata.PackageNotFoundError("epsilog")
 
-    monkeypatch.setattr(extras, "requires", gone)
+    monkeypatch.setattr(metadata, "requires", gone)
     assert install_command("train", "server") == "pip install '.[train,server]' in a clone"
 
 

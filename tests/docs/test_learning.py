@@ -30,6 +30,7 @@ def test_a_session_prints_what_stands_there(page):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=by_name)
 def test_a_notebook_prints_what_stands_there(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -57,7 +58,7 @@ def test_every_figure_is_used_on_a_page_and_described(name):
     assert [said for said in re.findall(rf"!\[([^\]]*)\]\(\.\./images/{name}\)", pages) if len(said) > 30]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(("script", "prefix"), [("learn_figures", "learn"), ("certificate_figures", "certificate")])
 def test_figures_are_what_their_script_draws(script, prefix):
     figures = runpy.run_path(str(outputs.ROOT / f"scripts/{script}.py"))["FIGURES"]

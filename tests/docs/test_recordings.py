@@ -14,6 +14,7 @@ SPEC.loader.exec_module(record)
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", record.RECORDINGS)
 def test_a_picture_shows_what_its_commands_print(name):
     picture = (ROOT / f"docs/images/terminal-{name}.svg").read_text(encoding="utf-8")

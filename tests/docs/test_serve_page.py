@@ -16,7 +16,7 @@ from tests.commands import run
 from tests.docs import outputs
 
 PAGE = outputs.ROOT / "docs/how-to/share-a-ledger.md"
-pytestmark = [pytest.mark.slow, pytest.mark.patient]
+pytestmark = [pytest.mark.extended, pytest.mark.patient]  # test_team_pages.py serves the same page at each change
 
 
 def commands(heading):

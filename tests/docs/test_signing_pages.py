@@ -141,8 +141,8 @@ def test_one_changed_digit_anywhere_is_another_verdict(auditor, monkeypatch):
     monkeypatch.chdir(auditor)
     for words, names in CHECKS.items():
         command = ["verify", *words, "--key", "privacy.pub"]
+        assert CliRunner().invoke(app, command).exit_code == 0, command
         for file in map(Path, names):
-            assert CliRunner().invoke(app, command).exit_code == 0, command
             content = file.read_bytes()
             digits = [place for place, byte in enumerate(content) if chr(byte).isdigit()]
             for place in digits[:: max(1, len(digits) // amount(1, 4))]:

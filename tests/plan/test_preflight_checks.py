@@ -11,6 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.extent import amount
 
 import epsilog as ep
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
@@ -128,6 +129,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 def test_noise_that_changes_costs_between_its_least_and_its_most(options):
     base = replace(BASE, updates=60, **options)
@@ -206,6 +208,7 @@ def test_what_was_not_looked_at_is_listed():
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("draws", "workers"), [(3, 1), (4, 2)])
 def test_several_samples_are_the_mixture_that_dp_accounting_composes(draws, workers):
     setup = TrainingLoop(1000, 20, 50, 2.0, accumulation=draws // workers, workers=workers, own_shards=workers == 1)
@@ -220,7 +223,7 @@ SHAPES = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(1, 30), s
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(50, 150), deadline=None)
 @given(SHAPES, st.booleans(), st.booleans(), st.integers(0, 9))
 def test_epochs_cover_what_loaders_do(shape, own, drop, seed):
     """Every example's squared uses an update, over random epochs, with and without the last short batch."""
@@ -256,7 +259,7 @@ def test_updates_over_the_end_of_an_epoch_hold_an_example_twice():
     assert release.release.noise_multiplier < 1 / math.sqrt(1.99)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=amount(50, 100), deadline=None)
 @given(SHAPES, st.booleans(), st.booleans())
 def test_rows_that_are_repeated_until_parts_are_equal_are_counted(shape, drop, own):
     """As DistributedSampler deals an epoch in order: the first rows come round again at its end."""

@@ -15,7 +15,7 @@ from epsilog.plan import bound_log_odds_growth, bound_posterior, build_card
 from epsilog.plan.verdict import count_units, pluralize, write_found
 from epsilog.terms import CheckError, NeighboringRelation
 
-POINTS = amount(100, 200)
+POINTS = amount(40, 200)
 
 
 def draw_points(seed):
@@ -88,7 +88,7 @@ def test_with_three_tenths_less_epsilon_every_sentence_is_caught(judge):
 
 @pytest.mark.slow
 def test_printed_numbers_are_not_below_the_accountants_own_bounds():
-    for mu, delta, prior in list(draw_points(2))[: amount(4, 40)]:
+    for mu, delta, prior in list(draw_points(2))[: amount(2, 40)]:
         release = Repeated(PoissonSampled(Gaussian(2 / mu), 0.1), 3) if mu < 2 else Laplace(1 / mu)
         card, curve = build_card(release, delta=delta or 1e-6, prior=prior), profile(release, relative_width=0.005)
         printed = read_numbers(card)

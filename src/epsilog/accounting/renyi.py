@@ -18,8 +18,8 @@ from epsilog.numerics.renyi import FEW
 from epsilog.numerics.rounding import round_up
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check
 
-DEFAULT_ORDERS: Array = np.unique(
-    np.concatenate((1 + np.geomspace(0.005, 11, 70), np.arange(12.0, 65), np.round(np.geomspace(64, 32768, 50))))
+DEFAULT_ORDERS: Array = np.array(
+    sorted({*(1 + np.geomspace(0.005, 11, 70)), *np.arange(12.0, 65), *np.round(np.geomspace(64, 32768, 50))})
 )
 
 _SLACK = 1e-5  # relative: far more than all that is added for rounding, at orders and noise that are measured in this

@@ -16,8 +16,9 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -51,7 +52,7 @@ EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
 )
 MODULES = ("run", "account", "montecarlo", "plan", "query", "ledger", "signing", "verify", "certify", "serve")
 ENOUGH = {
-    "account": ("account", "montecarlo"),
+    "account": ("account",),
     "plan": ("plan",),
     "ledger": ("ledger", "signing"),
     "verify": ("verify",),
@@ -85,7 +86,55 @@ def rename_field(given: str, name: str) -> Iterator[None]:
         raise CheckError(name, error.bound, error.value, error.verb) from error
 
 
-class _Command(TyperCommand):
+_NUMERALS = {int: r"[+-]?\d{1,15}", float: r"[+-]?\d{1,17}(\.\d{0,17})?([eE][+-]?\d{1,3})?"}
+
+
+class _PlainValue:
+    """Reads a plain word, number or path; leaves anything else to the framework, which loads pydantic for it."""
+
+    def __init__(self, parameter: Any) -> None:
+        described = parameter.type_descriptor.annotation
+        self._is_list = get_origin(described) is list
+        self._kind: Any = get_args(described)[0] if self._is_list else described
+        self._least, self._most = (getattr(parameter.type_descriptor.parameter_info, name) for name in ("min", "max"))
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value of a parameter, as the framework would."""
+        if value is None:
+            return () if self._is_list else None
+        found = [self._read(each) for each in (value if self._is_list else (value,))]
+        if None in found:
+            param._runtime_param = None
+            return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        return found if self._is_list else found[0]
+
+    def _read(self, value: Any) -> Any:
+        """Return a value; None where the framework decides what it is."""
+        kind = self._kind
+        if kind in _NUMERALS and isinstance(value, str) and re.fullmatch(_NUMERALS[kind], value, re.ASCII):
+            value = kind(value)
+        elif kind is Path and isinstance(value, str) and (os.access(value, os.R_OK) or not os.path.lexists(value)):
+            value = Path(value)
+        elif isinstance(kind, type) and issubclass(kind, Enum) and value in [one.value for one in kind]:
+            value = kind(value)
+        if type(value) is not kind and not (kind is Path and isinstance(value, Path)):
+            return None
+        inside = (self._least is None or value >= self._least) and (self._most is None or value <= self._most)
+        return value if inside else None
+
+
+class _Plainly:
+    """Lets parameters read plain values by themselves, where the framework asks an object of its own."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            if getattr(one, "_runtime_param", one) is None:
+                one._runtime_param = _PlainValue(one)
+        return found
+
+
+class _Command(_Plainly, TyperCommand):
     """A command that names options in errors as they are typed."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -95,7 +144,7 @@ class _Command(TyperCommand):
             raise name_option(error, self.params) from error
 
 
-class _Group(TyperGroup):
+class _Group(_Plainly, TyperGroup):
     """A group that names its options in errors as they are typed; a command below it has named its own."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -352,7 +401,7 @@ def main() -> None:
 
 def _run() -> None:
     """Run the application; under ``--json`` a usage error is JSON too."""
-    commands = load(*(sys.argv[1:2] or ["--help"]))
+    commands = load("" if "montecarlo" in sys.argv else (sys.argv[1:2] or ["--help"])[0])
     if "--json" not in sys.argv:
         commands()
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from importlib.metadata import PackageNotFoundError, requires
 
 __all__ = ["install_command"]
 
@@ -29,7 +28,9 @@ def install_command(*extras: str) -> str:
 
 
 def _requirements() -> list[str]:
+    from importlib import metadata
+
     try:
-        return requires("epsilog") or []
-    except PackageNotFoundError:
+        return metadata.requires("epsilog") or []
+    except metadata.PackageNotFoundError:
         return []
