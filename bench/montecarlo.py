@@ -27,8 +27,8 @@ import numpy as np
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import bounds, delta_bound, noise_search, normals, shards, tilt
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
-from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.strategies import build_square_root_column
+from epsilog.accounting.montecarlo.tilt import HockeyStick
 from epsilog.mechanisms import (
     BallsInBins,
     BallsInBinsParticipation,
@@ -154,7 +154,7 @@ def fewest_for_power(promise, *, target_delta, candidate_delta=9e-6, power=0.9):
         return fewest(lambda samples: promise(samples, hits) <= target_delta, max(hits, 1) - 1)
 
     def strong(hits):
-        return bounds.pass_probability(delta=candidate_delta, samples=draws(hits), hits=hits) >= power
+        return bounds.binomial_cdf(np.array([candidate_delta]), draws(hits), hits)[0] >= power
 
     hits = find_last_integer(lambda hits: not strong(hits), low=-1) + 1
     return draws(hits), hits
@@ -169,17 +169,11 @@ def statistics_rows(them):
         f"{tenth[0]:,}" if tenth else "-",
         f"{montecarlo.minimum_samples(base_delta=9e-6, **goal):,}",
     )
-    row(
-        f"{slack}: integrated",
-        "-",
-        f"{fewest(lambda n: bounds.integrated_delta(samples=n, base_delta=9e-6) <= 1e-5):,}",
-    )
     same = fewest_at(0.9, 0.9, **goal)
     row(f"{slack}: binomial, same fallback", "-", f"{same:,}")
     row(f"{slack}: fallback reveals nothing", "-", f"{fewest_at(0.9, 0.0, **goal):,}")
     schemes = {
         "two-point": lambda n, k: montecarlo.overall_delta(samples=n, base_delta=max(k, 0.5) / n),
-        "integrated": lambda n, k: bounds.integrated_delta(samples=n, base_delta=max(k, 0.5) / n),
         "binomial, same fallback": lambda n, k: bounds.binomial_delta(samples=n, hits=k, fallback_delta=9e-6),
         "fallback reveals nothing": lambda n, k: bounds.binomial_delta(samples=n, hits=k),
         "a list of ten, draws of their own": lambda n, k: bounds.bound_listed_delta([(n, k, 1.0)] * 10, cells=1000),

@@ -14,6 +14,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.accounting.montecarlo.simulated import paths as taken_rounds
 from tests.extent import amount
 
 import epsilog as ep
@@ -119,15 +120,6 @@ def test_beside_the_same_pairs_composed_by_another(most):
     assert ours <= 1.05 * coarse.compose(event, rounds).get_epsilon(delta)
 
 
-def test_rare_cuts_cost_nothing_that_shows():
-    q, n, rounds = 1024 / 100_000, 100_000, 1000
-    ours = ep.epsilon(Repeated(TruncatedPoissonSampled(Gaussian(1.0), q, n, 1300), rounds), delta=1e-6)
-    whole = ep.epsilon(Repeated(PoissonSampled(Gaussian(1.0), q), rounds), delta=1e-6)
-    assert whole.upper <= ours.upper <= (1 + 1e-6) * whole.upper
-    assert (1 - 1e-6) * whole.lower <= ours.lower <= whole.upper
-    assert len(ours.assumptions) > len(ep.epsilon(Gaussian(1.0), delta=1e-6).assumptions)
-
-
 @pytest.mark.slow
 @settings(max_examples=amount(80, 300), deadline=None)
 @given(st.integers(1, 10**9), st.floats(1e-9, 1 - 1e-9), st.floats(-12, 12))
@@ -165,11 +157,6 @@ def test_the_first_and_the_last_unit_of_very_many(trials, expected):
     assert all_of(1 - often) * (1 - 1e-11) <= binomial_tail(trials, often, trials - 1)
     if trials < 1e12:
         assert binomial_tail(trials, often, trials - 1) <= 1.1 * all_of(1 - often)
-
-
-def test_what_cannot_be_cut_is_a_poisson_sample():
-    held = TruncatedPoissonSampled(Gaussian(1.0), 0.1, population=50, max_batch_size=50)
-    assert ep.epsilon(held, delta=1e-5) == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.1), delta=1e-5)
 
 
 @pytest.mark.parametrize("most", [1265, 1280, 1290])
@@ -224,34 +211,9 @@ def matrix(drawn, rounds=ROUNDS, noise=1.0):
 
 def paths(drawn, rounds=ROUNDS):
     """Each way for one unit to take part, with its chance, told round by round."""
-    found = {}
-    for way in product((0, 1), repeat=rounds):
-        match drawn:
-            case BallsInBinsParticipation(cycle_length=b):
-                chance = sum(all(way[t] == (t % b == slot) for t in range(rounds)) for slot in range(b)) / b
-            case CyclicPoissonParticipation(cycle_length=b, probability=p):
-                chance = 0.0
-                for slot in range(b):
-                    coins = [(p if way[t] else 1 - p) if t % b == slot else 1.0 - way[t] for t in range(rounds)]
-                    chance += math.prod(coins) / b
-            case RandomAllocationParticipation(participations=k):
-                chance = (sum(way) == k) / math.comb(rounds, k)
-            case MinSepParticipation(min_separation=b, probability=p, warm_start=warm):
-                starts = [1.0] + [p] * (b - 1) * warm
-                chance = 0.0
-                for start, weight in enumerate(starts):
-                    at, one = start, weight / sum(starts)
-                    for t in range(rounds):
-                        if t < at:
-                            one *= 1 - way[t]
-                        else:
-                            one *= p if way[t] else 1 - p
-                            at = t + b if way[t] else at
-                    chance += one
-        if chance:
-            found[way] = chance
-    assert sum(found.values()) == pytest.approx(1)
-    return found
+    return {
+        tuple(int(t in taken) for t in range(rounds)): chance for taken, chance in taken_rounds(drawn, rounds).items()
+    }
 
 
 @pytest.mark.parametrize("drawn", DRAWN, ids=repr)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 from epsilog.accounting import composing, delta_split, group_privacy, renyi, tuning
 from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points, wrap_intervals
@@ -333,24 +333,18 @@ def compute_interval(
         return found
 
 
+class _Options(TypedDict, total=False):
+    """What both questions take besides their number."""
+
+    relation: NeighboringRelation
+    relative_width: float
+    group_size: int
+
+
 @overload
-def epsilon(
-    release: Release,
-    *,
-    delta: float,
-    relation: NeighboringRelation = ...,
-    relative_width: float = ...,
-    group_size: int = ...,
-) -> Interval: ...
+def epsilon(release: Release, *, delta: float, **options: Unpack[_Options]) -> Interval: ...
 @overload
-def epsilon(
-    release: Release,
-    *,
-    delta: ArrayLike,
-    relation: NeighboringRelation = ...,
-    relative_width: float = ...,
-    group_size: int = ...,
-) -> Intervals: ...
+def epsilon(release: Release, *, delta: ArrayLike, **options: Unpack[_Options]) -> Intervals: ...
 def epsilon(
     release: Release,
     *,
@@ -398,23 +392,9 @@ def epsilon(
 
 
 @overload
-def delta(
-    release: Release,
-    *,
-    epsilon: float,
-    relation: NeighboringRelation = ...,
-    relative_width: float = ...,
-    group_size: int = ...,
-) -> Interval: ...
+def delta(release: Release, *, epsilon: float, **options: Unpack[_Options]) -> Interval: ...
 @overload
-def delta(
-    release: Release,
-    *,
-    epsilon: ArrayLike,
-    relation: NeighboringRelation = ...,
-    relative_width: float = ...,
-    group_size: int = ...,
-) -> Intervals: ...
+def delta(release: Release, *, epsilon: ArrayLike, **options: Unpack[_Options]) -> Intervals: ...
 def delta(
     release: Release,
     *,

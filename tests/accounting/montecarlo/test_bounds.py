@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, special, stats
 from tests.extent import amount
 
-from epsilog.accounting.montecarlo import bounds, intervals, two_point
+from epsilog.accounting.montecarlo import bounds, two_point
 from epsilog.terms import CalibrationError
 
 SWEEPS = {
@@ -40,14 +40,10 @@ def expected_delta(deltas, samples, hits, *, fallback=0.0):
 def test_no_sweep_releases_more_than_promised(sweep, samples, hits):
     base = max(hits, 1) / samples
     deltas = [min(delta, 1.0) for delta in SWEEPS[sweep](base)]
-    supremum = bounds.supremum_delta(samples=samples, hits=hits)
-    assert expected_delta(deltas, samples, hits) <= supremum <= bounds.binomial_delta(samples=samples, hits=hits)
+    assert expected_delta(deltas, samples, hits) <= bounds.binomial_delta(samples=samples, hits=hits)
     for fallback in (base / 2, base):
         released = expected_delta(deltas, samples, hits, fallback=fallback)
-        assert released <= bounds.supremum_delta(samples=samples, hits=hits, fallback_delta=fallback)
         assert released <= bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=fallback)
-        if hits:
-            assert released <= bounds.integrated_delta(samples=samples, base_delta=base, fallback_delta=fallback)
     if hits:
         assert expected_delta(deltas, samples, hits, fallback=base) <= two_point.overall_delta(
             samples=samples, base_delta=base
@@ -106,11 +102,10 @@ def alone(samples, hits):
 @pytest.mark.slow
 @pytest.mark.parametrize(("samples", "hits"), [(54000, 541), (500, 2)])
 def test_a_known_list_is_promised_no_more_than_any_list(samples, hits):
-    """Longer lists may release more; none more than the supremum, and all less than where draws may be shared."""
+    """Longer lists may release more; all less than where draws may be shared."""
     promises = [bounds.bound_listed_delta([(samples, hits, 1.0)] * count, cells=4000) for count in (1, 2, 4, 12)]
     assert promises == sorted(promises)
     assert promises[0] == pytest.approx(alone(samples, hits), rel=3e-3)
-    assert promises[-1] <= bounds.supremum_delta(samples=samples, hits=hits) * (1 + 4e-3 / (hits + 1))
     assert promises[-1] < (1 - 0.5 / math.sqrt(hits + 1)) * bounds.binomial_delta(samples=samples, hits=hits)
 
 
@@ -143,12 +138,10 @@ def test_binomial_chances_err_by_less_than_is_said():
             samples = int(min(10 ** rng.uniform(0.3, 16), 2**53 - 1))
             hits = int(min(10 ** rng.uniform(0, rng.choice([2.3, 4.0])) - 1, samples - 1))
             p = float(np.clip((hits + 1 + rng.uniform(-9, 25) * math.sqrt(hits + 1)) / samples, 1e-30, 1 - 1e-9))
-            for found, exact in zip(
-                (intervals.binomial_cdf, intervals.binomial_sf), tails(samples, hits, p), strict=True
-            ):
+            for found, exact in zip((bounds.binomial_cdf, bounds.binomial_sf), tails(samples, hits, p), strict=True):
                 if exact > 1e-290:
                     error = abs(float(float(found(np.array([p]), samples, hits)[0]) / exact - 1))
-                    worst = max(worst, error / intervals.binomial_error(hits))
+                    worst = max(worst, error / bounds.binomial_error(hits))
         assert worst < 0.05
         samples, hits, p = 1911767487, 1, 1.0902937972407595e-09  # the control: what summing is there for
         theirs = float(special.betainc(hits + 1.0, samples - hits, p))
@@ -160,9 +153,7 @@ def test_binomial_chances_err_by_less_than_is_said():
     ("samples", "hits"), [(1, 0), (2, 1), (300, 127), (300, 128), (2**53 - 1, 0), (2**53 - 1, 127)]
 )
 def test_binomial_chances_at_the_edges_are_chances(samples, hits, p):
-    low, high = (
-        float(side(np.array([p]), samples, hits)[0]) for side in (intervals.binomial_cdf, intervals.binomial_sf)
-    )
+    low, high = (float(side(np.array([p]), samples, hits)[0]) for side in (bounds.binomial_cdf, bounds.binomial_sf))
     assert 0 <= low <= 1
     assert 0 <= high <= 1
     assert low + high == pytest.approx(1)
@@ -203,39 +194,14 @@ def test_bounds_hold_at_extreme_sizes():
             found = bounds.binomial_delta(samples=samples, hits=hits, fallback_delta=p * bound, bound=bound)
             assert exact <= found <= exact * (1 + mp.mpf(10) ** -8)
             failure = float(10 ** rng.uniform(-200, -0.1))
-            low, high = intervals.clopper_pearson_interval(hits=hits, samples=samples, failure=failure)
+            low, high = bounds.clopper_pearson_interval(hits=hits, samples=samples, failure=failure)
             assert hits == 0 or low == 0 or tails(samples, hits - 1, low)[1] <= mp.mpf(failure) / 2
             assert high == 1 or tails(samples, hits, high)[0] <= mp.mpf(failure) / 2
-
-
-@pytest.mark.parametrize(
-    ("samples", "base", "fallback"),
-    [
-        (1, 0.5, 0.5),
-        (3, 1e-6, 0.2),
-        (10**4, 1e-3, 0.9),
-        pytest.param(10**7, 5e-6, 6e-6, marks=pytest.mark.slow),
-    ],
-)
-def test_the_integrated_form_is_its_integral(samples, base, fallback):
-    """Int exp(-N KL) is an incomplete beta function; mpmath has it to any precision."""
-    with mp.workdps(60):
-        n, b = mp.mpf(samples), mp.mpf(base)
-        norm = mp.exp(-n * (b * mp.log(b) + (1 - b) * mp.log(1 - b)))
-        width = math.sqrt(base * (1 - base) / samples)
-        points = sorted({min(fallback + width * k, 1.0) for k in (0, 1, 2, 4, 8, 16, 32, 64, 1e3, 1e5)} | {1.0})
-        area = mp.quad(lambda y: norm * y ** (n * b) * (1 - y) ** (n * (1 - b)), [mp.mpf(p) for p in points])
-        exact = fallback + area
-    found = bounds.integrated_delta(samples=samples, base_delta=base, fallback_delta=fallback)
-    assert min(exact, 1) <= found <= min(exact * (1 + 1e-9), 1)
 
 
 def test_a_hard_bound_scales_everything():
     plain = bounds.binomial_delta(samples=1000, hits=5, fallback_delta=0.003)
     assert bounds.binomial_delta(samples=1000, hits=5, fallback_delta=3e-5, bound=0.01) == pytest.approx(plain / 100)
-    assert bounds.supremum_delta(samples=1000, hits=5, bound=0.01) == pytest.approx(
-        bounds.supremum_delta(samples=1000, hits=5) / 100
-    )
 
 
 def test_largest_hits_is_largest_and_too_few_samples_is_an_error():
@@ -250,12 +216,12 @@ def test_clopper_pearson_against_scipy_and_forwards():
     for hits in (0, 100, 1000):  # looking at all sizes costs less than half as much again
         exact, anytime = (
             kind(hits=hits, samples=1000, failure=1e-6)
-            for kind in (intervals.clopper_pearson_interval, intervals.anytime_interval)
+            for kind in (bounds.clopper_pearson_interval, bounds.anytime_interval)
         )
         assert anytime[0] <= exact[0] <= exact[1] <= anytime[1]
         assert anytime[1] - anytime[0] < 1.5 * (exact[1] - exact[0])
     for hits, samples in [(0, 10), (10, 10), (3, 1000), (500, 10**6), (7, 10**9)]:
-        low, high = intervals.clopper_pearson_interval(hits=hits, samples=samples, failure=1e-6)
+        low, high = bounds.clopper_pearson_interval(hits=hits, samples=samples, failure=1e-6)
         ours = stats.binomtest(hits, samples).proportion_ci(1 - 1e-6)
         assert low == pytest.approx(ours.low, rel=1e-6)
         assert high == pytest.approx(ours.high, rel=1e-6)
@@ -270,9 +236,7 @@ def test_clopper_pearson_covers_exactly_enough():
     law = stats.binom.pmf(np.arange(samples + 1), samples, p)
 
     def coverage(failure):
-        ends = [
-            intervals.clopper_pearson_interval(hits=k, samples=samples, failure=failure) for k in range(samples + 1)
-        ]
+        ends = [bounds.clopper_pearson_interval(hits=k, samples=samples, failure=failure) for k in range(samples + 1)]
         return sum(w for w, (low, high) in zip(law, ends, strict=True) if low <= p <= high)
 
     assert coverage(0.05) >= 0.95
@@ -299,8 +263,8 @@ def test_looking_all_the_time_stays_valid():
     def alarms(kind):
         return sum(any(outside(kind, row[n // 10 - 1], n) for n in chosen) for row in hits)
 
-    assert alarms(intervals.anytime_interval) <= failure * runs
-    assert alarms(intervals.clopper_pearson_interval) > failure * runs
+    assert alarms(bounds.anytime_interval) <= failure * runs
+    assert alarms(bounds.clopper_pearson_interval) > failure * runs
 
 
 @pytest.mark.parametrize(
@@ -308,11 +272,10 @@ def test_looking_all_the_time_stays_valid():
     [
         (lambda: bounds.binomial_delta(samples=10, hits=11), "hits"),
         (lambda: bounds.binomial_delta(samples=10, hits=1, fallback_delta=0.5, bound=0.1), "fallback_delta"),
-        (lambda: bounds.pass_probability(delta=0.2, samples=10, hits=1, bound=0.1), "delta"),
         (lambda: bounds.bound_listed_delta([]), "tests must hold at least one"),
         (lambda: bounds.bound_listed_delta([(10, 11, 1.0)]), "hits"),
-        (lambda: intervals.clopper_pearson_interval(hits=3, samples=2, failure=0.1), "hits"),
-        (lambda: intervals.clopper_pearson_interval(hits=1, samples=2, failure=1e-300), "failure"),
+        (lambda: bounds.clopper_pearson_interval(hits=3, samples=2, failure=0.1), "hits"),
+        (lambda: bounds.clopper_pearson_interval(hits=1, samples=2, failure=1e-300), "failure"),
     ],
 )
 def test_bad_arguments_are_named(call, name):

@@ -1,17 +1,16 @@
 """Intervals that hold the true delta, alone and beside other events."""
 
-import itertools
 import json
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
-from tests.accounting.montecarlo.simulated import BINS, trial
+from tests.accounting.montecarlo.simulated import BINS
 
 from epsilog.accounting import gaussian_delta, montecarlo
 from epsilog.accounting.montecarlo import delta_bound, documents
-from epsilog.accounting.montecarlo.payoff import HockeyStick, ProfilePayoff
+from epsilog.accounting.montecarlo.tilt import HockeyStick, ProfilePayoff
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.terms import CalibrationError
 
@@ -85,14 +84,6 @@ def test_the_worse_direction_counts_whichever_it_is_and_looks_end_at_the_evidenc
         looks = delta_bound._looks(part, found.failure)
         assert [draws for draws, *_ in looks] == [16_384, 20_000]
         assert looks[-1][1:] == delta_bound.compute_running_interval(part.trial, 20_000, part.total, found.failure / 2)
-
-
-def test_looks_are_a_factor_apart_and_the_last_is_at_the_end():
-    one = trial(samples=100 * 16_384 - 1)
-    draws = [at for at, *_ in delta_bound._looks(documents.TrialEvidence(one, (10,) * 100), 1e-6)]
-    assert (draws[0], draws[-1]) == (16_384, one.samples)
-    assert all(after >= 1.08 * before for before, after in itertools.pairwise(draws[:-1]))
-    assert len(draws) < 45  # 13 of one shard each, then less than one in ten of the shards that are left
 
 
 @pytest.mark.slow

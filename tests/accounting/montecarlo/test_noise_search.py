@@ -12,8 +12,8 @@ from tests.accounting.montecarlo.simulated import BINS
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import bounds, noise_search, oracle, tilt
-from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.shards import BernoulliTrial
+from epsilog.accounting.montecarlo.tilt import HockeyStick
 from epsilog.mechanisms import BallsInBins, Gaussian
 
 

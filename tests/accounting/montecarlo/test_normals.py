@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from epsilog.accounting.montecarlo import normals, run, shards, tilt
 from epsilog.accounting.montecarlo.normals import limit_to_one_thread
 from epsilog.accounting.montecarlo.pairs import build_simulated_pair
-from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.tilt import HockeyStick
 
 
 @pytest.mark.extended

@@ -5,18 +5,17 @@ Statistical assertions fix their seed and allow 4.5 standard errors; each has a 
 
 import itertools
 import math
-from collections import Counter
 from functools import cache
 
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
-from tests.accounting.montecarlo.simulated import ALLOWED, mechanism, spread_of
+from tests.accounting.montecarlo.simulated import ALLOWED, mechanism, paths, spread_of
 
 from epsilog.accounting import gaussian_delta
 from epsilog.accounting.montecarlo import mixtures, oracle, pairs, tilt
-from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.tilt import HockeyStick
 from epsilog.mechanisms import (
     BallsInBins,
     BallsInBinsParticipation,
@@ -55,35 +54,6 @@ MIXTURES = [
     (BallsInBinsParticipation(4), [1.0], 6),
     (FullParticipation(), [1.0, 0.5], 3),
 ]
-
-
-def paths(kind, rounds):
-    """Every set of rounds that a unit may take, with its chance, straight from the definition."""
-    found = Counter()
-
-    def walk(t, chance, taken, *steps):
-        stay, join, p = steps
-        if chance and t >= rounds:
-            found[taken] += chance
-        elif chance:
-            walk(t + stay, chance * (1 - p), taken, *steps)
-            walk(t + join, chance * p, (*taken, t), *steps)
-
-    match kind:
-        case FullParticipation():
-            found[tuple(range(rounds))] = 1.0
-        case RandomAllocationParticipation(participations=often):
-            sets = list(itertools.combinations(range(rounds), often))
-            found.update(dict.fromkeys(sets, 1 / len(sets)))
-        case MinSepParticipation(min_separation=b, probability=p):
-            starts = [1.0] + [p] * (b - 1) * kind.warm_start
-            for start, weight in enumerate(starts):
-                walk(start, weight / sum(starts), (), 1, b, p)
-        case _:  # a hidden slot of the cycle, and a coin whenever it comes
-            for slot in range(b := kind.cycle_length):
-                walk(slot, 1 / b, (), b, b, getattr(kind, "probability", 1.0))
-    assert sum(found.values()) == pytest.approx(1)
-    return found
 
 
 def columns(column, rounds):

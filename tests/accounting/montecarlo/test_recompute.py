@@ -10,7 +10,7 @@ from tests.accounting.montecarlo.simulated import BANDED, BINS
 
 from epsilog.accounting import montecarlo
 from epsilog.accounting.montecarlo import documents, recompute, run, shards
-from epsilog.accounting.montecarlo.payoff import ProfilePayoff
+from epsilog.accounting.montecarlo.tilt import ProfilePayoff
 from epsilog.terms import codec
 
 NONCE = "drand quicknet 19482411: 6fd1f7"

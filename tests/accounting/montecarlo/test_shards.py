@@ -9,7 +9,7 @@ from tests.accounting.montecarlo.simulated import BANDED, BINS, mechanism, trial
 
 from epsilog.accounting.montecarlo import oracle, run, shards, tilt
 from epsilog.accounting.montecarlo.pairs import build_simulated_pair
-from epsilog.accounting.montecarlo.payoff import HockeyStick
+from epsilog.accounting.montecarlo.tilt import HockeyStick
 from epsilog.accounting.montecarlo.two_point import delta_from_samples
 from epsilog.mechanisms import MinSepParticipation
 from epsilog.numerics.pairs import AdjacencyType

@@ -60,20 +60,6 @@ def test_the_optimum_beats_every_neighbor(bands):
         assert strategies.compute_prefix_error(strategies.normalize_column(moved), rounds) >= least * (1 - 1e-6)
 
 
-@pytest.mark.slow
-def test_more_bands_never_hurt_and_two_bands_by_brute_force():
-    rounds = 40
-    errors = [
-        strategies.compute_prefix_error(strategies.optimize_banded_column(bands, rounds), rounds)
-        for bands in (1, 2, 4, 8, 16)
-    ]
-    assert errors == sorted(errors, reverse=True)
-    brute = min(
-        strategies.compute_prefix_error(strategies.normalize_column([1.0, c]), rounds) for c in np.linspace(0, 1, 2001)
-    )
-    assert errors[1] == pytest.approx(brute, rel=1e-5)
-
-
 def test_buffered_columns():
     found = strategies.build_buffered_column(5, weights=[0.4, 0.1], decays=[0.9, 0.2])
     raw = [1.0] + [0.4 * 0.9**j + 0.1 * 0.2**j for j in range(4)]
@@ -82,8 +68,3 @@ def test_buffered_columns():
         strategies.build_buffered_column(5, weights=[0.4], decays=[1.0])
     with pytest.raises(ValueError, match="decays"):
         strategies.build_buffered_column(5, weights=[0.4], decays=[])
-
-
-@pytest.mark.parametrize(("bands", "rounds"), [(1, 1), (1, 50), (8, 1)])
-def test_one_band_is_the_identity(bands, rounds):
-    assert strategies.optimize_banded_column(bands, rounds).coefficients == (1.0,)

@@ -5,21 +5,19 @@ Supported: balls-in-bins over matrix mechanisms, b-min-sep and cyclic Poisson sa
 delta of one mechanism; ``recompute_document`` redraws it. ``plan_noise_search`` and ``plan_delta_bound`` fix the whole
 plan first; ``run_noise_search`` and ``run_delta_bound`` draw. ``draw_losses`` draws for other estimates.
 ``compute_balls_in_bins_delta`` is exact for independent noise. The four functions of the reference (``overall_delta``,
-``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; the ``*_delta`` bounds
-are tighter for the same draws.
+``base_delta``, ``minimum_samples``, ``delta_from_samples``) mean the same here and are exact; ``binomial_delta`` and
+``bound_listed_delta`` are tighter for the same draws.
 
-Modules: ``pairs`` (sampled pairs), ``tilt`` (importance sampling), ``shards`` (repeatable streams), ``bounds`` and
-``intervals`` (guarantees from counts), ``noise_search`` and ``delta_bound`` (from a goal to a claim), ``recompute``
+Modules: ``pairs`` (sampled pairs), ``tilt`` (importance sampling), ``shards`` (repeatable streams), ``bounds``
+(guarantees from counts), ``noise_search`` and ``delta_bound`` (from a goal to a claim), ``recompute``
 (which trusts none of it), ``strategies`` (columns of noise). Only ``run`` uses files, processes and entropy.
 """
 
 from epsilog.accounting.montecarlo.bounds import (
+    anytime_interval,
     binomial_delta,
     bound_listed_delta,
-    integrated_delta,
-    maximize_hits,
-    pass_probability,
-    supremum_delta,
+    clopper_pearson_interval,
 )
 from epsilog.accounting.montecarlo.delta_bound import (
     DeltaBoundPlan,
@@ -29,21 +27,18 @@ from epsilog.accounting.montecarlo.delta_bound import (
     plan_delta_bound,
     run_delta_bound,
 )
-from epsilog.accounting.montecarlo.intervals import anytime_interval, clopper_pearson_interval
 from epsilog.accounting.montecarlo.noise_search import (
-    NoiseSearchPlan,
     NoiseSearchResult,
-    envelope_delta,
     estimate_noise,
     plan_noise_search,
     run_noise_search,
     search_noise,
 )
-from epsilog.accounting.montecarlo.oracle import OracleDelta, compute_balls_in_bins_delta
-from epsilog.accounting.montecarlo.payoff import HockeyStick, ProfilePayoff
+from epsilog.accounting.montecarlo.oracle import compute_balls_in_bins_delta
 from epsilog.accounting.montecarlo.recompute import describe_seed_provenance, plan_from_json, recompute_document
 from epsilog.accounting.montecarlo.run import CHOSEN, NONCE, draw_entropy, use_dask_cluster
 from epsilog.accounting.montecarlo.shards import BernoulliTrial, draw_losses
+from epsilog.accounting.montecarlo.tilt import ProfilePayoff
 from epsilog.accounting.montecarlo.two_point import (
     base_delta,
     delta_from_samples,
@@ -58,11 +53,8 @@ __all__ = [
     "AdjacencyType",
     "BernoulliTrial",
     "DeltaBoundPlan",
-    "HockeyStick",
     "MonteCarloEvidence",
-    "NoiseSearchPlan",
     "NoiseSearchResult",
-    "OracleDelta",
     "ProfilePayoff",
     "anytime_interval",
     "base_delta",
@@ -76,13 +68,9 @@ __all__ = [
     "describe_seed_provenance",
     "draw_entropy",
     "draw_losses",
-    "envelope_delta",
     "estimate_noise",
-    "integrated_delta",
-    "maximize_hits",
     "minimum_samples",
     "overall_delta",
-    "pass_probability",
     "plan_delta_bound",
     "plan_from_json",
     "plan_noise_search",
@@ -90,6 +78,5 @@ __all__ = [
     "run_delta_bound",
     "run_noise_search",
     "search_noise",
-    "supremum_delta",
     "use_dask_cluster",
 ]

@@ -1,10 +1,15 @@
-"""What a verified release promises once the simulation's own randomness is counted in.
+"""What counts of hits prove: confidence intervals, and what a verified release promises.
 
-Candidates are verified in a list's order by independent draws. The last one before the first failure is released, or
-the fallback if the first one fails. The released index is independent of private data, so the released mechanism is a
-mixture. Its delta at the one epsilon of interest is at most E[delta_I] = Int Pr[delta_I > y] dy, and delta_I > y only
-if the first candidate with delta > y passed. Each bound below is that integral for one kind of test. Proofs and
-hypotheses: ``docs/montecarlo/bounds.md``. ``noise_search`` enforces the hypotheses; these functions only compute.
+An interval for the chance of a hit holds with probability at least 1 - ``failure`` over the draws; the sample size is
+fixed beforehand for ``clopper_pearson_interval`` and may depend on what was seen for ``anytime_interval``. Ends are
+rounded outwards.
+
+A noise search verifies candidates in a list's order by independent draws. The last one before the first failure is
+released, or the fallback if the first one fails. The released index is independent of private data, so the released
+mechanism is a mixture. Its delta at the one epsilon of interest is at most E[delta_I] = Int Pr[delta_I > y] dy, and
+delta_I > y only if the first candidate with delta > y passed. Each bound below is that integral for one kind of test.
+Proofs and hypotheses: ``docs/montecarlo/bounds.md``. ``noise_search`` enforces the hypotheses; these functions only
+compute.
 
 Notation: ``samples`` is N. ``hits`` is k, the largest passing number of hits. ``bound`` is M, the hard bound of the
 estimator: a hit has probability delta / M. ``fallback_delta`` is the fallback's delta (0: it reveals nothing).
@@ -19,15 +24,132 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
 
-from epsilog.accounting.montecarlo.intervals import binomial_cdf, binomial_error
-from epsilog.accounting.montecarlo.two_point import bisect_transition, require_samples, scaled_kl_divergence
-from epsilog.numerics.roots import find_first_integer
-from epsilog.numerics.rounding import TINY, round_outward, round_up
+from epsilog.numerics.roots import bisect_doubles, find_first_integer
+from epsilog.numerics.rounding import BOUND, TINY, round_outward, round_up
 from epsilog.terms import CalibrationError, CheckError, check
 
 Array = NDArray[np.float64]
 _STEP = 8  # roundings of a step of the recursion, and of a chord: up to four, and up to six
+FEW = 128  # hits; below, the distribution is summed, since SciPy's incomplete beta function errs there by up to 6e-8
+_FURTHER = 3 * FEW  # terms after which nothing is left
+LEAST_FAILURE = 1e-250  # of a failure probability; parts of it must stay clear of underflow
+
+
+def binomial_error(hits: int) -> float:
+    """Return a bound on the relative error of a computed binomial probability (``docs/montecarlo/bounds.md``)."""
+    return 2e-10 + 1e-14 * math.sqrt(hits)
+
+
+def binomial_cdf(probability: Array, samples: int, hits: int) -> Array:
+    """Return the chance of at most ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
+    if hits >= samples:
+        return np.ones_like(probability)
+    if hits < FEW:
+        return _tails(probability, samples, hits)[0]
+    return np.asarray(betaincc(hits + 1.0, float(samples - hits), probability))
+
+
+def binomial_sf(probability: Array, samples: int, hits: int) -> Array:
+    """Return the chance of more than ``hits`` hits, at each hit probability; shape (n,) to (n,)."""
+    if hits >= samples:
+        return np.zeros_like(probability)
+    if hits < FEW:
+        return _tails(probability, samples, hits)[1]
+    return np.asarray(betainc(hits + 1.0, float(samples - hits), probability))
+
+
+def _tails(probability: Array, samples: int, hits: int) -> tuple[Array, Array]:
+    """Return both tails of the binomial distribution: one summed from its largest term, the other its complement."""
+    below = np.zeros(probability.shape)
+    above = np.zeros(probability.shape)
+    right = probability * (samples + 1.0) >= hits + 1  # the mode is above: at most ``hits`` is the tail
+    for tail, where, term in ((below, right & (probability < 1), hits), (above, ~right & (probability > 0), hits + 1)):
+        p = probability[where][:, None]
+        if term == hits:
+            i = np.arange(hits, 0, -1.0)
+            ratios = i / (samples - i + 1) * ((1 - p) / p)
+        else:
+            i = np.arange(term, min(samples, term + _FURTHER), dtype=float)
+            ratios = (samples - i) / (i + 1) * (p / (1 - p))
+        largest = _log_choices(samples, term) + xlogy(term, p[:, 0]) + xlog1py(samples - term, -p[:, 0])
+        tail[where] = np.exp(largest) * (1 + np.cumprod(ratios, axis=1).sum(axis=1))
+    return np.where(right, below, 1 - above), np.where(right, 1 - below, above)
+
+
+@lru_cache(maxsize=1024)
+def _log_choices(samples: int, chosen: int) -> float:
+    return math.fsum(math.log((samples - i) / (i + 1)) for i in range(chosen))
+
+
+def _counts(hits: int, samples: int, failure: float) -> tuple[int, int, float]:
+    samples = check.integer(1)(samples=samples)
+    hits, failure = check.integer(0, samples)(hits=hits), check.in_open_interval(0, 1)(failure=failure)
+    return hits, samples, check.at_least(LEAST_FAILURE / 4)(failure=failure)
+
+
+def clopper_pearson_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
+    """Compute the exact two-sided interval for the chance of a hit, half of ``failure`` on either side.
+
+    Source:
+        Clopper & Pearson 1934.
+
+    >>> low, high = clopper_pearson_interval(hits=10, samples=1000, failure=0.05)
+    >>> round(low, 6), round(high, 6)
+    (0.004806, 0.018313)
+    """
+    hits, samples, failure = _counts(hits, samples, failure)
+    return lower_confidence_bound(hits, samples, failure / 2), upper_confidence_bound(hits, samples, failure / 2)
+
+
+def upper_confidence_bound(hits: int, samples: int, failure: float) -> float:
+    """Return the chance at which ``hits`` or fewer have probability ``failure``, rounded up."""
+    hits, samples, failure = _counts(hits, samples, failure)
+    if hits == samples:
+        return 1.0
+    tail = failure * (1 - binomial_error(hits))
+    return bisect_doubles(lambda p: float(binomial_cdf(np.array([p]), samples, hits)[0]) <= tail, hits / samples, 1.0)[
+        1
+    ]
+
+
+def lower_confidence_bound(hits: int, samples: int, failure: float) -> float:
+    """Return the chance at which ``hits`` or more have probability ``failure``, rounded down."""
+    hits, samples, failure = _counts(hits, samples, failure)
+    if hits == 0:
+        return 0.0
+    tail = failure * (1 - binomial_error(hits))
+    return bisect_doubles(
+        lambda p: float(binomial_sf(np.array([p]), samples, hits - 1)[0]) > tail, 0.0, hits / samples
+    )[0]
+
+
+def anytime_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
+    """Compute an interval that holds at all sample sizes at once, so that looking and stopping are free.
+
+    The likelihood of the counts under a Beta(1/2, 1/2) prior, over that at p, is a martingale of mean 1 under p. It
+    ever reaches 1 / failure with probability at most ``failure`` (Ville).
+
+    Source:
+        Robbins 1970; Howard et al. 2021 (arXiv:1810.08240).
+
+    >>> low, high = anytime_interval(hits=10, samples=1000, failure=0.05)
+    >>> low < 0.0048 < 0.0183 < high
+    True
+    """
+    hits, samples, failure = _counts(hits, samples, failure)
+    mixed = float(betaln(hits + 0.5, samples - hits + 0.5)) - math.log(math.pi) + math.log(failure)
+
+    def plausible(p: float) -> bool:  # BOUND covers the round-off of betaln
+        log_p = hits * math.log(p) if hits else 0.0
+        log_q = (samples - hits) * math.log1p(-p) if hits < samples else 0.0
+        return mixed - (log_p + log_q) < BOUND * (1 + abs(mixed))
+
+    mean = hits / samples
+    low = 0.0 if hits == 0 else bisect_doubles(plausible, 0.0, mean)[0]
+    high = 1.0 if hits == samples else bisect_doubles(lambda p: not plausible(p), mean, 1.0)[1]
+    return low, high
 
 
 def _test(samples: int, hits: int, fallback_delta: float, bound: float) -> tuple[int, int, float, float]:
@@ -35,57 +157,6 @@ def _test(samples: int, hits: int, fallback_delta: float, bound: float) -> tuple
     samples, bound = check.integer(1)(samples=samples), check.positive()(bound=bound)
     hits = check.integer(0, samples)(hits=hits)
     return samples, hits, check.in_closed_interval(0, min(1.0, bound))(fallback_delta=fallback_delta), bound
-
-
-def pass_probability(*, delta: float, samples: int, hits: int, bound: float = 1.0) -> float:
-    """Compute the chance that a candidate with this true delta passes: Pr[Bin(samples, delta / bound) <= hits].
-
-    >>> round(pass_probability(delta=0.0, samples=10, hits=0), 3)
-    1.0
-    """
-    samples, hits, _, bound = _test(samples, hits, 0.0, bound)
-    delta = check.in_closed_interval(0, bound)(delta=delta)
-    return float(binomial_cdf(np.array([delta / bound]), samples, hits)[0])
-
-
-def integrated_delta(*, samples: int, base_delta: float, fallback_delta: float | None = None) -> float:
-    """Bound the released delta for any estimator with values in [0, 1] that passes if its mean is <= ``base_delta``.
-
-    Args:
-        samples: independent draws per candidate.
-        base_delta: the threshold, in (0, 1].
-        fallback_delta: delta of the fallback; by default ``base_delta``, as in the reference.
-
-    Returns:
-        d + Int_d^1 exp(-N KL(base_delta || y)) dy, d the larger of the two deltas; rounded up.
-
-    >>> integrated_delta(samples=566_000, base_delta=5e-6) <= 1e-5
-    True
-    """
-    count = float(require_samples(samples))
-    base_delta = check.in_unit_interval()(base_delta=base_delta)
-    fallback = base_delta if fallback_delta is None else fallback_delta
-    fallback = check.in_closed_interval(0, 1)(fallback_delta=fallback)
-    start = max(base_delta, fallback)
-    if start >= 1:
-        return 1.0
-    if start < 1e-300:
-        raise CheckError("base_delta", "at least 1e-300", repr(base_delta))
-
-    def decay(s: float) -> float:  # at y = start + (1 - start) u, u the logistic of s
-        u = 1 / (1 + math.exp(-s))
-        share = ((start - base_delta) + (1 - start) * u) / (1 - base_delta)
-        return scaled_kl_divergence(count, base_delta, min(share, 1.0)) if share < 1 else math.inf
-
-    floor = decay(-700.0)
-    begins = bisect_transition(lambda s: decay(s) > floor + 1, -700.0, 36.0)
-    step = 1 / 16
-    grid = np.arange(max(begins - 45, -700.0), min(begins + 45, 700.0), step)
-    # the trapezoidal rule over s in (-inf, inf): the integrand is analytic and decays at both ends
-    u = 1 / (1 + np.exp(-grid))
-    falls = np.array([decay(s) if s < 36 else math.inf for s in grid])
-    area = (1 - start) * float((np.exp(-falls) * u * (1 - u)).sum()) * step
-    return min(1.0, (start + area) * (1 + binomial_error(0)))
 
 
 def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0) -> float:
@@ -108,40 +179,6 @@ def binomial_delta(*, samples: int, hits: int, fallback_delta: float = 0.0, boun
     area = bound * max(first - second, 0.0) / (samples + 1)
     # both chances err by their share; what is returned is at least the larger of the two deltas, before that
     return min(1.0, max(fallback_delta + area, round_outward(exact, up=True)) * (1 + 2 * binomial_error(hits)))
-
-
-def supremum_delta(
-    *, samples: int, hits: int, fallback_delta: float = 0.0, bound: float = 1.0, cells: int = 2000
-) -> float:
-    """Bound the released delta over every *fixed* list of candidates with independent draws; at most the above.
-
-    Solves W(y) = max(y, sup_{y' > y} y + F(y') (W(y') - y)) from the top, F the chance of passing, W the best expected
-    delta with y in hand. Within a cell a step is free and every pass is as likely as at the cell's lower end: an upper
-    bound for any number of cells.
-
-    >>> supremum_delta(samples=2000, hits=10) < binomial_delta(samples=2000, hits=10)
-    True
-    """
-    samples, hits, fallback_delta, bound = _test(samples, hits, fallback_delta, bound)
-    cells = check.integer(10, 20_000)(cells=cells)
-    top = min(1.0, bound)
-    mean = (hits + 1) / (samples + 1)
-    spread = math.sqrt(mean / samples) + 1 / samples
-    edge = min(top, bound * min(1.0, mean + 9 * spread + 40 / samples))
-    grid = np.linspace(fallback_delta, max(edge, fallback_delta), cells + 1)
-    if grid[-1] < top:
-        grid = np.append(grid, top)
-    chance = binomial_cdf(np.minimum(grid / bound, 1.0), samples, hits) * (1 + binomial_error(hits)) + TINY
-    chance = np.minimum(chance, 1.0)
-    values = grid.copy()
-    for i in range(len(grid) - 2, -1, -1):
-        gains = chance[i:-1] * (values[i + 1 :] - grid[i])
-        values[i] = grid[i] + max(0.0, float(gains.max()))
-    return min(
-        1.0,
-        round_up(float(values[0]), 4 * len(grid)),
-        binomial_delta(samples=samples, hits=hits, fallback_delta=fallback_delta, bound=bound),
-    )
 
 
 def bound_listed_delta(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from epsilog.accounting.montecarlo import tilt as tilts
+from epsilog.accounting.montecarlo.bounds import LEAST_FAILURE, anytime_interval, clopper_pearson_interval
 from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,
     VERSION,
@@ -24,13 +25,12 @@ from epsilog.accounting.montecarlo.documents import (
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.intervals import LEAST_FAILURE, anytime_interval, clopper_pearson_interval
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import build_simulated_pair
-from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff, ProfilePayoff
 from epsilog.accounting.montecarlo.run import Progress, RandomnessSource, SoftwareVersions, resolve_source
 from epsilog.accounting.montecarlo.shards import SHARD, BernoulliTrial, estimate_pilot_delta
+from epsilog.accounting.montecarlo.tilt import HockeyStick, Payoff, ProfilePayoff
 from epsilog.mechanisms import Release
 from epsilog.terms import CalibrationError, CheckError, Interval, NeighboringRelation, check, codec
 from epsilog.terms.charts import draw_band_plot

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 from epsilog.accounting.montecarlo import tilt as tilts
-from epsilog.accounting.montecarlo.payoff import HockeyStick, Payoff, ProfilePayoff
 from epsilog.accounting.montecarlo.run import Journal, Progress, RandomnessSource, SoftwareVersions, run_trials
 from epsilog.accounting.montecarlo.shards import SHARD, STREAM, BernoulliTrial
+from epsilog.accounting.montecarlo.tilt import HockeyStick, Payoff, ProfilePayoff
 from epsilog.terms import CheckError, check, codec
 
 VERSION = 1  # of plans and of evidence

@@ -23,6 +23,7 @@ from scipy.special import ndtri
 
 from epsilog.accounting.montecarlo import bounds
 from epsilog.accounting.montecarlo import tilt as tilts
+from epsilog.accounting.montecarlo.bounds import binomial_cdf, binomial_error
 from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,
     VERSION,
@@ -35,13 +36,12 @@ from epsilog.accounting.montecarlo.documents import (
     trial_from_json,
     trial_json,
 )
-from epsilog.accounting.montecarlo.intervals import binomial_cdf, binomial_error
 from epsilog.accounting.montecarlo.mixtures import METHOD
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import build_simulated_pair
-from epsilog.accounting.montecarlo.payoff import HockeyStick
 from epsilog.accounting.montecarlo.run import LARGEST_SEED, Progress, RandomnessSource, SoftwareVersions, resolve_source
 from epsilog.accounting.montecarlo.shards import BernoulliTrial, estimate_pilot_delta
+from epsilog.accounting.montecarlo.tilt import HockeyStick
 from epsilog.mechanisms import Release
 from epsilog.numerics.rounding import round_up
 from epsilog.terms import CalibrationError, CheckError, check

@@ -1,34 +1,6 @@
 """Deterministic delta of balls-in-bins with independent noise (C = I), to about ten digits in milliseconds.
 
-One unit joins one of b rounds, the same in each of E epochs. With t = sqrt(E) / noise_stddev the likelihood ratio is
-Lambda = S / b, S = Y_1 + ... + Y_b. The Y_i = exp(t X_i - t^2 / 2) are independent lognormals of mean 1 under Q:
-
-    remove:  delta = E[(S - K)^+] / b,            K = b e^epsilon
-    add:     delta = e^epsilon E[(K - S)^+] / b,  K = b e^-epsilon
-
-Inversion. With phi(z) = E e^(-zY) and any c > 0, E[(K - S)^+] = (1 / 2 pi i) Int phi(z)^b e^(zK) / z^2 dz over the line
-Re z = c. ADD uses this, with c at the saddle.
-
-No cancellation. E[(S - K)^+] = E[(K - S)^+] - (K - b) loses all digits when delta is small. But phi extends to the
-plane cut along (-inf, 0]: turn the path of X by arg(z) / t. Near 0, phi(z) = 1 - z + O(z^2) in every direction, so
-the residue of phi^b e^(zK) / z^2 at 0 is K - b. Move the line over 0: the residue cancels the subtraction, and
-
-    pi E[(S - K)^+] = Int_0^a e^(-xK) Im[phi(x e^(-i pi))^b] dx / x^2 + Im Int_arc phi(z)^b e^(zK) dz / z^2
-
-where the arc leaves -a for infinity in the upper half-plane. The first term is the single large bin, the second the
-sum of many; a is the saddle on the cut, or the end of its mass. The arc runs at 108 degrees, where |e^(zK)| and the
-Gaussian factor of phi^b both decay.
-
-phi. Trapezoidal rule over X along a path that passes the inner saddle -W_0 / t and rises behind the outer one, -W_-1
-/ t, to the height arg(z) / t at which the integrand decays doubly exponentially. On the cut, Im phi is exponentially
-small. It is the steepest-descent integral from the outer saddle alone, with relative accuracy: at height v the path
-is at x_v = -W_-1(-t^2 x e^(-t^2/2) sin(tv) / (tv)) / t. There the exponent is -(x_v^2 - v^2) / 2 + x_v v cot(tv),
-real.
-
-Errors. Discarded terms are e^-46 below the largest. The result is computed at two resolutions. The stated error is four
-times their difference, plus round-off in proportion to b, plus 1e-14: an estimate, not a proof. Every value is also
-checked against two proven brackets and refused outside them. Where the integral is out of reach (delta below about
-1e-200), these are returned.
+The integrals, their paths and the estimated error: docs/accounting/balls-in-bins.md, 9.
 """
 
 from __future__ import annotations
@@ -91,7 +63,7 @@ def compute_balls_in_bins_delta(
         CalibrationError: the value left its proven brackets; nothing is returned then.
 
     Source:
-        Pair: Choquette-Choo et al., ICLR 2025, Lemma 3.2 (arXiv:2410.06266); integral: above.
+        Choquette-Choo et al., ICLR 2025, Lemma 3.2 (arXiv:2410.06266); docs/accounting/balls-in-bins.md, 9.
 
     >>> value = compute_balls_in_bins_delta(bins=16, noise_stddev=1.0, epsilon=1.0)
     >>> f"{value.value:.10e}"

@@ -19,7 +19,7 @@ from epsilog.accounting.montecarlo import tilt as tilts
 from epsilog.accounting.montecarlo.normals import limit_to_one_thread
 from epsilog.accounting.montecarlo.oracle import DIRECTIONS
 from epsilog.accounting.montecarlo.pairs import build_simulated_pair
-from epsilog.accounting.montecarlo.payoff import Payoff
+from epsilog.accounting.montecarlo.tilt import Payoff
 from epsilog.mechanisms import Release
 from epsilog.numerics.pairs import AdjacencyType
 from epsilog.terms import CheckError, check
