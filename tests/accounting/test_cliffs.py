@@ -176,13 +176,6 @@ def test_numbers_next_to_none_are_answered():
         assert 0 <= epsilon(release, delta=1e-320).upper < math.inf
 
 
-def test_a_sample_of_a_sample_cites_its_own_proof():
-    nested = PoissonSampled(PoissonSampled(Gaussian(1.0), 0.5), 0.5)
-    method = str(epsilon(nested, delta=1e-5).method)
-    assert "certified-bounds, 1.10" in method
-    assert "matrices" not in method
-
-
 def test_the_best_of_trials_says_whose_score_its_lower_bound_is():
     """Enumerated: a coin's answer, the best of two by the answer itself, is what the lower bound may reach, at most."""
     stated, trials = 0.7, BinomialTrialCount(2, 1.0)
@@ -203,12 +196,6 @@ def test_the_best_of_trials_says_whose_score_its_lower_bound_is():
     assert found.lower <= best * (1 + 1e-3) + 0.02
 
 
-def test_a_statement_alone_bounds_what_is_beside_it_from_below():
-    one = epsilon(ZeroConcentratedDP(1.0), delta=1e-5)
-    both = epsilon(Composed([ZeroConcentratedDP(1.0), Laplace(1000.0)]), delta=1e-5)
-    assert one.lower <= both.lower <= both.upper
-
-
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("top", [0.5, 5.0, 100.0, 600.0])
 def test_a_pair_that_is_read_off_a_curve_is_never_below_it(mu, top):
@@ -218,14 +205,6 @@ def test_a_pair_that_is_read_off_a_curve_is_never_below_it(mu, top):
         assert outcomes.delta(float(at), upper=True) >= gaussian_delta(mu, float(at))[0]
     of_q = math.fsum(pair.base.p * np.exp(-pair.base.u)) + pair.base.infinity_mass
     assert of_q == pytest.approx(1, rel=1e-10)
-
-
-def test_curves_compose_as_what_they_are_read_from():
-    """A group of Gaussians told by its curve alone: not better than it is, and not much worse."""
-    known = epsilon(Repeated(Gaussian(2.0), 9), delta=1e-6)
-    read = release_from_profile(lambda at: gaussian_delta(0.5, at)[1], epsilon(Gaussian(2.0), delta=1e-11).upper)
-    found = epsilon(Repeated(read, 9), delta=1e-6)
-    assert known.lower <= found.upper < 1.1 * known.upper
 
 
 def test_the_best_of_trials_beside_others_is_no_better_than_exactly_known():

@@ -134,19 +134,3 @@ def test_a_group_of_trials_is_priced_as_trials_of_the_group():
     general = ep.delta(tuned, epsilon=share).upper * math.expm1(two.upper) / math.expm1(share)
     assert general > 1e-6, "which is looser"
     assert dict(two.given)["units"] == 2
-
-
-@pytest.mark.parametrize(
-    ("release", "known"),
-    [
-        (Repeated(Grouped(Gaussian(1.0), 2), 2), Repeated(Gaussian(0.5), 2)),
-        (Composed([Grouped(Gaussian(1.0), 2), PureDP(1.0)]), Composed([Gaussian(0.5), PureDP(1.0)])),
-        (Composed([Grouped(Gaussian(4.0), 2), Grouped(Laplace(9.0), 3)]), Composed([Gaussian(2.0), Laplace(3.0)])),
-        (PoissonSampled(Grouped(Gaussian(1.0), 2), 0.5), Gaussian(0.5)),
-    ],
-    ids=["repeated", "beside", "of two sizes", "sampled"],
-)
-def test_groups_compose(release, known):
-    found, other = (ep.epsilon(one, delta=1e-6) for one in (release, known))
-    assert found.lower <= other.upper
-    assert found.upper == pytest.approx(other.upper, rel=0.003)

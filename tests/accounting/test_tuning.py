@@ -195,15 +195,6 @@ def test_pure_trials_cost_at_most_what_is_known_of_them(epsilon, shape, stops):
     assert found.lower >= epsilon * (1 - 1e-9)
 
 
-def test_a_fixed_number_costs_what_its_composition_costs_at_most():
-    base, n = Gaussian(4.0), 9
-    found = ep.epsilon(BestOfTrials(base, BinomialTrialCount(n, 1.0)), delta=1e-6)
-    assert found.upper == ep.epsilon(Repeated(base, n), delta=1e-6).upper
-    one = ep.epsilon(BestOfTrials(base, BinomialTrialCount(1, 1.0)), delta=1e-6)
-    assert one.upper == pytest.approx(ep.epsilon(base, delta=1e-6).upper)
-    assert ep.epsilon(BestOfTrials(PureDP(0.5), BinomialTrialCount(200, 1.0)), delta=0.0).upper == pytest.approx(100.0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "mean", "shape"),
@@ -256,8 +247,3 @@ def test_the_best_of_trials_composes():
         assert found.upper >= alone
     many = ep.epsilon(Repeated(BEST, 100), delta=1e-6).upper
     assert many < 0.5 * 100 * alone, "a curve composes, where one point adds up"
-
-
-def test_the_best_of_trials_that_is_sampled_costs_what_it_costs():
-    found = ep.epsilon(PoissonSampled(BEST, 0.5), delta=1e-6)
-    assert found.upper == pytest.approx(ep.epsilon(BEST, delta=1e-6).upper, rel=1e-6)
