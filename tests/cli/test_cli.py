@@ -1,11 +1,13 @@
 """Every command answers, as text and as JSON, with the exit code it promises."""
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +18,8 @@ from tests.commands import run as epsilog
 from typer.testing import CliRunner
 
 from epsilog.cli.account import read_release
-from epsilog.cli.app import Application
+from epsilog.cli.app import Application, load
+from epsilog.ledger import open_ledger
 from epsilog.terms import NeighboringRelation
 
 
@@ -111,37 +114,6 @@ def test_exit_codes_and_messages(args, code, says, tmp_path):
 
 
 @pytest.mark.slow
-def test_errors_are_json_where_json_was_asked_for(tmp_path):
-    done = epsilog("plan", "queries", "-e", 1, "-Q", 0, "--json", cwd=tmp_path)
-    assert done.returncode == 2
-    told = {"field": "--queries", "bound": "at least 1", "value": "0"}
-    assert json.loads(done.stdout)["error"] == told | {
-        "type": "CheckError",
-        "message": "--queries must be at least 1, got 0",
-    }
-
-
-@pytest.mark.slow
-def test_ledger_show_and_verify(tmp_path):
-    import epsilog as ep
-
-    with ep.open_ledger(tmp_path / "budget.db") as books:
-        books.create_budget("acme/claims", kind="pure", epsilon="3")
-        books.charge("acme/claims", ep.PureDP(0.5), key="q-1")
-    shown = epsilog("ledger", "show", "--ledger", "budget.db", "--json", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    assert json.loads(shown.stdout)["budgets"][0]["available"]["epsilon"] == "2.5"
-    assert "acme/claims" in epsilog("ledger", "show", "--ledger", "budget.db", cwd=tmp_path).stdout
-    assert epsilog("verify", "budget.db", cwd=tmp_path).returncode == 0
-    content = bytearray((tmp_path / "budget.db").read_bytes())
-    place = content.find(b'"0.5"')
-    content[place + 3] = ord("4")
-    (tmp_path / "budget.db").write_bytes(content)
-    assert epsilog("verify", "budget.db", cwd=tmp_path).returncode == 4
-    assert epsilog("ledger", "show", "--ledger", "budget.db", cwd=tmp_path).returncode == 4
-
-
-@pytest.mark.slow
 def test_the_import_is_light():
     code = (
         "import sys, epsilog\n"
@@ -149,32 +121,6 @@ def test_the_import_is_light():
         "assert not heavy, heavy"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.slow
-def test_an_account_prints_terms_that_it_reads(tmp_path):
-    first = epsilog("account", "-z", 2, "-q", 0.01, "-T", 50, "--delta", 1e-6, "--json", cwd=tmp_path)
-    (tmp_path / "terms.json").write_text(first.stdout)
-    again = epsilog("account", "--file", "terms.json", "--delta", 1e-6, "--json", cwd=tmp_path)
-    assert again.stdout == first.stdout
-    toml = 'type = "repeated"\ncount = 50\n[release]\ntype = "poisson-sampled"\nsampling_probability = 0.01\n'
-    (tmp_path / "terms.toml").write_text(toml + '[release.release]\ntype = "gaussian"\nnoise_multiplier = 2.0\n')
-    assert epsilog("account", "--file", "terms.toml", "--delta", 1e-6, "--json", cwd=tmp_path).stdout == first.stdout
-
-
-@pytest.mark.slow
-def test_a_sweep_writes_evidence_that_checks_out_until_it_is_edited(tmp_path):
-    release = {"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 20}
-    (tmp_path / "run.json").write_text(json.dumps({"v": 1, "term": release}))
-    goal = ["--epsilon", 2, "--delta", 1e-4, "--seed", 7, "-o", "evidence.json"]
-    done = epsilog("account", "montecarlo", "search-noise", "run.json", *goal, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "a simulation" in done.stdout
-    assert epsilog("account", "montecarlo", "recompute", "evidence.json", cwd=tmp_path).returncode == 0
-    evidence = json.loads((tmp_path / "evidence.json").read_text())
-    evidence["noise"] /= 2
-    (tmp_path / "evidence.json").write_text(json.dumps(evidence))
-    assert epsilog("account", "montecarlo", "recompute", "evidence.json", cwd=tmp_path).returncode == 4
 
 
 @pytest.mark.slow
@@ -302,3 +248,39 @@ def test_a_plain_value_is_read_as_the_framework_reads_it(kind, bounds, monkeypat
 
 
 TWICE = ("--value", "2")
+
+
+def test_an_account_prints_terms_that_it_reads(tmp_path):
+    words = ["--delta", "1e-6", "--json"]
+    first = CliRunner().invoke(load(), ["account", "-z", "2", "-q", "0.01", "-T", "50", *words]).output
+    (tmp_path / "terms.json").write_text(first)
+    toml = 'type = "repeated"\ncount = 50\n[release]\ntype = "poisson-sampled"\nsampling_probability = 0.01\n'
+    (tmp_path / "terms.toml").write_text(toml + '[release.release]\ntype = "gaussian"\nnoise_multiplier = 2.0\n')
+    for file in ("terms.json", "terms.toml"):
+        assert CliRunner().invoke(load(), ["account", "--file", str(tmp_path / file), *words]).output == first
+
+
+@pytest.mark.slow
+def test_a_ledger_that_cannot_be_used_ends_a_command_in_words(tmp_path):
+    with open_ledger(tmp_path / "b.db") as books:
+        books.create_budget("acme", kind="pure", epsilon="3")
+    os.link(tmp_path / "b.db", tmp_path / "c.db")
+    (tmp_path / "file").write_text("")
+    create = ("ledger", "create", "x", "--kind", "pure", "--epsilon", "1", "-l")
+    for command in (("ledger", "show", "-l", "b.db"), *((*create, place) for place in ("c.db", "file/b.db", "."))):
+        done = epsilog(*command, cwd=tmp_path)
+        assert done.returncode == 6, (command, done.stderr)
+        assert done.stderr.startswith("epsilog: ")
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_command_in_words(tmp_path):
+    command = [sys.executable, "-m", "epsilog", "selftest", "--folder", "."]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    while not list(tmp_path.glob("*/*.acks")):
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 130
+    assert said.strip().endswith("epsilog: stopped; completed writes are kept")

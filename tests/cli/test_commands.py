@@ -27,9 +27,9 @@ from typer.testing import CliRunner
 from epsilog import accounting, ledger, mechanisms, plan, reports, schemes, server, terms, verification
 from epsilog.accounting import montecarlo
 from epsilog.cli import montecarlo as montecarlo_commands
-from epsilog.cli import neighbors, serve, show, verify
 from epsilog.cli import run as run_commands
-from epsilog.cli.app import NOT_VERIFIED, load, option_from_parameter
+from epsilog.cli import serve, show, verify
+from epsilog.cli.app import load, option_from_parameter
 from epsilog.ledger import open_ledger, read_ledger, selftest
 from epsilog.ledger.commands import OverrideCost
 from epsilog.mechanisms import Gaussian, Laplace, Repeated
@@ -180,12 +180,6 @@ def test_an_error_in_usage_is_json_where_json_was_asked_for(monkeypatch, capsys,
             assert (out, bool(err)) == ("", True)
 
 
-def test_what_answers_in_json_ends_as_it_does_without(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["epsilog", "plan", "queries", "-e", "1", "-Q", "3", "--json"])
-    entry.main()
-    assert "shares" in json.loads(capsys.readouterr().out)
-
-
 def test_only_what_goes_on_says_that_it_goes_on(monkeypatch, capsys, tmp_path):
     """Nothing that a command did not do is claimed of it once it was stopped."""
 
@@ -213,13 +207,6 @@ def test_a_group_alone_lists_its_commands(words):
     done = invoke(*words)
     assert "Commands" in done.output
     assert "Missing command" not in done.output
-
-
-def test_the_version_is_the_packages():
-    from importlib.metadata import version
-
-    assert text_of("--version") == f"epsilog {version('epsilog')}"
-    assert "epsilog" not in invoke("doctor", "--json").stderr
 
 
 def test_an_options_help_says_what_it_is_which_words_it_takes_and_what_blank_means():
@@ -410,14 +397,6 @@ def test_shares_of_a_query_plan_are_shown_once_each_in_their_columns():
     gaussian = text_of("plan", "queries", "-e", 2, "-Q", 2, "--mechanism", "gaussian", "--delta", 1e-7)
     assert "classic standard deviation exact" in gaussian
     assert "delta 1e-07" in gaussian
-
-
-@pytest.mark.parametrize("as_json", [(), ("--json",)])
-def test_more_queries_than_the_budget_bears_are_shown_and_refused(as_json):
-    done = invoke("plan", "queries", "-e", 1, "-Q", 10, "--queries-used", 14, *as_json)
-    assert done.exit_code == 3
-    assert "plan more queries" in done.output
-    assert invoke("plan", "queries", "-e", 1, "-Q", 10, "--queries-used", 10, *as_json).exit_code == 0
 
 
 @pytest.mark.parametrize("weights", ["1,x", "", "1;2"])
@@ -746,28 +725,6 @@ def test_options_of_plans_reach_them_with_a_seed_that_nobody_chose(reached, monk
     assert named == {"epsilon": 2.0, "target_delta": 1e-3, "slack": 0.3, "seed": 78}
 
 
-@pytest.mark.parametrize("other", ["--seed", "--journal"])
-@pytest.mark.parametrize("name", ["bound-delta", "search-noise"])
-def test_a_plan_stands_alone(release, tmp_path, name, other):
-    goal = ("--delta", 1e-3) if name == "search-noise" else ()
-    words = (
-        "account",
-        "montecarlo",
-        name,
-        release,
-        "--epsilon",
-        2,
-        *goal,
-        "--commit",
-        "-o",
-        tmp_path / "plan",
-        other,
-        1,
-    )
-    assert "commit must stand without" in str(invoke(*words).exception)
-    assert not (tmp_path / "plan").exists()
-
-
 BINS = '{"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multiplier": 1.0}, "bins": 16}'
 
 
@@ -775,26 +732,6 @@ BINS = '{"type": "balls-in-bins", "release": {"type": "gaussian", "noise_multipl
 def bins(tmp_path):
     (tmp_path / "bins.json").write_text(BINS)
     return tmp_path / "bins.json"
-
-
-@pytest.mark.parametrize("name", ["bound-delta", "search-noise"])
-def test_a_plan_is_written_once(monkeypatch, release, tmp_path, name):
-    goal = ("--delta", 0.01) if name == "search-noise" else ()
-    path, words = (
-        tmp_path / "plan.json",
-        ("account", "montecarlo", name, release, "--epsilon", 1, *goal, "--commit", "-o"),
-    )
-    planned = SimpleNamespace(commitment="c0ffee", to_json=lambda: {"plan": [1, 2]})
-    for asked in ("plan_delta_bound", "plan_noise_search"):
-        monkeypatch.setattr(f"epsilog.accounting.montecarlo.{asked}", lambda *_, **__: planned)
-    text = text_of(*words, path)
-    assert f"Plan plan hash c0ffee plan {path} ! Publish the plan hash" in text
-    kept = path.read_bytes()
-    assert json.loads(kept) == {"plan": [1, 2]}
-    assert "--output must be a new file" in str(invoke(*words, path).exception)
-    assert path.read_bytes() == kept
-    other = tmp_path / "other.json"
-    assert json.loads(text_of(*words, other, "--json")) == {"plan_hash": "c0ffee", "plan": str(other)}
 
 
 def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, release, tmp_path):
@@ -806,49 +743,6 @@ def test_a_plan_is_drawn_as_asked_whatever_it_is_of(reached, monkeypatch, releas
         args, named = reached(target, "account", "montecarlo", "execute", release, *options)
         assert callable(named.pop("progress"))
         assert (args, named) == ((planned,), {"nonce": "drand 1: 6fd1", "workers": 2, "journal": tmp_path / "j"})
-
-
-@pytest.mark.slow
-def test_evidence_is_written_shown_and_checked(bins, tmp_path):
-    plan_file, evidence, nonce = tmp_path / "plan.json", tmp_path / "evidence.json", "drand 19482411: 6fd1"
-    bound = ("account", "montecarlo", "bound-delta", bins, "--epsilon", 1, "--samples", 200, "--failure", 0.01)
-    commitment = json.loads(text_of(*bound, "--commit", "-o", plan_file, "--json"))["plan_hash"]
-    text = text_of("account", "montecarlo", "execute", plan_file, "--nonce", nonce, "-o", evidence)
-    document = json.loads(evidence.read_text())
-    interval = codec.decode(document["interval"])
-    assert f"Monte Carlo evidence delta at epsilon 1 {show.format_interval(interval)}" in text
-    assert f"wrong with probability at most 0.01 method {interval.method}" in text
-    assert text.count("Assumes: ") == len(interval.assumptions)
-    draw = ("account", "montecarlo", "execute", plan_file, "--nonce", nonce, "--json")
-    assert json.loads(text_of(*draw)) == document
-    check = ("account", "montecarlo", "recompute", evidence)
-    both = ("--plan-hash", commitment, "--nonce", nonce)
-    assert "not compared with what was published" not in text_of(*check, *both)
-    for some in ((), both[:2], both[2:]):
-        assert "not compared with what was published" in text_of(*check, *some)
-    said = json.loads(text_of(*check, *both, "--json"))
-    assert (said["agrees"], said["simulation"], said["findings"]) == (True, False, [])
-    assert said["provenance"] in text_of(*check)
-    for wrong in (
-        ("--plan-hash", "0" * 64, "--nonce", nonce),
-        ("--plan-hash", commitment, "--nonce", "another 19482411"),
-    ):
-        done = invoke(*check, *wrong)
-        assert (done.exit_code, "does not agree" in done.output) == (4, True)
-        done = invoke(*check, *wrong, "--json")
-        assert done.exit_code == 4
-        assert json.loads(done.stdout)["agrees"] is False
-        assert json.loads(done.stdout)["findings"]
-
-
-def test_a_seed_that_was_chosen_is_a_simulation_everywhere(bins, tmp_path):
-    bound = ("account", "montecarlo", "bound-delta", bins, "--epsilon", 1, "--samples", 200, "--seed", 5)
-    assert "Monte Carlo evidence (seeded: a simulation) delta" in text_of(*bound, "-o", tmp_path / "e.json")
-    check = ("account", "montecarlo", "recompute", tmp_path / "e.json")
-    assert json.loads(text_of(*check, "--json"))["simulation"] is True
-    assert "not compared with what was published" not in text_of(*check)
-    shards = sum(map(len, json.loads((tmp_path / "e.json").read_text())["hits"]))
-    assert f"({shards} of {shards} shards redrawn)" in text_of(*check)
 
 
 class Sweep:
@@ -974,22 +868,6 @@ def test_each_theorem_behind_the_sums_is_told_once(kinds):
     assert all(text.count(theorem) == 1 for theorem in theorems)
 
 
-def test_entries_are_shown_in_order_with_what_they_did(books):
-    text = text_of("ledger", "show", "-l", books)
-    assert "round 1 -> abababababab..." in text
-    assert "round 1 " in text.replace("round 1 ->", "")
-    assert "acme pure epsilon 3 epsilon 0 epsilon 0.25 epsilon 2.75" in text or "epsilon 0.25" in text
-    assert text.count("These sums may be compared with a cap because: ") == 1
-    with read_ledger(books) as open_books:
-        entries = list(open_books.history())
-    document = json.loads(text_of("ledger", "show", "-l", books, "--lines", 3, "--json"))
-    assert [one["index"] for one in document["history"]] == [entry.index for entry in entries[-3:]]
-    assert f"Entries (3 of {len(entries)})" in text_of("ledger", "show", "-l", books, "--lines", 3)
-    one, entry = document["history"][-1], entries[-1]
-    assert one["amounts"] == {kind: dict(amount) for kind, amount in entry.amounts.items()}
-    assert (one["verb"], one["scope"], one["time"], one["body"]) == ("charged", "acmex", entry.time, dict(entry.body))
-
-
 # --- the server, this machine -----------------------------------------------------------------------------------------
 
 
@@ -1108,20 +986,10 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
     }
 
 
-def test_doctor_says_that_there_are_no_extras(monkeypatch):
-    monkeypatch.setattr("epsilog.cli.serve.util.find_spec", lambda _: None)
-    assert "extras none" in text_of("doctor")
-
-
 def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_path):
     killed = selftest.KillReport(kills=3, acknowledged=9, lost=0, unacknowledged=0, doubled=0, entries=20)
     raced = selftest.RaceReport(attempts=24, cap=12, accepted=12, refused=12, entries=13)
-    alike = neighbors.NeighborReport(9, 99, (("central: a bad cell", "exit code"),), private=9, controls=4, caught=4)
-    told = {
-        "ledger.selftest.run_kill_campaign": killed,
-        "ledger.selftest.run_race_campaign": raced,
-        "cli.neighbors.neighbor_campaign": alike,
-    }
+    told = {"ledger.selftest.run_kill_campaign": killed, "ledger.selftest.run_race_campaign": raced}
     calls = []
     for place, found in told.items():
         name = place.rpartition(".")[2]
@@ -1142,10 +1010,6 @@ def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_pat
     document = json.loads(text_of(*here, "--json"))
     assert document == {"kills": dataclasses.asdict(killed), "race": dataclasses.asdict(raced)}
     calls.clear()
-    done = CliRunner().invoke(app, list(map(str, [*here, "--neighbors"])))
-    assert (done.exit_code, calls) == (NOT_VERIFIED, [*fixed, ("neighbor_campaign", {})])
-    said = "pairs 9 compared 99 differing central: a bad cell exit code private 9 controls 4 caught 4"
-    assert f"Neighboring data sets {said}" in " ".join(done.output.split())
     for database, start in (
         ("postgresql:///d", "postgresql:///d?"),
         ("postgresql:///d?host=h", "postgresql:///d?host=h&"),
@@ -1156,9 +1020,6 @@ def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_pat
         assert urls == [f"{start}ledger=selftest_{name}" for name in ("killed", "raced")]
     named = CliRunner().invoke(app, ["selftest", "--database", "postgresql:///d?ledger=mine"])
     assert "database must be without a ledger" in str(named.exception)
-    monkeypatch.setattr("epsilog.cli.serve.util.find_spec", lambda name: None if name == "jax" else name)
-    refused = CliRunner().invoke(app, ["selftest", "--neighbors"])
-    assert str(refused.exception) == "--neighbors must be absent without training on rows, got no extra train"
 
 
 @pytest.mark.slow
@@ -1239,15 +1100,6 @@ def test_a_command_to_copy_can_be_copied_with_any_folder(monkeypatch, tmp_path):
     assert shlex.split(command)[:4] == ["epsilog", "serve", "--runs", str(tmp_path / "my runs")]
 
 
-def test_nothing_is_told_of_stages_without_a_terminal(capsys):
-    for quiet in (False, True):
-        with run_commands._RunWatcher(quiet=quiet) as watcher:
-            watcher.stage("planning")
-            watcher.round(None, None)  # nothing is drawn where there is no terminal
-            watcher.comparison(1, 2)
-        assert capsys.readouterr() == ("", "")  # nothing but the result where nobody watches
-
-
 def test_a_terminal_shows_stages_counts_and_the_time_left_on_standard_error(monkeypatch, capsys):
     monkeypatch.setattr(show, "progress_console", lambda: Console(stderr=True, force_terminal=True, width=100))
     plan = SimpleNamespace(scheme=SimpleNamespace(rounds=4), epsilon_after=lambda done: SimpleNamespace(upper=done))
@@ -1290,46 +1142,6 @@ def test_runs_stand_side_by_side(capsys):
     assert "one one client of 12,345 one's word 1.25 0.5 0.875" in text
     assert "two one client of 12,345 two's word 1.25 diverged -" in text
     assert "three one row of 12,345 three's word 1.25 0.75 -" in text
-
-
-def test_verify_asks_for_what_was_required(reached, tmp_path, monkeypatch):
-    folder, ledger = tmp_path / "run", tmp_path / "ledger.db"
-    folder.mkdir()
-    with open_ledger(ledger) as open_books:
-        open_books.create_budget("acme", kind="pure", epsilon="3")
-    kinds = {"run": ("read_run_folder", "verify_run"), "report": ("read_file", "verify_report")}
-    for kind, (read, examine) in kinds.items():
-
-        def prepared(kind=kind, read=read):
-            monkeypatch.setattr("epsilog.reports.verifier.identify_artifact", lambda _: kind)
-            monkeypatch.setattr(f"epsilog.reports.verifier.{read}", lambda path: ("read", path))
-            monkeypatch.setattr("epsilog.verification.LedgerReader.read", lambda path: ("books", path))
-
-        prepared()
-        args, named = reached(f"epsilog.reports.verifier.{examine}", "verify", folder)
-        found = ("books", ledger.resolve()) if kind == "run" else None  # a ledger beside a run is its own
-        assert args == (("read", folder), found)
-        from epsilog.reports import REQUIRED_EVIDENCE, REQUIRED_OF_REPORT
-
-        usual, due = {"signed": ()}, {"run": REQUIRED_EVIDENCE, "report": REQUIRED_OF_REPORT}
-        assert named == {"required": due[kind], "trust": verification.NO_TRUST_ANCHORS} | usual
-        prepared()
-        words = ("--ledger", tmp_path / "b.db", "--require", "custody", "--require", "page", "--head-hash", "ab")
-        args, named = reached(f"epsilog.reports.verifier.{examine}", "verify", folder, *words)
-        assert args == (("read", folder), ("books", tmp_path / "b.db"))
-        assert named == {"required": ("custody", "page"), "trust": verification.TrustAnchors("ab")} | usual
-    assert "require must be one of" in str(invoke("verify", folder, "--require", "trust").exception)
-
-
-def test_a_ledger_alone_is_worked_out_again(tmp_path):
-    with open_ledger(tmp_path / "b.db") as open_books:
-        open_books.create_budget("acme", kind="pure", epsilon="3")
-        open_books.charge("acme", mechanisms.PureDP(0.5), key="k")
-    assert text_of("verify", tmp_path / "b.db").startswith("Holds ")
-    document = json.loads(text_of("verify", tmp_path / "b.db", "--json"))
-    assert (document["supported_claim"], document["status"]) == ("", "passed")
-    done = invoke("verify", tmp_path / "b.db", "--head-hash", "0" * 64)
-    assert (done.exit_code, "failed" in done.output) == (4, True)
 
 
 def test_a_report_is_rendered_to_its_place(monkeypatch, tmp_path):

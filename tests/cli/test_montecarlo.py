@@ -77,6 +77,9 @@ def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp
     document = json.loads(
         account("bound-delta", release, "--epsilon", 1, "--samples", 2000, "--seed", 1, "--json").stdout
     )
+    shown = " ".join(account("bound-delta", release, "-e", 1, "--samples", 2000, "--seed", 1).stdout.split())
+    assert "Monte Carlo evidence (seeded: a simulation)" in shown
+    assert "wrong with probability at most 1e-06" in shown
     path.write_text(json.dumps(document))
     done = account("recompute", path)
     assert done.exit_code == 0
@@ -94,6 +97,9 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
         ["search-noise", release, "-e", 1, "-d", 1e-2, "--slack", 0.9],
     )
     for words in goals:
+        for other in (["--seed", 1], ["--journal", tmp_path / "j"], ["-o", "-"]):
+            assert isinstance(account(*words, "--commit", "-o", plan, *other).exception, ValueError)
+            assert not plan.exists()
         commitment = json.loads(account(*words, "--commit", "-o", plan, "--json").stdout)["plan_hash"]
         again = account(*words, "--commit", "-o", plan)
         assert isinstance(again.exception, ValueError)  # what was published is not written over
@@ -106,16 +112,10 @@ def test_a_published_plan_is_drawn_with_a_nonce_and_checked_against_both(tmp_pat
         assert "not compared with what" not in " ".join(text.split())
         assert "not compared with what" in account("recompute", evidence, "--nonce", nonce).stdout
         assert account("recompute", evidence, "--plan-hash", commitment, "--nonce", "another 19482411").exit_code == 4
+        done = account("recompute", evidence, "--plan-hash", "0" * 64, "--nonce", nonce, "--json")
+        assert (done.exit_code, json.loads(done.stdout)["agrees"]) == (4, False)
         plan.unlink()
         evidence.unlink()
-
-
-def test_a_plan_is_written_without_seed_or_journal(tmp_path, release):
-    words = ["bound-delta", release, "--epsilon", 1, "--samples", 2000, "--commit", "-o", tmp_path / "plan.json"]
-    for other in (["--seed", 1], ["--journal", tmp_path / "j"], ["-o", "-"]):
-        done = account(*words, *other)
-        assert isinstance(done.exception, ValueError)
-        assert not (tmp_path / "plan.json").exists()
 
 
 def test_a_check_of_no_shards_or_of_loose_json_is_refused(tmp_path, release):
@@ -126,11 +126,6 @@ def test_a_check_of_no_shards_or_of_loose_json_is_refused(tmp_path, release):
     for other in (text.replace("{", '{"v": 0,', 1), text.replace('"failure": 1e-06', '"failure": NaN'), text[:-9]):
         path.write_text(other)
         assert isinstance(account("recompute", path).exception, ValueError)
-
-
-def test_evidence_says_with_what_chance_it_is_wrong(release):
-    text = " ".join(account("bound-delta", release, "--epsilon", 1, "--samples", 2000, "--seed", 1).stdout.split())
-    assert "wrong with probability at most 1e-06" in text
 
 
 def test_evidence_with_batches_that_are_cut(tmp_path, release):

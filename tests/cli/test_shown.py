@@ -77,16 +77,6 @@ def test_an_error_breaks_between_words_on_a_terminal_and_nowhere_else(monkeypatc
     assert not terminal or max(map(len, lines)) <= 60
 
 
-def test_runs_side_by_side_keep_their_names_at_80_columns(monkeypatch, capsys):
-    monkeypatch.setattr(show.console(), "_width", 80)
-    server = "epsilon 4 for each pupil; nothing for a client as a whole, or for its participation"
-    row = ["exam-scores-local", "one pupil of 28,000", server, "4", "0.4434", "0.4459"]
-    show.print_table("Side by side", ["run", "protects", "against the server", "epsilon", "score", "without DP"], [row])
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("exam-scores-local  one pupil of") for line in lines)
-    assert max(map(len, lines)) <= 80
-
-
 def test_an_interval_shows_both_sides_each_rounded_its_own_way():
     found = Interval(1.23456789, 2.3456789, "m", ADD)
     assert show.format_interval(found) == "at most 2.34568 (at least 1.23456)"
@@ -157,16 +147,6 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
         assert part in text
     assert "all are here" not in text
     assert str(Path("runs") / "report.html") in text
-
-
-def test_json_of_an_account_is_the_release_the_interval_and_the_estimate():
-    code, text = shown("account", "--noise-multiplier", 1.1, "-q", 0.01, "--rounds", 100, "--delta", 1e-5, "--json")
-    release, document = Repeated(PoissonSampled(Gaussian(1.1), 0.01), 100), json.loads(text)
-    assert code == 0
-    assert codec.from_json(document["release"]) == release
-    assert codec.decode(document["interval"]) == epsilon(release, delta=1e-5)
-    assert document["closed_form"]["side"] == "estimate"
-    assert document["closed_form"]["total"] > 0
 
 
 def commands(group, path=()):
@@ -307,6 +287,8 @@ def test_a_ledger_is_shown_with_its_chain(books):
     for part in ("other (simulation)", "epsilon 2.625", whole.head, f"Entries ({whole.count} of {whole.count})", "q-1"):
         assert part in text
     assert "attested by the owner" not in text
+    assert "q-1 at acme" in text
+    assert "q-1 at" not in shown("ledger", "show", "acme", "-l", books)[1]
     code, text = shown("ledger", "show", "acme", "--lines", 1, "-l", books, "--json")
     assert [one["scope"] for one in json.loads(text)["budgets"]] == ["acme"]
     assert [one["key"] for one in json.loads(text)["history"]] == ["q-2"]
@@ -335,6 +317,7 @@ def test_a_ledger_that_does_not_hold_is_shown_as_such(books):
     code, text = shown("ledger", "show", "-l", books)
     assert code == NOT_VERIFIED
     assert "The ledger does not verify" in text
+    assert shown("verify", books)[0] == NOT_VERIFIED
 
 
 def test_values_of_a_page_are_named():

@@ -30,7 +30,6 @@ from epsilog.cli.show import escape_control_characters, print_figures, print_not
 from epsilog.terms import CheckError, check
 
 if TYPE_CHECKING:
-    from epsilog.cli.neighbors import NeighborReport
     from epsilog.server import Token
 
 EXTRAS = {
@@ -192,7 +191,7 @@ def _diagnose(ledger: Path, *, as_json: bool) -> None:
         raise typer.Exit(NOT_VERIFIED if "chain" in troubled else NOT_ALL_CHECKED)
 
 
-_CAMPAIGNS = {"kills": "Killed writers", "race": "Race for a budget", "neighbors": "Neighboring data sets"}
+_CAMPAIGNS = {"kills": "Killed writers", "race": "Race for a budget"}
 _KILLS = 100
 
 
@@ -204,10 +203,6 @@ def selftest_command(
     database: Annotated[
         str | None, typer.Option(help="A PostgreSQL URL to test instead; new schemas are made and left there.")
     ] = None,
-    neighbors: Annotated[
-        bool,
-        typer.Option("--neighbors", help="Also run neighboring data sets and compare everything that is published."),
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Test this machine: kill writers, and race for a budget.
@@ -220,29 +215,19 @@ def selftest_command(
     from epsilog.ledger.selftest import KillReport, RaceReport, run_kill_campaign, run_race_campaign
 
     name_schema = _make_namer(database)
-    if neighbors and (missing := [name for name in ("train", "data") if util.find_spec(EXTRAS[name]) is None]):
-        raise CheckError("neighbors", "absent without training on rows", f"no extra {' and '.join(missing)}")
-    found: dict[str, KillReport | RaceReport | NeighborReport] = {}
+    found: dict[str, KillReport | RaceReport] = {}
     with tempfile.TemporaryDirectory(dir=folder) as work:
         found["kills"] = run_kill_campaign(Path(work), seed=1, kills=_KILLS, url=name_schema("killed"))
         found["race"] = run_race_campaign(Path(work), url=name_schema("raced"))
-        if neighbors:
-            from epsilog.cli.neighbors import neighbor_campaign
-
-            (Path(work) / "neighbors").mkdir()
-            found["neighbors"] = neighbor_campaign(Path(work) / "neighbors")
     if as_json:
         print_json({name: dataclasses.asdict(report) for name, report in found.items()})
     else:
         for name, report in found.items():
-            rows = [(field, _format_figure(value)) for field, value in dataclasses.asdict(report).items()]
-            print_figures(_CAMPAIGNS[name], rows)
+            print_figures(
+                _CAMPAIGNS[name], [(field, str(value)) for field, value in dataclasses.asdict(report).items()]
+            )
     if not all(report.passed for report in found.values()):
         raise typer.Exit(NOT_VERIFIED)
-
-
-def _format_figure(value: object) -> str:
-    return ("; ".join(" ".join(one) for one in value) or "none") if isinstance(value, tuple) else str(value)
 
 
 def _make_namer(database: str | None) -> Callable[[str], str | None]:

@@ -6,8 +6,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["SCHEMES", "Pair", "pairs"]
-
 Table = tuple[tuple[str, ...], ...]
 ROUNDS, PLACES = 3, 20
 WORDS = ("no", "yes")

@@ -15,14 +15,12 @@ import contextlib
 import datetime as dt
 import hashlib
 import io
-import json
 import logging
 import random
 import secrets
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -30,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import typer
+from tests.campaigns.neighboring import Pair
 
 from epsilog.cli.app import load
-from epsilog.cli.neighboring import Pair, pairs
 from epsilog.ledger import open_ledger, read_ledger
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms.disclosed import Commitment
@@ -44,35 +42,7 @@ ledger, noise, training = (
     import_module(f"epsilog.{name}") for name in ("ledger.ledger", "training.noise", "training.run")
 )
 Leak = Callable[[], contextlib.AbstractContextManager[object]]
-__all__ = ["CONTROLS", "NeighborReport", "compare", "neighbor_campaign", "use_common_randomness"]
-
 Seen = dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class NeighborReport:
-    """What a campaign found.
-
-    Attributes:
-        pairs: pairs of data sets that were run.
-        compared: published things that were compared, over all pairs.
-        differing: those that differ, by pair.
-        private: private files that differ, over all pairs: without one the pairs would be no neighbors.
-        controls: planted leaks.
-        caught: those of them that were found.
-    """
-
-    pairs: int
-    compared: int
-    differing: tuple[tuple[str, str], ...]
-    private: int
-    controls: int
-    caught: int
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing differs that is published, and each planted leak was found."""
-        return not self.differing and self.pairs > 0 and self.private > 0 and self.caught == self.controls > 0
 
 
 # ---- one run, and all that is seen of it -----------------------------------------------------------------------------
@@ -162,12 +132,7 @@ def _files(runs: Path) -> tuple[Seen, Seen]:
 
 @contextlib.contextmanager
 def use_common_randomness(*, pace: int, leak: Leak = contextlib.nullcontext) -> Iterator[None]:
-    """The same random bytes for every run, a clock that advances ``pace`` more in each round, and ideal commitments.
-
-    Args:
-        pace: seconds that each round takes longer.
-        leak: a planted one, within all that.
-    """
+    """The same random bytes for every run, a clock that advances ``pace`` more in each round, and ideal commitments."""
     clock, computed, drawn = _Clock(), training.compute_next_round, random.Random(1)  # noqa: S311 on purpose: replayed
 
     def slower(*args: Any, **given: Any) -> Any:
@@ -249,58 +214,10 @@ CONTROLS: Mapping[str, Leak] = {
 }
 
 
-# ---- the campaign ----------------------------------------------------------------------------------------------------
-
-
 def compare(pair: Pair, work: Path, *, leak: Leak = contextlib.nullcontext) -> tuple[int, list[str], int]:
-    """Runs both data sets of a pair.
-
-    Args:
-        pair: of neighbors.
-        work: a folder that does not exist.
-        leak: a planted one.
-
-    Returns:
-        How many published things were compared, the names of those that differ, and how many private ones differ.
-
-    Raises:
-        RuntimeError: a run that did not end well, of which nothing can be learned.
-    """
+    """Runs both data sets of a pair: how many published things were compared, which differ, and how many private do."""
     (one, hidden), (other, hidden_too) = (_run(pair, second, work / f"{second}", leak) for second in (0, 1))
     names = sorted(one.keys() | other.keys())
     differing = [name for name in names if one.get(name) != other.get(name)]
     private = sum(hidden.get(name) != hidden_too.get(name) for name in hidden.keys() | hidden_too.keys())
     return len(names), differing, private
-
-
-def _campaign(work: Path) -> NeighborReport:
-    compared, private, differing = 0, 0, list[tuple[str, str]]()
-    every = pairs()
-    for number, pair in enumerate(every):
-        count, names, hidden = compare(pair, work / f"{number}")
-        compared, private = compared + count, private + hidden
-        differing += [(pair.name, name) for name in names]
-    planted = next(pair for pair in every if pair.change == "an unusable row")
-    found = [compare(planted, work / f"control-{n}", leak=leak)[1] for n, leak in enumerate(CONTROLS.values())]
-    return NeighborReport(len(every), compared, tuple(differing), private, len(CONTROLS), sum(map(bool, found)))
-
-
-def neighbor_campaign(folder: Path) -> NeighborReport:
-    """Run all pairs, and one with each planted leak, in a separate process, as its random bytes are not secret.
-
-    Args:
-        folder: an empty one.
-
-    Raises:
-        RuntimeError: the process ended otherwise than it should have.
-    """
-    command = [sys.executable, "-m", "epsilog.cli.neighbors", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 our own module
-    if done.returncode:
-        raise RuntimeError(f"a process of the campaign ended with {done.returncode}: {done.stderr[-2000:]}")
-    found = json.loads(done.stdout)
-    return NeighborReport(**found | {"differing": tuple(map(tuple, found["differing"]))})
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asdict(_campaign(Path(sys.argv[1])))))
