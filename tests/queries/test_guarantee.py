@@ -10,6 +10,12 @@ from epsilog.accounting import epsilon, rho
 from epsilog.ledger import ChargeRequest, compute_cost
 from epsilog.mechanisms import Gaussian, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.queries import Count, CountAbove, FirstCategoryAbove, Histogram, Mean, MostCommonCategory, Sum
+from epsilog.queries.choices import (
+    bound_difference_shift,
+    bound_threshold_shift,
+    find_first_above,
+    sample_permute_and_flip,
+)
 from epsilog.queries.contributions import sum_contributions
 from epsilog.queries.noise import (
     compute_noisy_max_margin,
@@ -18,8 +24,6 @@ from epsilog.queries.noise import (
     parse_exact_parameter,
     plan_noise,
 )
-from epsilog.queries.noisy_max import bound_difference_shift, sample_permute_and_flip
-from epsilog.queries.sparse_vector import bound_threshold_shift, find_first_above
 from epsilog.terms import NeighboringRelation
 
 ADD, REPLACE, ZERO = (

@@ -39,9 +39,9 @@ from epsilog.accounting.privacy_profile import PrivacyProfile, mu, profile, rho
 from epsilog.accounting.renyi import rdp, rdp_lower_bound, renyi_delta, renyi_epsilon
 from epsilog.accounting.truncation import build_truncated_poisson_pair, truncation_probability
 from epsilog.accounting.tuning import expected_trials
+from epsilog.numerics.counts import binomial_tail
 from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from epsilog.numerics.rdp_conversion import rdp_to_epsilon_by_order
-from epsilog.numerics.tails import binomial_tail
 
 __all__ = [
     "ArrayLike",

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from epsilog.mechanisms import Release
+from epsilog.numerics.counts import binomial_tail
 from epsilog.numerics.questions import Bounds
 from epsilog.numerics.rounding import ELEMENTARY, LEAST, ONCE, round_down, round_up
-from epsilog.numerics.tails import binomial_tail
 from epsilog.terms import CheckError, Interval, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.messages import Message
 

@@ -218,19 +218,12 @@ def model_losses(parts: Sequence[Outcomes], share: float, way: str | None, count
 
 @dataclass(frozen=True)
 class Aim:
-    """What the cells of one release may cost.
+    """What the cells of one release may cost."""
 
-    Attributes:
-        theta: the tilt.
-        curvature: of ``Weights``.
-        rounds: how often the release is composed.
-        allowed: by how much its cells may raise the logarithm of the bound.
-    """
-
-    theta: float
-    curvature: float
-    rounds: int
-    allowed: float
+    theta: float  # the tilt
+    curvature: float  # of ``Weights``
+    rounds: int  # how often the release is composed
+    allowed: float  # by how much its cells may raise the logarithm of the bound
 
     @property
     def cost_rate(self) -> float:

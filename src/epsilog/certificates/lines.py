@@ -29,17 +29,11 @@ def logsumexp(exponents: Array, axis: int | None = None) -> Array:
 
 @dataclass(frozen=True)
 class LossDistribution:
-    """A distribution of one privacy loss, composed ``count`` times.
+    """A distribution of one privacy loss, composed ``count`` times."""
 
-    Attributes:
-        losses: shape (k,), in nats.
-        log_masses: logarithms of their probabilities, shape (k,).
-        count: how often it is composed.
-    """
-
-    losses: Array
-    log_masses: Array
-    count: int
+    losses: Array  # shape (k,), in nats
+    log_masses: Array  # logarithms of their probabilities, shape (k,)
+    count: int  # how often it is composed
 
     def tilt(self, theta: float) -> tuple[float, Array]:
         """The logarithm of its moment at a tilt, and the tilted distribution."""
@@ -83,16 +77,11 @@ class Weights:
     A cell of width w keeps the masses of both data sets. It raises delta by w^2 / 12 times the joint density that one
     loss is in the cell and the sum of all losses is epsilon. The reason: for the density f of the sum at epsilon,
     delta'' + delta' = f, since the kernel (1 - e^(epsilon - x))+ has one kink.
-
-    Attributes:
-        log_delta: the logarithm of delta at epsilon.
-        curvature: f / delta; at least theta (theta + 1), since a loss with atoms has no density.
-        shares: of each distribution: the distribution of one loss, given that the whole loss is epsilon.
     """
 
-    log_delta: float
-    curvature: float
-    shares: list[Array]
+    log_delta: float  # the logarithm of delta at epsilon
+    curvature: float  # f / delta; at least theta (theta + 1), since a loss with atoms has no density
+    shares: list[Array]  # of each distribution: the distribution of one loss, given that the whole loss is epsilon
 
 
 def weigh(distributions: LossDistributions, epsilon: float, theta: float) -> Weights:

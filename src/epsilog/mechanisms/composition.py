@@ -393,7 +393,7 @@ class Composition:
         taken = self._replace_parts(lambda part: part.uncut())
         if taken is None:
             return None
-        chances = [(numerics.tails.binomial_tail(*coins), count) for coins, count in taken[1]]
+        chances = [(numerics.counts.binomial_tail(*coins), count) for coins, count in taken[1]]
         return Composition(taken[0], self.relation), union_probability(chances)[1]
 
     @cached_property

@@ -38,7 +38,7 @@ class RandomizedResponse(Release):
         if relation is not NeighboringRelation.REPLACE_ONE:
             reason = "its neighbors replace one unit"
             raise UnsupportedMechanismError(self, method=numerics.pairs.METHOD, reason=reason)
-        return numerics.responses.build_randomized_response_pair(self.flip_probability, self.categories)
+        return numerics.selection.build_randomized_response_pair(self.flip_probability, self.categories)
 
     def shuffle_reports(self, units: int, largest: float) -> numerics.shuffling.Reports:
         """The responses themselves."""

@@ -42,7 +42,7 @@ class PureDP(Release):
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:  # noqa: ARG002
         """Randomized response."""
-        return numerics.responses.build_approximate_dp_pair(self.epsilon, 0.0)
+        return numerics.selection.build_approximate_dp_pair(self.epsilon, 0.0)
 
     def shuffle_reports(self, units: int, largest: float) -> numerics.shuffling.Reports:  # noqa: ARG002
         """A randomizer of three answers, or two, that satisfies what is stated."""
@@ -81,7 +81,7 @@ class ApproximateDP(Release):
 
     def base_pairs(self, relation: NeighboringRelation) -> numerics.pairs.BasePairs:  # noqa: ARG002
         """Randomized response that gives everything away with the chance delta."""
-        return numerics.responses.build_approximate_dp_pair(self.epsilon, self.delta)
+        return numerics.selection.build_approximate_dp_pair(self.epsilon, self.delta)
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Infinite, unless delta is 0."""

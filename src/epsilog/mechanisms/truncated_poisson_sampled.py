@@ -62,7 +62,7 @@ class TruncatedPoissonSampled(Release):
         plain = PoissonSampled(self.release, self.sampling_probability).pairs(relation, effort)
         mu = compose_mu(flatten(self.release), NeighboringRelation.ADD_OR_REMOVE_ONE)
         share = self.sampling_probability
-        full = numerics.tails.binomial_tail(self.population - 1, share, self.max_batch_size - 1)
+        full = numerics.counts.binomial_tail(self.population - 1, share, self.max_batch_size - 1)
         uppers = None if mu is None else numerics.cut_samples.cut_samples(mu, share, full, relation)
         if uppers is None:
             reason = "a cut sample has a proven pair over Gaussian noise within reach only"

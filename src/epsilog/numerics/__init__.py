@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from epsilog.numerics import questions as questions
     from epsilog.numerics import renyi as renyi
     from epsilog.numerics import replace_one as replace_one
-    from epsilog.numerics import responses as responses
     from epsilog.numerics import rounding as rounding
     from epsilog.numerics import selection as selection
     from epsilog.numerics import shuffling as shuffling
-    from epsilog.numerics import tails as tails
 
 _MODULES = {module.name for module in pkgutil.iter_modules(__path__)}
 

@@ -1,4 +1,4 @@
-"""The number of group members in a sample: count distributions on few points, from above and from below.
+"""Counts: of group members in a sample, on few points from above and below; and tails of the binomial distribution.
 
 A mixture of Gaussians loses no less if any of its distances grows (docs/accounting/groups.md). So counts are rounded up
 above and down below, to few enough values for a lattice. The rest of the upper tail counts as no privacy above.
@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from epsilog.numerics.distributions.base import Array
-from epsilog.numerics.rounding import LEAST, gamma
+from epsilog.numerics.rounding import BOUND, ELEMENTARY, LEAST, ONCE, TINY, gamma, round_down, round_up
+from epsilog.terms import check
 
 _LEFT = 1e-100  # of the distribution: each tail that is cut off
 _RATIO = 1e-110  # of the likeliest count's chance, where a term is small enough to end at
@@ -22,29 +23,22 @@ _WIDEST = 2**21  # counts that are looked at
 _MOST = 160  # of them that are kept
 _FINE = 0.12  # standard deviations between those kept, about the mean; twice as far away it is twice as much
 _ROUNDINGS = 16.0  # of a term by its neighbor
+_SUMMED = 2048  # of the distribution that are summed one by one
+_EXPONENT = 32  # of 1, in an exponent: what each of its two terms may err by, as a part of it
 
 
 Ratio = Callable[[Array], Array]  # of the chance of one more to that of each count
 
 
 class CountDistribution(NamedTuple):
-    """A distribution of counts.
+    """A distribution of counts."""
 
-    Attributes:
-        values: ascending, above 0, shape (n,).
-        chances: shape (n,).
-        rest: the chance of 0.
-        beyond: an upper bound on the probability of more than all values; 0 in a lower distribution.
-        roundings: of each chance.
-        least: the logarithm of the chance of 0 before counts were rounded.
-    """
-
-    values: Array
-    chances: Array
-    rest: float
-    beyond: float
-    roundings: float
-    least: float
+    values: Array  # ascending, above 0, shape (n,)
+    chances: Array  # shape (n,)
+    rest: float  # the chance of 0
+    beyond: float  # an upper bound on the probability of more than all values; 0 in a lower distribution
+    roundings: float  # of each chance
+    least: float  # the logarithm of the chance of 0 before counts were rounded
 
 
 def binomial(trials: int, chance: float, *, above: bool) -> CountDistribution | None:
@@ -152,3 +146,70 @@ def _fewer(values: Array, chances: Array, *, above: bool) -> tuple[Array, Array]
     sums = np.add.reduceat(chances, starts)
     last = np.append(starts[1:] - 1, len(values) - 1)
     return values[last if above else starts], sums
+
+
+def binomial_tail(trials: int, chance: float, most: int) -> float:
+    """Bound from above the chance that more than ``most`` of ``trials`` independent coins of ``chance`` fall.
+
+    By Stirling's formula the binomial term at k = most + 1 is sqrt(n / (2 pi k (n - k))) e^(-n KL(k / n, p)), with a
+    bounded error. Each further one is (n - j) p / ((j + 1) (1 - p)) times the one at j before, a falling factor. A
+    fixed number of terms is summed; the rest is at most a geometric series. If ``most`` is below the mean, the same
+    number of terms bounds the other tail from below.
+
+    Args:
+        trials: how many coins there are.
+        chance: that one falls, in [0, 1].
+        most: a number, -1 or more, that is exceeded.
+
+    Raises:
+        CheckError: an argument is out of bounds.
+
+    Source:
+        Robbins 1955, A Remark on Stirling's Formula, which bounds n! from both sides.
+
+    >>> from math import comb
+    >>> exact = sum(comb(100, k) for k in range(71, 101)) / 2**100
+    >>> exact < binomial_tail(100, 0.5, 70) < 1.01 * exact
+    True
+    """
+    trials, most = check.integer(0)(trials=trials), check.integer(-1)(most=most)
+    chance = check.in_closed_interval(0, 1, check.UP)(chance=chance)
+    k, n, p = most + 1, trials, Fraction(max(chance, TINY))  # a larger chance falls no less often
+    if k > n or chance == 0:
+        return 0.0
+    if chance == 1:
+        return 1.0
+    if k > (n + 1) * p:
+        return _beyond(n, k, p, above=True)
+    return min(round_up(1 - _beyond(n, n - k + 1, 1 - p, above=False), ONCE), 1.0)
+
+
+def _beyond(n: int, k: int, p: Fraction, *, above: bool) -> float:
+    """Bound the chance of k or more of n coins from one side, for k about the mean or beyond it."""
+    if k > n:
+        return 0.0
+    outwards, sign = (round_up, 1) if above else (round_down, -1)
+    if k == n:
+        exponent = n * (math.log1p(-float(1 - p)) if p > Fraction(1, 2) else math.log(p))  # no digit cancels near 1
+        return min(max(outwards(math.exp(_off(exponent, n, sign)), ELEMENTARY) + sign * LEAST, 0.0), 1.0)
+    beyond = k - n * p  # exact: the two terms nearly cancel where k is near the mean
+    gains, losses = k * math.log1p(float(beyond / (n * p))), (n - k) * math.log1p(float(-beyond / (n * (1 - p))))
+    over, under = (0, 1) if above else (1, 0)
+    stirling = 1 / (12 * n + over) - 1 / (12 * k + under) - 1 / (12 * (n - k) + under)
+    largest = math.exp(_off(stirling - (gains + losses), abs(gains) + abs(losses), sign))
+    largest *= math.sqrt(n / (2 * math.pi * k)) / math.sqrt(n - k)
+    i = np.arange(min(n - k, _SUMMED), dtype=np.float64)
+    factors = outwards((float(n - k) - i) / (float(k + 1) + i) * float(p / (1 - p)), 6)
+    series, terms = 1.0, np.cumprod(factors)
+    if above and n - k > _SUMMED:  # what follows the last of them
+        left = 1 - float(factors[-1])
+        if left <= 0:
+            return 1.0
+        series += float(terms[-1]) * (1 / left - 1)
+    series += float(terms.sum())
+    return min(max(outwards(largest * series, 16 + 2 * len(i)) + sign * LEAST, 0.0), 1.0)
+
+
+def _off(exponent: float, terms: float, sign: int) -> float:
+    """Return an exponent moved outwards by what rounding can have made of its terms."""
+    return exponent + sign * (BOUND + (abs(exponent) + terms) * _EXPONENT * 2.0**-53)

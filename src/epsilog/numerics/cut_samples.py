@@ -24,17 +24,11 @@ _MEAN = 16  # roundings of a mean of two masses, each of which is one itself: up
 
 @dataclass(frozen=True)
 class PublicMixturePair:
-    """The pair ``rare`` with the probability ``chance``, else ``common``; public choice, no atoms.
+    """The pair ``rare`` with the probability ``chance``, else ``common``; public choice, no atoms."""
 
-    Attributes:
-        common: what is drawn else.
-        rare: a pair that is at least as easy to tell apart, so that a larger chance never loses less.
-        chance: between 0 and 1.
-    """
-
-    common: DominatingPair
-    rare: DominatingPair
-    chance: float
+    common: DominatingPair  # what is drawn else
+    rare: DominatingPair  # a pair that is at least as easy to tell apart, so that a larger chance never loses less
+    chance: float  # between 0 and 1
 
     infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False

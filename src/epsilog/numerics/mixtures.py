@@ -43,25 +43,15 @@ _FOUND = 64  # roundings that a root may be off by: below ``_INVERTED``
 
 @dataclass(frozen=True, eq=False)
 class GaussianMixture:
-    """The pair (mixture, N(0, 1)) for ``AdjacencyType.REMOVE``, reversed for ``AdjacencyType.ADD``, by its log ratio.
+    """The pair (mixture, N(0, 1)) for ``REMOVE``, reversed for ``ADD``, by its log-likelihood ratio."""
 
-    Attributes:
-        distances: ascending, above 0, at least one, shape (k,).
-        weights: their chances, above 0, shape (k,).
-        rest: the chance of the distance 0.
-        direction: which of the two is P.
-        beyond: the chance of a distance that gives everything away: for upper bounds.
-        roundings: of the chances, beyond a few.
-        least: the logarithm of ``rest`` of the pair that this one stands for.
-    """
-
-    distances: Array
-    weights: Array
-    rest: float
-    direction: AdjacencyType
-    beyond: float = 0.0
-    roundings: float = 0.0
-    least: float | None = None
+    distances: Array  # ascending, above 0, at least one, shape (k,)
+    weights: Array  # their chances, above 0, shape (k,)
+    rest: float  # the chance of the distance 0
+    direction: AdjacencyType  # which of the two is P
+    beyond: float = 0.0  # the chance of a distance that gives everything away: for upper bounds
+    roundings: float = 0.0  # of the chances, beyond a few
+    least: float | None = None  # the logarithm of ``rest`` of the pair that this one stands for
 
     infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = False
@@ -156,19 +146,12 @@ class GaussianMixture:
 
 @dataclass(frozen=True, eq=False)
 class RevealedDistance(Unbounded):
-    """Two Gaussians at a random public distance; without atoms, and symmetric.
+    """Two Gaussians at a random public distance; without atoms, and symmetric."""
 
-    Attributes:
-        distances: ascending, above 0, shape (k,).
-        weights: their chances, which add up to 1, shape (k,).
-        beyond: the chance of giving everything away instead, for upper bounds.
-        roundings: of the chances, beyond a few.
-    """
-
-    distances: Array
-    weights: Array
-    beyond: float = 0.0
-    roundings: float = 0.0
+    distances: Array  # ascending, above 0, shape (k,)
+    weights: Array  # their chances, which add up to 1, shape (k,)
+    beyond: float = 0.0  # the chance of giving everything away instead, for upper bounds
+    roundings: float = 0.0  # of the chances, beyond a few
 
     @cached_property
     def _list_normals(self) -> tuple[GaussianPair, ...]:

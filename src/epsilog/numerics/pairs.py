@@ -55,21 +55,13 @@ _OF_ATOM = 64  # of the loss of an atom: docs/accounting/certified-bounds.md, 2
 
 
 class OutcomeTable(NamedTuple):
-    """The atoms of a pair, each with bounds of its loss and of its mass under P; they tell all that delta needs.
+    """The atoms of a pair, each with bounds of its loss and of its mass under P; they tell all that delta needs."""
 
-    Attributes:
-        low: losses at least, ascending, shape (k,).
-        high: losses at most, shape (k,).
-        mass: masses under P, shape (k,).
-        infinite: bounds of the mass under P of outcomes that Q cannot produce.
-        relative_error: of the masses.
-    """
-
-    low: Array
-    high: Array
-    mass: Array
-    infinite: tuple[float, float]
-    relative_error: float
+    low: Array  # losses at least, ascending, shape (k,)
+    high: Array  # losses at most, shape (k,)
+    mass: Array  # masses under P, shape (k,)
+    infinite: tuple[float, float]  # bounds of the mass under P of outcomes that Q cannot produce
+    relative_error: float  # of the masses
 
     def delta(self, epsilon: float, *, upper: bool) -> float:
         """Bound delta of the pair from one side: each outcome adds its mass times 1 - e^(epsilon - loss)."""
@@ -328,28 +320,18 @@ _RAREST = 1e-290  # a sampling probability with an inverse, times any loss, in d
 
 
 class Effort(NamedTuple):
-    """The resolution of pairs.
+    """The resolution of pairs."""
 
-    Attributes:
-        tail_mass: what cutting the tails of one release may add to delta.
-        alone: whether the release is composed only with Gaussians, so that many of its instances are used.
-    """
-
-    tail_mass: float = 1e-11
-    alone: bool = True
+    tail_mass: float = 1e-11  # what cutting the tails of one release may add to delta
+    alone: bool = True  # whether the release is composed only with Gaussians, so that many of its instances are used
 
 
 @dataclass(frozen=True)
 class PairComposition:
-    """One of the ways in which two neighbors can be ordered, as composed pairs.
+    """One of the ways in which two neighbors can be ordered, as composed pairs."""
 
-    Attributes:
-        upper: pairs with a composition that dominates the release in this order, with their counts.
-        lowers: compositions that some two neighbors attain (or exceed), any of which bounds from below.
-    """
-
-    upper: Parts
-    lowers: tuple[Parts, ...]
+    upper: Parts  # pairs with a composition that dominates the release in this order, with their counts
+    lowers: tuple[Parts, ...]  # compositions that some two neighbors attain (or exceed), any of which bounds from below
 
     @cached_property
     def largest_loss(self) -> float:

@@ -203,17 +203,11 @@ def solve_on_curve(question: Question, curve: Callable[[float], float], *, upper
 
 
 class Readable(ABC):
-    """A curve of deltas of one composition, bounded at any epsilon; both ends of an epsilon are checked on it.
+    """A curve of deltas of one composition, bounded at any epsilon; both ends of an epsilon are checked on it."""
 
-    Attributes:
-        theta: the tilt that it was made at.
-        width: the tilted deviation of the loss, about.
-        infinite: the least and the most mass that gives everything away.
-    """
-
-    theta: float
-    width: float
-    infinite: tuple[float, float]
+    theta: float  # the tilt that it was made at
+    width: float  # the tilted deviation of the loss, about
+    infinite: tuple[float, float]  # the least and the most mass that gives everything away
 
     @abstractmethod
     def delta(self, epsilon: float) -> Bounds:

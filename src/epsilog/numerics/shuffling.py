@@ -73,23 +73,14 @@ def build_shuffled_response_pair(flip: float, categories: int, units: int) -> Di
 
 
 class _Buckets(NamedTuple):
-    """How many coins there are: the least and the most in each bucket, and its mass.
+    """How many coins there are: the least and the most in each bucket, and its mass."""
 
-    Attributes:
-        low: shape (k,).
-        high: shape (k,).
-        mass: shape (k,); all except the tails, so a lower bound for each.
-        further: the mass of one coin more, shape (k,).
-        least: the mass of none.
-        roundings: in a mass.
-    """
-
-    low: Array
-    high: Array
-    mass: Array
-    further: Array
-    least: float
-    roundings: float
+    low: Array  # shape (k,)
+    high: Array  # shape (k,)
+    mass: Array  # shape (k,); all except the tails, so a lower bound for each
+    further: Array  # the mass of one coin more, shape (k,)
+    least: float  # the mass of none
+    roundings: float  # in a mass
 
 
 @lru_cache(maxsize=16)
@@ -246,17 +237,11 @@ def _atoms(
 
 
 class Reports(NamedTuple):
-    """What is known of reports beyond their largest loss.
+    """What is known of reports beyond their largest loss."""
 
-    Attributes:
-        pair: what is attained by all of them, shuffled; None out of reach.
-        least: a loss that one of them attains.
-        categories: how many answers there are.
-    """
-
-    pair: DiscretePair | None = None
-    least: float = 0.0
-    categories: int = 2
+    pair: DiscretePair | None = None  # what is attained by all of them, shuffled; None out of reach
+    least: float = 0.0  # a loss that one of them attains
+    categories: int = 2  # how many answers there are
 
 
 def of_statement(epsilon: float, units: int) -> Reports:

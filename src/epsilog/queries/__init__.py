@@ -1,16 +1,14 @@
 """Queries on a data frame: charged to a budget, answered with exact noise and an error bar, and stored.
 
 ``query_types`` defines the queries and ``files`` reads files. ``contributions`` sums rows, and ``noise`` plans noise,
-cost and error. ``noisy_max`` finds the largest count, ``sparse_vector`` the first large one. ``noisy_values`` draws,
-``result_store`` stores results, and ``execution`` runs these steps, so that nothing uncharged is released.
+cost and error. ``choices`` finds the largest count, or the first large one. ``noisy_values`` draws, ``result_store``
+stores results, and ``execution`` runs these steps, so that nothing uncharged is released.
 ``best_of_trials`` runs trials of any mechanism and releases the best one.
 """
 
 from epsilog.queries.best_of_trials import run_best_of_trials
 from epsilog.queries.contributions import get_column_types
 from epsilog.queries.execution import (
-    BudgetReader,
-    ChargeClient,
     QueryCostEstimate,
     QueryResult,
     estimate_query_cost,
@@ -30,8 +28,6 @@ from epsilog.queries.query_types import (
 )
 
 __all__ = [
-    "BudgetReader",
-    "ChargeClient",
     "Count",
     "CountAbove",
     "FirstCategoryAbove",

@@ -23,9 +23,18 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from epsilog.ledger import Balance, Charge, ChargeRequest, ChargeState, compute_cost, hash_entry
+from epsilog.ledger import (
+    Balance,
+    Charge,
+    ChargeRequest,
+    ChargeState,
+    Ledger,
+    LedgerView,
+    compute_cost,
+    hash_entry,
+)
 from epsilog.ledger.headroom import list_path_orders
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.sampling import RandBelow
@@ -40,8 +49,6 @@ from epsilog.terms.codec import encode_canonical, to_json
 from epsilog.terms.notebook import render_html_table
 
 __all__ = [
-    "BudgetReader",
-    "ChargeClient",
     "QueryCostEstimate",
     "QueryResult",
     "estimate_query_cost",
@@ -52,33 +59,6 @@ __all__ = [
 VERSION = 0
 _EVIDENCE = "answer.json"
 _MAX_ROWS = 1_000_000  # of one unit
-
-
-class BudgetReader(Protocol):
-    """What a cost estimate needs of a local, remote or read-only ledger."""
-
-    def budgets_above(self, scope: str) -> Sequence[Balance]:
-        """Return the budgets at and above a scope."""
-
-
-class ChargeClient(BudgetReader, Protocol):
-    """What a query needs of a ledger."""
-
-    def find(self, key: str, *, scope: str | None = None) -> Charge | None:
-        """Return the charge with a key at a scope, if any."""
-
-    def reserve(
-        self,
-        scope: str,
-        release: Release,
-        *,
-        key: str,
-        relation: NeighboringRelation | None = None,
-        plan_hash: str | None = None,
-        rounds: int | None = None,
-        simulation: bool = False,
-    ) -> Charge:
-        """Reserve the cost of a release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +126,7 @@ class QueryResult:
 
 
 def run_query(
-    ledger: ChargeClient,
+    ledger: Ledger,
     scope: str,
     query: Query,
     frame: Any,
@@ -220,7 +200,7 @@ def run_query(
 
 
 def reserve_answer(
-    ledger: ChargeClient,
+    ledger: Ledger,
     scope: str,
     query: Query,
     *,
@@ -235,18 +215,7 @@ def reserve_answer(
 ) -> Charge:
     """Reserve the cost of a query without reading data; ``run_query`` with the same key continues from there.
 
-    Args:
-        ledger: see ``run_query``.
-        scope: see ``run_query``.
-        query: see ``run_query``.
-        unit: see ``run_query``.
-        key: see ``run_query``.
-        rows: see ``run_query``.
-        epsilon: see ``run_query``.
-        rho: see ``run_query``.
-        mu: see ``run_query``.
-        error: see ``run_query``.
-        simulation: see ``run_query``.
+    The arguments are those of ``run_query``.
 
     Raises:
         BudgetExceededError: a budget lacks the cost.
@@ -258,7 +227,7 @@ def reserve_answer(
 
 
 def estimate_query_cost(
-    ledger: BudgetReader,
+    ledger: LedgerView,
     scope: str,
     query: Query,
     *,
@@ -271,16 +240,7 @@ def estimate_query_cost(
 ) -> QueryCostEstimate:
     """Estimate the cost and the error of a query; charge nothing and read no data.
 
-    Args:
-        ledger: see ``run_query``.
-        scope: see ``run_query``.
-        query: see ``run_query``.
-        unit: see ``run_query``.
-        rows: see ``run_query``.
-        epsilon: see ``run_query``.
-        rho: see ``run_query``.
-        mu: see ``run_query``.
-        error: see ``run_query``.
+    The arguments are those of ``run_query``.
 
     >>> import tempfile, epsilog as ep
     >>> with tempfile.TemporaryDirectory() as folder, ep.open_ledger(Path(folder) / "budget.db") as ledger:
@@ -329,16 +289,13 @@ class _PendingQuery:
 
 
 def _plan_query(
-    ledger: BudgetReader,
+    ledger: LedgerView,
     scope: str,
     query: Query,
     *,
     unit: str | None,
     rows: int,
-    epsilon: Number | None,
-    rho: Number | None,
-    mu: Number | None,
-    error: float | None,
+    **price: Any,
 ) -> _PendingQuery:
     """Check a query and plan its noise."""
     query, unit = check.instance_of(Query)(query=query), check.optional(check.text())(unit=unit)
@@ -349,11 +306,11 @@ def _plan_query(
     if not path:
         raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
     relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
-    plan = plan_noise(query, rows=rows, relation=relation, kinds=kinds, epsilon=epsilon, rho=rho, mu=mu, error=error)
+    plan = plan_noise(query, rows=rows, relation=relation, kinds=kinds, **price)
     return _PendingQuery(query, unit, rows, relation, path, plan)
 
 
-def _reserve(ledger: ChargeClient, scope: str, pending: _PendingQuery, *, key: str, simulation: bool) -> Charge:
+def _reserve(ledger: Ledger, scope: str, pending: _PendingQuery, *, key: str, simulation: bool) -> Charge:
     return ledger.reserve(
         scope,
         pending.plan.release,

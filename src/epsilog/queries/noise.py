@@ -29,7 +29,7 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.numerics.rounding import MU, round_up
-from epsilog.queries.noisy_max import bound_difference_shift
+from epsilog.queries.choices import bound_difference_shift, bound_threshold_shift
 from epsilog.queries.query_types import (
     Count,
     CountAbove,
@@ -41,7 +41,6 @@ from epsilog.queries.query_types import (
     Sum,
     build_value_grid,
 )
-from epsilog.queries.sparse_vector import bound_threshold_shift
 from epsilog.terms import CalibrationError, CheckError, NeighboringRelation, check
 
 __all__ = [
@@ -72,19 +71,12 @@ _REPLACE = NeighboringRelation.REPLACE_ONE
 
 @dataclass(frozen=True, slots=True)
 class NoisySum:
-    """Sums over the rows with noise of one distribution.
+    """Sums over the rows with noise of one distribution."""
 
-    Attributes:
-        step: of the grid, in the unit of the result.
-        low: the least contribution of a row, in steps; at most 0.
-        high: the largest one; at least 0.
-        cells: number of sums; a row contributes to at most one of them.
-    """
-
-    step: Fraction
-    low: int
-    high: int
-    cells: int = 1
+    step: Fraction  # of the grid, in the unit of the result
+    low: int  # the least contribution of a row, in steps; at most 0
+    high: int  # the largest one; at least 0
+    cells: int = 1  # number of sums; a row contributes to at most one of them
 
     def sensitivity(self, rows: int, relation: NeighboringRelation) -> int:
         """Return the sensitivity of one sum, or of cells of which one unit changes one.
@@ -100,19 +92,12 @@ class NoisySum:
 
 @dataclass(frozen=True, slots=True)
 class NoisePlan:
-    """The noise of a query, known before the data.
+    """The noise of a query, known before the data."""
 
-    Attributes:
-        release: the release that is charged.
-        parts: the sums over the rows.
-        noises: the noise of each sum; empty for a selection.
-        spread: of a selection, the bound of ``bound_difference_shift`` or ``bound_threshold_shift``.
-    """
-
-    release: Release
-    parts: tuple[NoisySum, ...]
-    noises: tuple[Noise, ...] = ()
-    spread: int = 0
+    release: Release  # the release that is charged
+    parts: tuple[NoisySum, ...]  # the sums over the rows
+    noises: tuple[Noise, ...] = ()  # the noise of each sum; empty for a selection
+    spread: int = 0  # of a selection, the bound of ``bound_difference_shift`` or ``bound_threshold_shift``
 
 
 def list_noisy_sums(query: Query, rows: int, relation: NeighboringRelation) -> tuple[NoisySum, ...]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from epsilog.mechanisms.sampling import RandBelow
+from epsilog.queries.choices import find_first_above, sample_permute_and_flip
 from epsilog.queries.noise import (
     CONFIDENCE,
     NoisePlan,
@@ -16,7 +17,6 @@ from epsilog.queries.noise import (
     parse_exact_parameter,
     round_midpoint_down,
 )
-from epsilog.queries.noisy_max import sample_permute_and_flip
 from epsilog.queries.query_types import (
     CountAbove,
     FirstCategoryAbove,
@@ -27,7 +27,6 @@ from epsilog.queries.query_types import (
     Sum,
     build_value_grid,
 )
-from epsilog.queries.sparse_vector import find_first_above
 from epsilog.terms import check
 
 __all__ = ["draw_noisy_values", "estimate_error"]

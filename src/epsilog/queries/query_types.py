@@ -57,9 +57,6 @@ class Count(Query):
 
     column: Annotated[str | None, check.optional(check.text())] = None
 
-    def __post_init__(self) -> None:
-        check.check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class CountAbove(Query):
@@ -72,9 +69,6 @@ class CountAbove(Query):
 
     threshold: Annotated[int, check.integer(-_MAX_THRESHOLD, _MAX_THRESHOLD)]
     column: Annotated[str | None, check.optional(check.text())] = None
-
-    def __post_init__(self) -> None:
-        check.check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from contextlib import suppress
 from epsilog.accounting import renyi
 from epsilog.mechanisms import Release
 from epsilog.mechanisms.composition import Composition
+from epsilog.numerics.counts import binomial_tail
 from epsilog.numerics.gaussian import bound_gaussian, gaussian_delta
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, no_privacy_answer, spend
 from epsilog.numerics.roots import find_first_integer
 from epsilog.numerics.rounding import MU, ONCE, round_down, round_up
-from epsilog.numerics.tails import binomial_tail
 from epsilog.terms import UnsupportedMechanismError
 
 _MUCH = 0.5  # a share of units in a sample from which on sampling may hide next to nothing

@@ -41,23 +41,14 @@ _POLAR = 8  # of a complex power by its logarithm: a function, a product
 
 
 class RatioDistribution(NamedTuple):
-    """A distribution on ``offset + step * points`` under Q that bounds the distribution of one ratio.
+    """A distribution on ``offset + step * points`` under Q that bounds the distribution of one ratio."""
 
-    Attributes:
-        points: ascending lattice indices, shape (n,).
-        weight: their masses, shape (n,); rounded to the side of the bound.
-        offset: the ratio at index 0.
-        top: the largest ratio on the lattice; larger ones were moved there.
-        over: E (Y - top)^+, what that move removed; rounded to the side of the bound.
-        under: E (bottom - Y)^+, what moving the ratios below the lattice up to its bottom added; rounded up.
-    """
-
-    points: Integers
-    weight: Array
-    offset: float
-    top: float
-    over: float
-    under: float = 0.0
+    points: Integers  # ascending lattice indices, shape (n,)
+    weight: Array  # their masses, shape (n,); rounded to the side of the bound
+    offset: float  # the ratio at index 0
+    top: float  # the largest ratio on the lattice; larger ones were moved there
+    over: float  # E (Y - top)^+, what that move removed; rounded to the side of the bound
+    under: float = 0.0  # E (bottom - Y)^+, what moving the ratios below the lattice up to its bottom added; rounded up
 
 
 def spread_outcomes(base: GaussianPair, *, step: float, low: int, high: int, lifted: bool = False) -> RatioDistribution:

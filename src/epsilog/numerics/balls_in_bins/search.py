@@ -6,7 +6,13 @@ of b independent copies of Y = exp(mu X - mu^2 / 2) and X standard normal, the l
     remove:  delta = E (S - K)^+ / b,            K = b e^epsilon
     add:     delta = e^epsilon E (K - S)^+ / b,  K = b e^-epsilon
 
-Both payoffs are convex, so ``ratio_sums`` bounds them. Proofs: docs/accounting/balls-in-bins.md.
+Both payoffs are convex, so ``ratio_sums`` bounds them. Where means are so far apart that one round decides, no lattice
+holds the ratios; with G the curve of two Gaussians mu apart,
+
+    G(e + ln b) <= delta of remove <= G(e + ln b) + Phi(x - mu) + (b - 1) Phi(-x)    for every x,
+    delta of add <= Phi((ln b - e) / mu + mu / 2)^b.
+
+Proofs: docs/accounting/balls-in-bins.md, the last ones in section 8.
 """
 
 from __future__ import annotations
@@ -17,9 +23,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
-from epsilog.numerics.balls_in_bins.far import bound_large_mu
 from epsilog.numerics.balls_in_bins.pair import LARGEST_BINNED_MU, SMALLEST_MU
 from epsilog.numerics.balls_in_bins.ratio_sums import (
     RatioDistribution,
@@ -32,7 +37,8 @@ from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon
 from epsilog.numerics.lattice.distribution import LatticeDistribution, LatticeTooLargeError
 from epsilog.numerics.pairs import AdjacencyType
 from epsilog.numerics.questions import Bounds, DeltaAt, EpsilonAt, Question, no_privacy_answer, solve_on_curve
-from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, TINY, TWICE, gamma, round_down, round_up
+from epsilog.numerics.roots import bisect_doubles
+from epsilog.numerics.rounding import ELEMENTARY, LEAST, MU, ONCE, TINY, TWICE, gamma, round_down, round_up
 
 _REFINEMENTS, _ATTEMPTS = 5, 12
 _LEAST_POINTS, _MOST_POINTS = 1000, 2**21  # of one ratio
@@ -43,6 +49,10 @@ _CELLS = 600  # of the planning distribution
 _COARSEST = 0.3  # of delta: more than that a lattice may not add to it
 _HEADROOM = 1.5  # how far above the strike a ratio is kept on the lattice
 _EXCESS = 14  # roundings of an exponential, a product and a quotient, and of sums: ELEMENTARY + 2 + 8
+_SHARE = 1e-3  # of delta: what ratios that do not decide may add to it
+_TAIL = 64.0  # roundings in a normal tail
+_EDGE = 4  # of a difference of means, by the larger: one, and what both were made in
+_REACH = 64  # of a quotient and a sum, by the sizes of all that enters: fewer than MU
 
 
 class SearchHint(NamedTuple):
@@ -56,17 +66,11 @@ class SearchHint(NamedTuple):
 
 @dataclass(frozen=True)
 class Allocation:
-    """One epoch, or several with the same bins, in one direction.
+    """One epoch, or several with the same bins, in one direction."""
 
-    Attributes:
-        bins: rounds in an epoch, b.
-        mu: distance of the base Gaussians over the noise, all epochs together.
-        direction: ``REMOVE`` or ``ADD``.
-    """
-
-    bins: int
-    mu: float
-    direction: AdjacencyType
+    bins: int  # rounds in an epoch, b
+    mu: float  # distance of the base Gaussians over the noise, all epochs together
+    direction: AdjacencyType  # ``REMOVE`` or ``ADD``
 
     def strike(self, epsilon: float) -> float:
         """Return the strike of the payoff (Z - k)^+ at ``epsilon``: Z is S for remove, -S for add."""
@@ -377,3 +381,49 @@ def _step(allocation: Allocation, sketch: _Sketch, guess: SearchHint, width: flo
         added = allocation.bins * float(guess.tilted @ np.minimum(sketch.ratio * step, step * step / 6))
         low, high = (middle, high) if math.log(max(added, TINY)) <= log_share else (low, middle)
     return math.exp(low)
+
+
+def bound_large_mu(
+    bins: int, mu: float, question: Question, *, free: float, directions: Sequence[AdjacencyType]
+) -> Bounds:
+    """Bound the answer; ``free`` is what bounds it without bins."""
+    low, high, log_bins = round_down(mu, MU), round_up(mu, MU), math.log(bins)
+    logs = round_down(log_bins, ELEMENTARY), round_up(log_bins, ELEMENTARY)
+
+    def least(epsilon: float) -> float:
+        return gaussian_delta(low, round_up(epsilon + logs[1], ONCE))[0] if AdjacencyType.REMOVE in directions else 0.0
+
+    def most(epsilon: float, delta: float) -> float:
+        found = 0.0
+        if AdjacencyType.REMOVE in directions:
+            found = round_up(
+                gaussian_delta(high, round_down(epsilon + logs[0], ONCE))[1] + _rest(bins, low, _SHARE * delta), TWICE
+            )
+        if AdjacencyType.ADD in directions:
+            found = max(found, _bound_addition(bins, (low, high), logs, epsilon))
+        return min(found, gaussian_delta(high, epsilon)[1])
+
+    match question:
+        case EpsilonAt(delta):
+            upper = bisect_doubles(lambda at: most(at, delta) <= delta, 0.0, free)[1] if math.isfinite(free) else free
+            lower = bisect_doubles(lambda at: least(at) <= delta, 0.0, upper)[0] if math.isfinite(upper) else 0.0
+            return Bounds(lower, upper)
+        case DeltaAt(epsilon):
+            lower = least(epsilon)
+            return Bounds(lower, max(lower, min(most(epsilon, max(lower, TINY)), free)))
+
+
+def _rest(bins: int, mu: float, share: float) -> float:
+    """Return what ratios add that are not above that at x, and two above it at once."""
+    x = mu + float(ndtri(max(share, TINY)))
+    below, above = (round_up(float(ndtr(at)), _TAIL * (1 + at * at)) for at in (x - mu + gamma(_EDGE) * mu, -x))
+    return below + (bins - 1) * above + LEAST
+
+
+def _bound_addition(bins: int, mu: tuple[float, float], logs: tuple[float, float], epsilon: float) -> float:
+    """Return the chance that no ratio is large enough to hide the unit."""
+    ways = ((one - epsilon) / each + each / 2 for one in logs for each in mu)
+    x = max(ways)
+    x += gamma(_REACH) * (abs(x) + mu[1] + (logs[1] + epsilon) / mu[0])
+    exponent = bins * float(log_ndtr(x)) * (1 - gamma(_TAIL * (1 + x * x)))
+    return min(round_up(math.exp(min(exponent, 0.0)), ELEMENTARY) + LEAST, 1.0)

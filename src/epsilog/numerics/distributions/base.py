@@ -123,14 +123,10 @@ class WideDiscrete(Unbounded):
 
     The mass at k = x sigma is the normal mass from k - 1/2 to k + 1/2, up to (1 + x^2) / (20 sigma^2) of it (the
     midpoint rule). A ratio is at most half a step from its normal value.
-
-    Attributes:
-        stddev: sigma, in counts, at least 1000.
-        shift: how far the count moves, a whole number; the two are at most 1e4 sigma apart.
     """
 
-    stddev: float
-    shift: int
+    stddev: float  # sigma, in counts, at least 1000
+    shift: int  # how far the count moves, a whole number; the two are at most 1e4 sigma apart
 
     @property
     def _normal(self) -> GaussianPair:

@@ -29,15 +29,10 @@ _MIXTURE = 8  # of a mean of two masses: a difference, two products and a sum
 
 @dataclass(frozen=True)
 class ReplaceOneGaussianPair(Unbounded):
-    """The pair above by its log-likelihood ratio, which rises with x and changes its sign with it.
+    """The pair above by its log-likelihood ratio, which rises with x and changes its sign with it."""
 
-    Attributes:
-        mu: distance that one contribution moves the mean, over the noise; at most ``LARGEST_MU``.
-        sampling_probability: q, the chance that a unit takes part, in (0, 1).
-    """
-
-    mu: float
-    sampling_probability: float
+    mu: float  # distance that one contribution moves the mean, over the noise; at most ``LARGEST_MU``
+    sampling_probability: float  # q, the chance that a unit takes part, in (0, 1)
 
     @property
     def _log_scale(self) -> float:
@@ -89,14 +84,10 @@ class ReplaceOneLaplacePair:
 
     For x from 0 to the shift s the ratio is 1 + (e^(2 x) - 1) / c, c = 1 + e^s (1 - q) / q. Beyond s it is constant;
     below 0 its inverse is the ratio at -x. So there are two atoms, and the part between has closed forms.
-
-    Attributes:
-        shift: s, how far one contribution moves the sum, over the noise's scale, from 1e-100 to ``LARGEST_SHIFT``.
-        sampling_probability: q, the chance that a unit takes part, from ``RAREST`` to below 1.
     """
 
-    shift: float
-    sampling_probability: float
+    shift: float  # s, how far one contribution moves the sum, over the noise's scale, from 1e-100 to ``LARGEST_SHIFT``
+    sampling_probability: float  # q, the chance that a unit takes part, from ``RAREST`` to below 1
 
     infinity_mass: ClassVar[float] = 0.0
     has_atoms: ClassVar[bool] = True

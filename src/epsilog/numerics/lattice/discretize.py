@@ -59,25 +59,15 @@ Distributions = list[tuple[LatticeDistribution, int]]
 
 
 class DiscretizationPlan(NamedTuple):
-    """How to discretize one composition.
+    """How to discretize one composition."""
 
-    Attributes:
-        sketches: each pair cut coarsely, with its count.
-        theta: the tilt.
-        step: the lattice step that should meet the relative width, in nats.
-        tail: the mass that each round may lose at either end.
-        near: about the epsilon in question.
-        nats: how small, as -log, the errors of the composition should be.
-        start: the nats that were planned at first.
-    """
-
-    sketches: Sketches
-    theta: float
-    step: float
-    tail: float
-    near: float
-    nats: float
-    start: float
+    sketches: Sketches  # each pair cut coarsely, with its count
+    theta: float  # the tilt
+    step: float  # the lattice step that should meet the relative width, in nats
+    tail: float  # the mass that each round may lose at either end
+    near: float  # about the epsilon in question
+    nats: float  # how small, as -log, the errors of the composition should be
+    start: float  # the nats that were planned at first
 
 
 class WorkCounter:
