@@ -106,24 +106,8 @@ def releases(relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_O
 
 
 EDGES = (
-    5e-324,
-    1e-310,
-    1e-160,
-    1e-20,
-    1e-5,
-    0.01,
-    0.1,
-    0.5,
-    1.0,
-    3.0,
-    20.0,
-    600.0,
-    24_999.0,
-    25_000.0,
-    1e9,
-    1e160,
-    1.7e308,
-)
+    5e-324, 1e-310, 1e-160, 1e-20, 1e-5, 0.01, 0.1, 0.5, 1.0, 3.0, 20.0, 600.0, 24_999.0, 25_000.0, 1e9, 1e160, 1.7e308,
+)  # fmt: skip
 """Parameters where something begins: subnormal, tiny, usual, beyond a lattice, beyond a square, huge."""
 
 COUNTS = (1, 2, 3, 16, 17, 32, 33, 64, 65, 100, 256, 257, 1000, 4096, 10**5, 10**6)

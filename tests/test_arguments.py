@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.extent import amount
-from tests.terms.test_numbers import OTHERS, SAMPLES
+from tests.terms.test_numbers import OTHERS, SAMPLES, Loud, Many
 
 import epsilog as ep
 from epsilog import (
@@ -252,24 +252,6 @@ AFTER_A_RUN = {  # need a ledger, a data set, records or minutes; their numbers 
 }  # fmt: skip
 
 
-class Loud(float):
-    """A number that says something else of itself."""
-
-    def __float__(self):
-        return 1e9
-
-    __add__ = __radd__ = __mul__ = __pos__ = __round__ = __trunc__ = __float__
-
-
-class Many(int):
-    """A whole number that says something else of itself."""
-
-    def __int__(self):
-        return 10**9
-
-    __index__ = __add__ = __radd__ = __mul__ = __pos__ = __trunc__ = __int__
-
-
 REALS = {
     "numpy": np.float64,
     "float32": np.float32,
@@ -394,11 +376,6 @@ def test_every_public_callable_that_takes_numbers_is_called():
         missing = {name for name in found[part] - everywhere if getattr(home, name) not in CALLS.keys() | WALKED}
         assert not missing, (part, missing)
         assert reviewed[part] <= found[part], (part, reviewed[part] - found[part])  # nothing that is gone
-
-
-def test_rounds_that_are_computed_again_do_not_wrap_around():
-    scheme = schemes.ExampleLevelClientSide(10, 5, 200, 200, 0.01, 3, 1.0, 1.0)
-    assert scheme.with_attempts(np.uint8(200)) == scheme.with_attempts(200)
 
 
 def test_a_charge_takes_any_number(tmp_path):

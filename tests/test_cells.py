@@ -23,6 +23,13 @@ pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 duckdb = pytest.importorskip("duckdb")
 
 
+class Huge:
+    """A number past every double, by its own word."""
+
+    def __float__(self):
+        raise OverflowError("secret")
+
+
 class Angry:
     """Raises whatever is asked of it."""
 
@@ -40,7 +47,8 @@ TEXTS = [
 FLOATS = [0.0, 1.0, 1.5, 2.0**53, 1e300, -1e300, 1e-320, math.inf, -math.inf, math.nan, None]
 DECIMALS = [Decimal(1), Decimal("1.5"), Decimal("9" * 37), Decimal("-" + "9" * 37), None]
 ODD = [
-    *WIDE, *TEXTS, *FLOATS, *DECIMALS, Angry(), 10**400, 10**5000, Decimal("sNaN"), Decimal("1e999"), Fraction(10**400),
+    *WIDE, *TEXTS, *FLOATS, *DECIMALS, Angry(), Huge(), -(10**400), 10**400, 10**5000, Decimal("sNaN"),
+    Decimal("1e999"), Fraction(10**400),
     1j, np.complex128(1j), np.array(1j), True, b"a", b"\xff", "\ud800", [], [1], [1, 2], {}, {"a": 1}, (), (1,), object,
     np.array([1.0]), np.array([1, 2]), np.array(3), np.float32("nan"), np.int8(3), np.longdouble(10) ** 4000,
     np.str_("1"), np.datetime64("NaT"), np.datetime64(2**62, "Y"), np.timedelta64(1, "s"), pd.NA, pd.NaT,

@@ -25,7 +25,6 @@ BOUNDARY = {
     "adaptive_clip": parameters.ADAPTIVE_CLIP,
     "late_replies": parameters.LATE_REPLY_POLICY,
 }
-TERMS = [*SCHEMES.values(), plan.Schedule]
 
 
 def without(known, *names):
@@ -65,16 +64,6 @@ def test_the_calculators_take_the_facts_by_their_names(function, known, more):
     if function is plan.plan_federated:
         for name, fact in known.items():
             assert told[name].startswith(fact.help), name
-
-
-@pytest.mark.parametrize("term", TERMS, ids=lambda term: term.__name__)
-def test_every_field_of_a_term_carries_its_fact_and_its_default(term):
-    own = {each.name: each for each in dataclasses.fields(term)}
-    assert list(fields.list_fields(term)) == list(own)
-    for name, fact in fields.list_fields(term).items():
-        assert f"{name}: {fact.help}" in term.__doc__
-        if own[name].default is not dataclasses.MISSING:
-            assert own[name].default == fact.default
 
 
 def in_its_place(scheme, name, value):
@@ -187,9 +176,6 @@ def test_a_way_of_sampling_takes_its_own_fact_and_no_other(scheme, way):
             scheme(**given | {name: GIVEN[name]})
     with pytest.raises(ValueError, match="sampling must be one of"):
         scheme(**given | {"sampling": "none"})
-
-
-# the command line
 
 
 # the API

@@ -129,11 +129,6 @@ def test_turns_and_powers_are_within_their_errors(bits, angle, more, count):
     assert bool(error * dp.ONE <= power[2])
 
 
-def test_what_the_sum_is_divided_by_is_rounded_down():
-    flint.ctx.prec = 2500
-    assert bool(1 / (2 * flint.arb.pi()) < (arb(dp.DENSITY + 1, 1024)) ** 2)
-
-
 # ---- bounds ----------------------------------------------------------------------------------------------------------
 
 

@@ -224,42 +224,50 @@ def test_simulations_are_charged_to_their_own_budgets_only(ledger, put):
     assert spent(ledger) == "0"
 
 
-def test_kinds_of_budgets_choose_the_noise(ledger, tmp_path):
-    ledger.create_budget("z", kind="zcdp", rho="1")
-    ledger.create_budget("a", kind="approximate", epsilon="1", delta="1e-6")
-    ledger.create_budget("g", kind="gdp", mu_squared="1")
-    told = run_query(ledger, "z", Count(), FRAME, unit=None, key="z", keep=tmp_path, rho="0.125")
-    assert json.loads(told.document)["release"]["term"]["type"] == "discrete-gaussian"
-    assert told.charged == {"zcdp": {"rho": "0.125"}}
-    told = run_query(ledger, "z", Count(), FRAME, unit=None, key="zl", keep=tmp_path, epsilon="0.5")
-    assert json.loads(told.document)["release"]["term"]["type"] == "discrete-laplace"
-    assert float(told.charged["zcdp"]["rho"]) == pytest.approx(0.125, rel=1e-9)
-    told = run_query(
-        ledger, "z", MostCommonCategory("kind", ("a", "b")), FRAME, unit=None, key="zc", keep=tmp_path, epsilon="0.5"
-    )
-    assert float(told.charged["zcdp"]["rho"]) == pytest.approx(0.125, rel=1e-9)
-    ledger.create_budget("mixed", kind="zcdp", rho="1")
-    ledger.create_budget("mixed/a", kind="approximate", epsilon="1", delta="1e-9")
-    told = run_query(ledger, "mixed/a", Count(), FRAME, unit=None, key="mixed", keep=tmp_path, error=12)
-    assert told.error <= 12
-    assert told.charged.keys() == {"approximate", "zcdp"}
-    told = run_query(ledger, "a", Mean("age", (0, 99)), FRAME, unit=None, key="a", keep=tmp_path, epsilon="0.25")
-    assert told.charged == {"approximate": {"epsilon": "0.25", "delta": "0"}}
-    with pytest.raises(UnsupportedMechanismError):
-        run_query(ledger, "g", Count(), FRAME, unit=None, key="g", keep=tmp_path, epsilon="0.25")
-    assert ledger.find("g") is None
-    for key, query, more in (
-        ("g1", Count(), {"mu": "0.125"}),
-        ("g2", Mean("age", (0, 99)), {"mu": 0.125}),
-        ("g3", Histogram("kind", ("a", "b")), {"mu": "1/8", "unit": "id", "rows": 2}),
-    ):
-        told = run_query(ledger, "g", query, FRAME, key=key, keep=tmp_path, **{"unit": None} | more)
-        assert json.loads(told.document)["noise"][0]["law"]["term"]["type"] == "gaussian"
-        assert float(told.charged["gdp"]["mu_squared"]) == pytest.approx(1 / 64, rel=1e-9)
-        assert float(told.charged["gdp"]["mu_squared"]) <= 1 / 64
-    ledger.create_budget("g/z", kind="zcdp", rho="1")
-    told = run_query(ledger, "g/z", Count(), FRAME, unit=None, key="g4", keep=tmp_path, error=12)
-    assert told.charged.keys() == {"gdp", "zcdp"}
+CHOICE = MostCommonCategory("kind", ("a", "b"))
+LAWS = {"epsilon": "discrete-laplace", "rho": "discrete-gaussian", "mu": "gaussian"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "query", "asked", "charged"),
+    [
+        ("zcdp", Count(), {"rho": "0.125"}, {"zcdp": {"rho": 0.125}}),
+        ("zcdp", Count(), {"epsilon": "0.5"}, {"zcdp": {"rho": 0.125}}),
+        ("zcdp", CHOICE, {"epsilon": "0.5"}, {"zcdp": {"rho": 0.125}}),
+        ("approximate", Mean("age", (0, 99)), {"epsilon": "0.25"}, {"approximate": {"epsilon": 0.25, "delta": 0}}),
+        ("gdp", Count(), {"epsilon": "0.25"}, None),
+        ("gdp", Count(), {"mu": "0.125"}, {"gdp": {"mu_squared": 1 / 64}}),
+        ("gdp", Mean("age", (0, 99)), {"mu": 0.125}, {"gdp": {"mu_squared": 1 / 64}}),
+        ("gdp", Histogram("kind", ("a", "b")), {"mu": "1/8", "unit": "id", "rows": 2}, {"gdp": {"mu_squared": 1 / 64}}),
+        ("zcdp approximate", Count(), {"error": 12}, {"zcdp": ..., "approximate": ...}),
+        ("gdp zcdp", Count(), {"error": 12}, {"gdp": ..., "zcdp": ...}),
+    ],
+)
+def test_kinds_of_budgets_choose_the_noise(put, kinds, query, asked, charged):
+    ledger = put.ledger
+    caps = {"zcdp": {"rho": "1"}, "approximate": {"epsilon": "1", "delta": "1e-6"}, "gdp": {"mu_squared": "1"}}
+    scope = ""
+    for kind in kinds.split():
+        scope = f"{scope}/{kind}".strip("/")
+        ledger.create_budget(scope, kind=kind, **caps[kind])
+    asked = {"scope": scope, "epsilon": None} | asked
+    if charged is None:
+        with pytest.raises(UnsupportedMechanismError):
+            put(query, **asked)
+        assert ledger.find("q") is None
+        return
+    told = put(query, **asked)
+    assert told.charged.keys() == charged.keys()
+    if "error" in asked:
+        assert told.error <= 12
+        return
+    for kind, amounts in charged.items():
+        found = {unit: float(amount) for unit, amount in told.charged[kind].items()}
+        assert found == pytest.approx(amounts, rel=1e-9)
+        assert kind != "gdp" or found["mu_squared"] <= 1 / 64
+    if query is not CHOICE:
+        (law,) = {one["law"]["term"]["type"] for one in json.loads(told.document)["noise"]}
+        assert law == LAWS[next(name for name in LAWS if asked.get(name))]
     ledger.verify()
 
 

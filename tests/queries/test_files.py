@@ -58,20 +58,6 @@ def test_each_line_is_a_row_that_nothing_else_changes(path, lines, at_once):
 
 
 @pytest.mark.slow
-@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), min_size=1, max_size=6), st.data())
-def test_what_one_line_holds_changes_no_other_row(path, lines, data):
-    place = data.draw(st.integers(0, len(lines) - 1))
-    other = data.draw(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
-    found = []
-    for line in (lines[place], other):
-        changed = [*lines[:place], line, *lines[place + 1 :]]
-        path.write_bytes("\n".join(["u,v", *changed, ""]).encode())
-        rows = read(path)
-        found.append((len(rows), rows[:place], rows[place + 1 :]))
-    assert found[0] == found[1]
-
-
-@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(PIECES[0] + ',"\r é', max_size=4), st.text("b ,;", max_size=3)), max_size=5))
 def test_what_a_writer_wrote_in_lines_is_read(path, rows):
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -2,9 +2,12 @@
 
 import itertools
 import math
+import random
+from collections import Counter
 from fractions import Fraction
 
 import pytest
+from scipy.special import chdtrc
 
 from epsilog.accounting import epsilon, rho
 from epsilog.ledger import ChargeRequest, compute_cost
@@ -155,41 +158,6 @@ def law(scores, scale):
     return chances
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("relation", [ADD, REPLACE])
-def test_the_chance_of_no_choice_changes_by_more_than_its_price(relation, rows):
-    price = 0.7
-    scale = Fraction(bound_difference_shift(rows, relation)) / parse_exact_parameter(price)
-    unit = [step for step in itertools.product(range(rows + 1), repeat=3) if sum(step) <= rows]
-    worst = 0.0
-    for base in itertools.product(range(4), repeat=3):
-        every = [law([b + step for b, step in zip(base, one, strict=True)], scale) for one in unit]
-        pairs = itertools.permutations(every, 2) if relation is REPLACE else ((one, every[0]) for one in every[1:])
-        for one, other in pairs:
-            worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(one, other, strict=True)))
-    assert 0.75 * price < worst <= price * (1 + 1e-12)
-
-
-@pytest.mark.slow
-def test_a_choice_follows_its_law_and_not_another():
-    """Chi-square on 4 cells, false alarm 1e-6; a control with a scale 30% off fails."""
-    import random
-
-    from scipy.special import chdtrc
-
-    scores, scale, draws = [5, 9, 8, 0], Fraction(3), 20_000
-    below = random.Random(3).randrange  # noqa: S311
-    seen = [0] * 4
-    for _ in range(draws):
-        seen[sample_permute_and_flip(scores, scale, below=below)] += 1
-
-    def p_value(chances):
-        return chdtrc(3, sum((n - draws * p) ** 2 / (draws * p) for n, p in zip(seen, chances, strict=True)))
-
-    assert p_value(law(scores, scale)) > 1e-6
-    assert p_value(law(scores, scale * Fraction(13, 10))) < 1e-6
-
-
 def law_of_first(counts, threshold, scale):
     """The exact law of the first count above a threshold, and of none: over every noise of the threshold."""
     q, b = math.exp(-1 / scale), scale
@@ -208,40 +176,56 @@ def law_of_first(counts, threshold, scale):
     return chances
 
 
-@pytest.mark.parametrize("rows", [1, pytest.param(2, marks=pytest.mark.slow)])
+CHOICES = {  # the law at a scale, how far neighbors shift it, counts, the share of the price that some lose
+    "the largest": (law, bound_difference_shift, range(4), 0.75),
+    "the first": (lambda counts, scale: law_of_first(counts, 4, float(scale)), bound_threshold_shift, (0, 2, 9), 0.45),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
-def test_the_chance_of_no_first_count_changes_by_more_than_its_price(relation, rows):
-    price = 0.7
-    scale = float(bound_threshold_shift(rows, relation) / parse_exact_parameter(price))
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_chance_of_no_choice_changes_by_more_than_its_price(choice, relation, rows):
+    (law_of, bound, counts, least), price, worst = CHOICES[choice], 0.7, 0.0
+    scale = Fraction(bound(rows, relation)) / parse_exact_parameter(price)
     unit = [step for step in itertools.product(range(rows + 1), repeat=3) if sum(step) <= rows]
-    worst = 0.0
-    for base in itertools.product((0, 2, 9), repeat=3):
-        every = [law_of_first([b + step for b, step in zip(base, one, strict=True)], 4, scale) for one in unit]
+    for base in itertools.product(counts, repeat=3):
+        every = [law_of([b + step for b, step in zip(base, one, strict=True)], scale) for one in unit]
         assert all(sum(one) == pytest.approx(1, abs=1e-12) for one in every)
         pairs = itertools.permutations(every, 2) if relation is REPLACE else ((one, every[0]) for one in every[1:])
         for one, other in pairs:
             worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(one, other, strict=True)))
-    assert 0.45 * price < worst <= price * (1 + 1e-9)
+    assert least * price < worst <= price * (1 + 1e-9)
 
 
-def test_first_counts_follow_their_law_and_not_another():
-    """Chi-square on 4 outcomes, false alarm 1e-6; a control with a scale 30% off fails."""
-    import random
-
-    from scipy.special import chdtrc
-
-    counts, threshold, scale, draws = [2, 9, 5], 7, 3, 4_000
-    below = random.Random(4).randrange  # noqa: S311
-    seen = [0] * 4
-    for _ in range(draws):
-        place = find_first_above(counts, threshold, Fraction(scale), below=below)
-        seen[-1 if place is None else place] += 1
+@pytest.mark.parametrize(
+    ("law_of", "draw", "draws"),
+    [
+        (
+            lambda scale: law([5, 9, 8, 0], scale),
+            lambda below: sample_permute_and_flip([5, 9, 8, 0], Fraction(3), below=below),
+            20_000,
+        ),
+        (
+            lambda scale: law_of_first([2, 9, 5], 7, float(scale)),
+            lambda below: find_first_above([2, 9, 5], 7, Fraction(3), below=below),
+            4_000,
+        ),
+    ],
+    ids=CHOICES,
+)
+@pytest.mark.slow
+def test_choices_follow_their_law_and_not_another(law_of, draw, draws):
+    """Chi-square on 4 cells, false alarm 1e-6; a control with a scale 30% off fails."""
+    below = random.Random(3).randrange  # noqa: S311
+    seen = Counter(draw(below) for _ in range(draws))
 
     def p_value(chances):
-        return chdtrc(3, sum((n - draws * p) ** 2 / (draws * p) for n, p in zip(seen, chances, strict=True)))
+        counts = [*(seen[place] for place in range(3)), seen[3] + seen[None]]
+        return chdtrc(3, sum((n - draws * p) ** 2 / (draws * p) for n, p in zip(counts, chances, strict=True)))
 
-    assert p_value(law_of_first(counts, threshold, scale)) > 1e-6
-    assert p_value(law_of_first(counts, threshold, 1.3 * scale)) < 1e-6
+    assert p_value(law_of(Fraction(3))) > 1e-6
+    assert p_value(law_of(Fraction(39, 10))) < 1e-6
 
 
 def test_a_first_count_lies_no_further_from_the_threshold_than_is_said():

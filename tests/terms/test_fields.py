@@ -8,6 +8,7 @@ import pytest
 from tests.terms.test_codec import SAMPLES
 
 from epsilog import mechanisms, terms
+from epsilog.schemes import SCHEMES
 from epsilog.terms import CheckError
 from epsilog.terms.check import check_fields
 from epsilog.terms.fields import Field, _list_annotated, field_type, list_fields
@@ -30,7 +31,10 @@ def test_every_mechanism_and_scheme_is_described():
 def test_every_field_is_described_once(kind):
     known = list_fields(kind)
     assert list(known) == [field.name for field in dataclasses.fields(kind)]
-    for name, field in known.items():
+    for own in dataclasses.fields(kind):
+        name, field = own.name, known[own.name]
+        if own.default is not dataclasses.MISSING and kind in SCHEMES.values():
+            assert own.default == field.default
         assert field.help, name
         assert not field.help.endswith("."), name
         assert f"    {name}: {field.help}" in kind.__doc__

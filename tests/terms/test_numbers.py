@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import inspect
-import json
 import math
 import operator
 import re
@@ -24,7 +23,7 @@ from tests.terms.test_codec import SAMPLES, stored_as
 
 import epsilog as ep
 from epsilog import mechanisms, schemes, terms
-from epsilog.mechanisms import ApproximateDP, Gaussian, PureDP, Repeated
+from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.terms import CheckError, Interval, NeighboringRelation, arrays, check, codec
 from epsilog.terms.disclosed import Private
 
@@ -118,11 +117,6 @@ def test_any_double_survives_any_kind(value, kind):
     assert same(PureDP(kind(value)), PureDP(value))
 
 
-@given(value=st.floats(0, 60000, width=16))
-def test_any_half_is_the_double_that_it_is(value):
-    assert same(PureDP(np.float16(value)), PureDP(float(np.float16(value))))
-
-
 @pytest.mark.parametrize(
     "value",
     [Decimal("0.1"), Fraction(1, 3), np.longdouble(1) / 3, Decimal("1.00000000000000000001"), 2**53 + 1, 10**300 + 7],
@@ -153,20 +147,26 @@ def test_arrays_without_an_axis_are_the_number_that_they_hold(kind, value):
         assert Repeated(PureDP(1.0), kind(value)) == Repeated(PureDP(1.0), int(value))
 
 
+class Loud(float):
+    """A number that says something else of itself."""
+
+    def __float__(self):
+        return 1e9
+
+    __add__ = __radd__ = __mul__ = __pos__ = __round__ = __trunc__ = __repr__ = __eq__ = __lt__ = __float__
+    __hash__ = None
+
+
+class Many(int):
+    """A whole number that says something else of itself."""
+
+    def __int__(self):
+        return 10**9
+
+    __index__ = __add__ = __radd__ = __mul__ = __pos__ = __trunc__ = __int__
+
+
 def test_methods_of_a_subclass_are_not_asked():
-    class Loud(float):
-        def __float__(self):
-            return 1e9
-
-        __add__ = __pos__ = __mul__ = __repr__ = __eq__ = __lt__ = __float__
-        __hash__ = None
-
-    class Many(int):
-        def __int__(self):
-            return 10**9
-
-        __index__ = __pos__ = __add__ = __int__
-
     class Ratio(Fraction):
         numerator = denominator = property(lambda _: 10**9)
 
@@ -385,27 +385,6 @@ def test_a_byte_does_not_wrap_around():
     assert scheme.after(np.uint8(200)).count == scheme.release().count == 60_000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [
-        np.float16,
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (np.float32, np.longdouble, Decimal, Fraction)),
-    ],
-)
-def test_narrow_noise_is_accounted_in_doubles(kind):
-    wide = float(kind("0.7") if kind is not Fraction else Fraction(0.7))
-    for make in (Gaussian, mechanisms.Laplace, lambda x: mechanisms.PoissonSampled(Gaussian(x), kind(0.25))):
-        assert ep.epsilon(make(kind(wide)), delta=1e-6) == ep.epsilon(make(wide), delta=1e-6)
-
-
-@pytest.mark.parametrize("term", SAMPLES, ids=lambda term: type(term).__name__)
-def test_json_of_rewritten_terms_is_read_back(term):
-    fields = {f.name: getattr(term, f.name) for f in dataclasses.fields(term)}
-    made = type(term)(**{name: (rewritten(value) or [value])[0] for name, value in fields.items()})
-    assert codec.from_json(json.loads(json.dumps(stored_as(made)))) == term
-
-
 # ---- nothing that was checked is used unconverted --------------------------------------------------------------------
 
 CONVERTERS = {name for name, made in vars(check).items() if inspect.isfunction(made) and not name.startswith("_")} - {
@@ -439,13 +418,6 @@ def test_every_checked_argument_is_replaced_by_what_the_check_returns():
             assert not list(thrown_away(ast.parse(text))), path
     careless = "def f(*, delta):\n    check.in_open_interval(0, 1)(delta=delta)"
     assert list(thrown_away(ast.parse(careless))) == [(2, "delta")]
-
-
-def test_statements_of_any_kind_cost_the_same():
-    for kind in (Decimal, Fraction, np.float64):
-        assert ep.epsilon(ApproximateDP(kind(0.5), kind(0.25)), delta=kind(0.5)) == ep.epsilon(
-            ApproximateDP(0.5, 0.25), delta=0.5
-        )
 
 
 EDGES = [0.0, 5e-324, 1.0, 1.0 - 2**-53, 1.0 + 2**-52, 1e308, math.inf, math.nan]
