@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 from tests.extent import amount
-from tests.oracles import hockey_stick
+from tests.oracles.densities import hockey_stick
 
 from epsilog.accounting import delta, epsilon, profile
 from epsilog.mechanisms import (

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 from tests import generators
 from tests.extent import amount
-from tests.oracles import hockey_stick
+from tests.oracles.densities import hockey_stick
 
 import epsilog as ep
 from epsilog import accounting
