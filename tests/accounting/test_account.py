@@ -13,7 +13,7 @@ import pytest
 from epsilog import accounting, mechanisms, numerics
 from epsilog.accounting import calibrate, calibration, delta, epsilon, max_rounds
 from epsilog.accounting.account import METHODS, PURE, compute_interval, run_methods
-from epsilog.accounting.methods.method import Method
+from epsilog.accounting.methods import Method
 from epsilog.mechanisms import (
     BallsInBins,
     Composed,

@@ -15,8 +15,7 @@ from epsilog.accounting import composing, delta_split, group_privacy, renyi, tun
 from epsilog.accounting.intervals import ArrayLike, Intervals, parse_points, wrap_intervals
 from epsilog.accounting.inversion.integral import bound_by_inversion
 from epsilog.accounting.inversion.sampled import InversionInfeasibleError
-from epsilog.accounting.methods import lattice, unsampled, zcdp
-from epsilog.accounting.methods.method import Answer, Method
+from epsilog.accounting.methods import Answer, Method, lattice, unsampled, zcdp
 from epsilog.accounting.truncation import TruncationProbability
 from epsilog.mechanisms import Grouped, Release
 from epsilog.mechanisms.composition import Composition, ReleaseCounts, flatten
