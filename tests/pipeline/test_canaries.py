@@ -11,7 +11,7 @@ from tests.reports.test_verification import mutants
 
 from epsilog.ledger import open_ledger
 from epsilog.pipeline import PlanConfig, run, train_only
-from epsilog.pipeline.canaries import store_secret
+from epsilog.pipeline.preparation import store_secret
 from epsilog.reports import check_schema, render_markdown, verify_report
 from epsilog.reports.rendering import extract_document
 from epsilog.terms import BudgetExceededError, Canaries, ConfigError, ConflictError, RecordError, codec

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsilog.pipeline import load_run_config, preparation
-from epsilog.pipeline.config_template import write_config_template
+from epsilog.pipeline.config_export import write_config_template
 from epsilog.terms import ConfigError
 
 pl = pytest.importorskip("polars", reason="extra data")

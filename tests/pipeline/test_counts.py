@@ -11,7 +11,7 @@ from epsilog.pipeline import preparation as preparing
 from epsilog.pipeline.counts import CountsSection, RunCounts, give_back
 from epsilog.terms import BudgetExceededError, CheckError, ConfigError
 from epsilog.verification import read_evidence, verify_evidence
-from epsilog.verification.plans import check_plan
+from epsilog.verification.claim import check_plan
 
 CLINICS = 40
 TEXT = """

@@ -14,7 +14,7 @@ from epsilog.ledger.fields import ChargeRequest
 from epsilog.plan import RegisteredPlan, build_registered_plan, registered_plan
 from epsilog.schemes import ClientLevelCentral, ClientLevelDistributed, ExampleLevelClientSide
 from epsilog.terms import OUTCOME_SHARE, CalibrationError, CheckError, Guarantee, NeighboringRelation, codec
-from epsilog.verification.plans import check_plan
+from epsilog.verification.claim import check_plan
 
 
 @cache

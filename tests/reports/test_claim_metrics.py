@@ -14,8 +14,7 @@ from epsilog.plan.risk_metrics import SLACK
 from epsilog.reports import (
     render_html,
 )
-from epsilog.reports.claim_metrics import compute_claim_metrics
-from epsilog.reports.report import get_unamplified_release
+from epsilog.reports.report import compute_claim_metrics, get_unamplified_release
 from epsilog.terms import CalibrationError, codec
 from epsilog.verification import Claim, compute_certified_interval
 

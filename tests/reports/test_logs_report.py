@@ -32,7 +32,7 @@ from epsilog.reports import (
     verify_report,
 )
 from epsilog.reports.figures import format_risk_rows
-from epsilog.reports.residual_risks import LOG_RISKS, SEEDED_RISK
+from epsilog.reports.hazards import LOG_RISKS, SEEDED_RISK
 from epsilog.reports.verification import check_rebuilt, verify_log_report
 from epsilog.signing import VerifierKey
 from epsilog.terms import CheckError, ConfigError, RecordError, Status

@@ -1,6 +1,6 @@
 """Plots show the numbers of a report."""
 
-from epsilog.reports import plots
+from epsilog.reports import figures
 
 
 def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
@@ -10,7 +10,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         asked[title] = {one.label: one.points for one in series}, options
         return title
 
-    monkeypatch.setattr(plots, "draw_line_plot", note)
+    monkeypatch.setattr(figures, "draw_line_plot", note)
     curve = [{"round": r, "lower": low, "upper": up} for r, low, up in ((1, 0.5, 1.0), (2, 0.75, 1.5))]
     rounds = [{"round": 1, "test_loss": 1.0, "test_score": 0.25}, {"round": 2, "test_loss": None, "test_score": None}]
     bare = [{"round": 1, "test_score": 0.375}, {"round": 2, "test_score": 0.5}]
@@ -23,7 +23,7 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
         "utility": {"baseline_rounds": bare, "study": study},
         "result": {"score_name": "R squared on the test set"},
     }
-    assert set(plots.draw_report_plots(report)) == {"epsilon", "score", "study"}
+    assert set(figures.draw_report_plots(report)) == {"epsilon", "score", "study"}
     lines, options = asked["Epsilon by round"]
     assert lines == {"upper bound": ((1.0, 1.0), (2.0, 1.5)), "lower bound": ((1.0, 0.5), (2.0, 0.75))}
     assert options == {"x_label": "round", "y_label": "epsilon", "mark": ("budget", 4.0)}
@@ -34,11 +34,11 @@ def test_the_figures_of_a_report_are_its_numbers(monkeypatch):
     assert lines == {"with DP": ((1.0, 0.125), (4.0, 0.25))}
     assert (options["mark"], options["log_x"], options["y_label"]) == (("without DP", 0.5), True, "R squared")
     bare[-1]["test_score"] = None  # the run without privacy diverged
-    plots.draw_report_plots(report)
+    figures.draw_report_plots(report)
     assert asked["Score by budget"][1]["mark"] is None
     report["utility"] = None
     curve[:] = [{"round": 1, "lower": 0.0, "upper": 1.0}]
-    assert set(plots.draw_report_plots(report)) == {"epsilon", "score"}
+    assert set(figures.draw_report_plots(report)) == {"epsilon", "score"}
     assert set(asked["Epsilon by round"][0]) == {"upper bound"}
     assert set(asked["Score by round"][0]) == {"with DP"}
-    assert plots.draw_report_plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}
+    assert figures.draw_report_plots(report | {"accounting": {"curve": []}, "rounds": []}) == {}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.reports.drawn import central, local, make_plan
 
-from epsilog.reports.residual_risks import RUN_RISKS, list_residual_risks
+from epsilog.reports.hazards import RUN_RISKS, list_residual_risks
 
 DOCS = Path(__file__).parents[2] / "docs"
 

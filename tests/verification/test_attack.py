@@ -8,12 +8,12 @@ from scipy.stats import binom
 from tests.extent import amount
 from tests.reports.drawn import audit_of, make_plan, scored
 
-from epsilog.reports.audit import build_audit_section
+from epsilog.reports.report import build_audit_section
 from epsilog.terms import Canaries, CheckError
 from epsilog.verification import CanaryScores, Claim, Evidence, evaluate_planned_audit
-from epsilog.verification.attack import FALSE_ALARM, check_audit
 from epsilog.verification.audits import GAUSSIAN, PLANNED, AuditProtocol, PlannedAudit, refute_claim
-from epsilog.verification.plans import check_plan
+from epsilog.verification.claim import check_plan
+from epsilog.verification.owner_checks import FALSE_ALARM, check_audit
 
 COUNT = 100
 SOUGHT = 2_301_051

@@ -15,7 +15,7 @@ from epsilog.reports import REQUIRED_EVIDENCE, verify
 from epsilog.reports.proof import build_proof
 from epsilog.terms import OUTCOME_SHARE, CheckError, codec
 from epsilog.verification import TrustAnchors, get_certified_delta, read_evidence
-from epsilog.verification.certificates import check_claimed_certificate
+from epsilog.verification.claim import check_claimed_certificate
 
 
 @pytest.fixture(scope="module")

@@ -56,15 +56,12 @@ from epsilog.verification import (
     verify_evidence,
 )
 from epsilog.verification.artifacts import check_costs
-from epsilog.verification.attack import check_audit
-from epsilog.verification.certificates import check_claimed_certificate
 from epsilog.verification.charge_checks import check_charge, check_files
-from epsilog.verification.claim import certified_run, check_claim
+from epsilog.verification.claim import certified_run, check_claim, check_claimed_certificate, check_plan
 from epsilog.verification.hidden import RAREST
 from epsilog.verification.owner_attestation import CUSTODY_CHECKS
-from epsilog.verification.owner_checks import check_control
+from epsilog.verification.owner_checks import check_audit, check_control
 from epsilog.verification.participation import compare_cohort_sizes
-from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds
 from epsilog.verification.signatures import check_receipt
 

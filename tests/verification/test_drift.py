@@ -14,10 +14,15 @@ from tests.verification.logs.simulated import N, Q, T, honest, save
 from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.terms import Status
 from epsilog.verification import compute_control_limits
-from epsilog.verification.drift import SHARES, bound_cohort_drift, bound_noise_drift, compute_log_e_values
 from epsilog.verification.logs import verify_logs
 from epsilog.verification.participation import compare_cohort_sizes
-from epsilog.verification.sampler_tests import TILTS
+from epsilog.verification.sampler_tests import (
+    SHARES,
+    TILTS,
+    bound_cohort_drift,
+    bound_noise_drift,
+    compute_log_e_values,
+)
 
 RAMP = np.linspace(0.6, 1.4, T)
 
@@ -115,7 +120,7 @@ def test_a_long_run_is_looked_at_in_blocks(monkeypatch):
     p, at = bound_noise_drift([4] * 100_000, draws.tolist())
     assert (p < 1e-12, at > 90_000) == (True, True)
     short = bound_cohort_drift(sizes[:100], 1000, 0.05)
-    monkeypatch.setattr("epsilog.verification.drift.MOST_STARTS", 10)
+    monkeypatch.setattr("epsilog.verification.sampler_tests.MOST_STARTS", 10)
     blocks = bound_cohort_drift(sizes[:100], 1000, 0.05)
     assert blocks[1] % 10 == 0
     assert 0 < short[0] <= 1 >= blocks[0] > 0

@@ -13,8 +13,8 @@ from epsilog.terms import RecordError
 from epsilog.verification import Claim, LedgerReader, TrustAnchors, check_head, check_ledger_chain
 from epsilog.verification.artifacts import check_costs
 from epsilog.verification.charge_checks import check_charge, check_files
+from epsilog.verification.claim import check_plan
 from epsilog.verification.ledger_excerpt import LedgerExcerpt
-from epsilog.verification.plans import check_plan
 
 
 def charged(evidence, **changes):

@@ -15,7 +15,7 @@ from epsilog.verification import (
     read_evidence,
     verify_evidence,
 )
-from epsilog.verification.plans import check_plan
+from epsilog.verification.claim import check_plan
 
 
 def lowered(share, **made):

@@ -14,10 +14,9 @@ from epsilog.schemes import ClientLevelDistributed
 from epsilog.terms import OUTCOME_SHARE, NeighboringRelation, Status
 from epsilog.verification import Claim, Evidence, SimulatedUtility, bound_any_sampler, claim, publish, verify_evidence
 from epsilog.verification.charge_checks import LEDGER_CHECKS, check_charge, check_released
-from epsilog.verification.claim import certified_run, check_claim, check_delta
+from epsilog.verification.claim import certified_run, check_claim, check_delta, check_plan
 from epsilog.verification.ledger_excerpt import LedgerExcerpt
 from epsilog.verification.owner_checks import check_control, check_owner
-from epsilog.verification.plans import check_plan
 from epsilog.verification.rounds import check_rounds
 from epsilog.verification.what_if import compute_what_ifs
 

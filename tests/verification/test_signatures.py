@@ -33,7 +33,7 @@ from epsilog.verification import (
     read_checkpoint,
     read_signed,
 )
-from epsilog.verification.notes import read_receipt
+from epsilog.verification.artifacts import read_receipt
 from epsilog.verification.outcome import combine_statuses
 from epsilog.verification.signatures import check_receipt
 

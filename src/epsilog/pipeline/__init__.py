@@ -4,10 +4,8 @@
 """
 
 from epsilog.pipeline.config import PlanConfig, RunConfig, load_run_config
-from epsilog.pipeline.config_export import CheckedConfig, check_config, export_config
-from epsilog.pipeline.config_template import write_config_template
-from epsilog.pipeline.prediction import predict_targets
-from epsilog.pipeline.preparation import PreparedRun, prepare_config
+from epsilog.pipeline.config_export import CheckedConfig, check_config, export_config, write_config_template
+from epsilog.pipeline.preparation import PreparedRun, predict_targets, prepare_config
 from epsilog.pipeline.runner import RunObserver, RunResult, run, train_only
 
 __all__ = [

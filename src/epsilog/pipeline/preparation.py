@@ -1,14 +1,20 @@
-"""From a run config to a task and a registered plan; whatever can be refused without a charge is refused here."""
+"""From a run config to a task and a registered plan; whatever can be refused without a charge is refused here.
+
+Canaries are drawn once, kept secret by the curator, and scored after the last round is released.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from epsilog import durable_io
 from epsilog.pipeline.config import SOURCE, PlanConfig, RunConfig, load_run_config
@@ -16,9 +22,26 @@ from epsilog.pipeline.counts import COUNTS, require_countable
 from epsilog.pipeline.data_sections import CustomDataSection, WithdrawalList
 from epsilog.pipeline.tuning import TUNING
 from epsilog.plan import RegisteredPlan, build_registered_plan
-from epsilog.terms import CheckError, ConfigError, NeighboringRelation, RecordError, check, codec
+from epsilog.terms import (
+    Canaries,
+    CheckError,
+    ConfigError,
+    ConflictError,
+    NeighboringRelation,
+    RecordError,
+    RunArtifact,
+    check,
+    codec,
+)
 from epsilog.terms.disclosed import Public
-from epsilog.training import LocalTraining, Task
+from epsilog.training import LocalTraining, Randomness, Task, compute_canary_scores, draw_canaries, insert_canaries
+from epsilog.training.models import ReleasedModel, get_cached_model
+from epsilog.verification import CanaryScores
+from epsilog.verification.audits import PLANNED, PlannedAudit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,3 +305,111 @@ def read_stored_plan(file: Path) -> RegisteredPlan | None:
 def write_json(file: Path, document: Any) -> None:
     """Write plain JSON values as canonical JSON, atomically."""
     durable_io.write_atomically(file, codec.encode_canonical(document) + b"\n")
+
+
+def insert_run_canaries(prepared: PreparedRun, folder: Path) -> PreparedRun:
+    """Insert the canaries of the run in this folder: those drawn earlier, or new ones.
+
+    Raises:
+        ConfigError: the data have too few slots for them.
+        RecordError: the stored secret is invalid.
+    """
+    config = prepared.config
+    if config.audit is None:
+        return prepared
+    with attribute_errors_to(config.identity.name):
+        canaries = _read_canaries(config.audit.canaries, folder) or _draw_canaries(config)
+        return replace(prepared, task=insert_canaries(prepared.task, canaries))
+
+
+def _read_canaries(count: int, folder: Path) -> Canaries | None:
+    file = folder / RunArtifact.SECRET
+    if not file.exists():
+        return None
+    try:
+        return Canaries(count, file.read_text(encoding="ascii").removesuffix("\n"))
+    except ValueError as error:
+        raise RecordError(f"{file} does not hold the secret of canaries: {error}") from None
+
+
+def _draw_canaries(config: PlanConfig) -> Canaries:
+    assert config.audit is not None
+    seed = config.run.seed
+    return draw_canaries(config.audit.canaries, Randomness.from_os() if seed is None else Randomness.from_seed(seed))
+
+
+def describe_audit(config: PlanConfig, task: Task) -> dict[str, Any]:
+    """Return the entry of an audit in the details of the plan; empty without an audit."""
+    if config.audit is None or task.canaries is None:
+        return {}
+    protocol = config.audit.to_protocol(float(config.delta))
+    return {PLANNED: PlannedAudit.create(protocol, task.canaries, unit_is_client=task.unit_is_client).to_json()}
+
+
+def require_planned_canaries(plan: RegisteredPlan, task: Task, folder: Path) -> None:
+    """Refuse to resume with canaries other than those with the hash in the plan.
+
+    Raises:
+        ConfigError: the canaries differ, since the secret of the planned ones is lost.
+    """
+    planned = PlannedAudit.of(plan)
+    if planned is not None and (task.canaries is None or task.canaries.commitment != planned.commitment):
+        raise ConfigError(
+            plan.name, [f"{folder} holds a plan for canaries with a secret that is not in {RunArtifact.SECRET}"]
+        )
+
+
+def store_secret(canaries: Canaries, folder: Path) -> None:
+    """Write the secret for the curator alone, before anything holds its hash.
+
+    Raises:
+        ConflictError: another process has drawn other canaries since.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file, content = folder / RunArtifact.SECRET, f"{canaries.secret}\n".encode()
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    temporary.touch(mode=0o600)
+    durable_io.write_durably(temporary, content)
+    try:
+        os.link(temporary, file)  # fails if the file exists, unlike a rename
+    except FileExistsError:
+        if file.read_bytes() != content:
+            raise ConflictError(f"another process runs {folder.name!r}") from None
+    finally:
+        temporary.unlink()
+    durable_io.sync_folder(folder)
+
+
+def write_canary_scores(task: Task, model: NDArray[np.float64], folder: Path) -> None:
+    """Write the scores of the canaries under the released model, with their secret."""
+    if task.canaries is not None:
+        scores = tuple(compute_canary_scores(task, model).tolist())
+        write_json(folder / RunArtifact.CANARIES, CanaryScores(task.canaries.secret, scores).to_json())
+
+
+def predict_targets(config: Path, model: Path, rows: Path) -> list[Any]:
+    """Predict the target of every row of a file.
+
+    Args:
+        config: the run config of the model; its [data] defines the columns.
+        model: the released model, ``model.npz`` of a run's folder.
+        rows: a file with the columns of the features; others may be absent.
+
+    Returns:
+        A label, a number or a date per row, within the range of the target; None if a row is unusable.
+
+    Raises:
+        ConfigError: the run config, the file of rows or the model is wrong; the error names which.
+    """
+    stated = load_run_config(config)
+    with attribute_errors_to(str(config)):
+        if not isinstance(stated.data, CustomDataSection):
+            bound = "absent: only a file of one's own says what its columns mean"
+            raise CheckError("name", bound, repr(stated.data.name))
+        data = stated.data.to_custom_data(config.parent, counts_are_public=False)
+        features, goal = data.features(rows), data.schema.goal
+        kind = stated.model.to_model_kind(config.parent)
+        task_model = get_cached_model(kind, inputs=features.shape[1], classes=data.schema.classes)
+        found = ReleasedModel.read(model, task_model).predict(features)
+    usable = np.isfinite(found) if task_model.classes is None else found >= 0
+    return [goal.describe(value) if can else None for value, can in zip(found.tolist(), usable.tolist(), strict=True)]

@@ -10,15 +10,17 @@ from typing import Any, Protocol
 
 from epsilog import durable_io
 from epsilog.ledger import Charge, open_ledger, parse_address
-from epsilog.pipeline.canaries import describe_audit, insert_run_canaries, require_planned_canaries
 from epsilog.pipeline.config import SOURCE, PlanConfig
 from epsilog.pipeline.counts import RunCounts, give_back, read_released_vector
 from epsilog.pipeline.preparation import (
     PreparedRun,
+    describe_audit,
+    insert_run_canaries,
     make_plan,
     prepare_config,
     prepare_task,
     read_stored_plan,
+    require_planned_canaries,
     require_same_inputs,
     write_json,
 )

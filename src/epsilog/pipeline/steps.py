@@ -14,9 +14,8 @@ from epsilog import durable_io, npz
 from epsilog.certificates import certificate, certify_guarantee
 from epsilog.ledger import Amounts, Charge, Ledger, ledger_exists, read_ledger
 from epsilog.ledger.partitions import held_under
-from epsilog.pipeline.canaries import store_secret, write_canary_scores
 from epsilog.pipeline.counts import live_key
-from epsilog.pipeline.preparation import write_json
+from epsilog.pipeline.preparation import store_secret, write_canary_scores, write_json
 from epsilog.pipeline.provenance import describe_provenance, software
 from epsilog.pipeline.tuning import get_selected_settings, list_candidate_tasks
 from epsilog.plan import RegisteredPlan

@@ -7,14 +7,12 @@ compares every field. This package reads records and findings, never ``training`
 """
 
 from epsilog.reports.calculations import FileReference, check_calculation, is_calculation, stamp_calculation
-from epsilog.reports.card_question import read_card_question
 from epsilog.reports.cycles import list_cycle_rows, list_cycle_totals, read_plan_summaries, render_cycles
 from epsilog.reports.figures import format_audit_bound, list_noisy_counts, list_tuning_figures, write_score_cost
-from epsilog.reports.first_page import format_verdict, list_evidence_kinds, write_meaning
-from epsilog.reports.pdf import render_pdf
+from epsilog.reports.first_page import format_verdict, list_evidence_kinds, read_card_question, write_meaning
 from epsilog.reports.publication_fields import PUBLICATION_FIELDS, read_publication_file, require_field
 from epsilog.reports.registry import build_registry_record, render_record
-from epsilog.reports.rendering import render_html, render_markdown, render_verdict
+from epsilog.reports.rendering import render_html, render_markdown, render_pdf, render_verdict
 from epsilog.reports.report import build_report
 from epsilog.reports.schema import check_schema, load_registry_schema, load_report_schema
 from epsilog.reports.statements import format_verified_claim

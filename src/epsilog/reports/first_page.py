@@ -1,4 +1,4 @@
-"""The first page of a report: what a board, a data-protection officer and a journalist read in a minute.
+"""The first page of a report: what a board, a data-protection officer and a journalist read in a minute; and its card.
 
 Every number on it comes from the report's JSON. A bound is rounded up, what is left of a budget down. The sentences
 stand in ``terms/en.json`` under ``page/``. The figures are for 1,000 units, beside what a blind guess finds.
@@ -6,6 +6,7 @@ stand in ``terms/en.json`` under ``page/``. The figures are for 1,000 units, bes
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 
 from epsilog.plan.verdict import FPR, GUESSED, OF, count_units, pluralize, write_banner, write_found, write_guessing
 from epsilog.reports.figure_sources import get_finding_source
-from epsilog.terms import Finding, Status
+from epsilog.reports.schema import check_schema
+from epsilog.terms import CheckError, Finding, Status, codec
 from epsilog.terms.messages import Message
 from epsilog.verification import VERDICT_BASIS, Verification, write_answer
 
@@ -259,3 +261,37 @@ def _list_unprotected(report: Mapping[str, Any]) -> list[str]:
     seen = [Message.of("page/sees", party=f"{one[0].lower()}{one[1:]}".removeprefix("the ")) for one in parties]
     others = (Message.of("page/in-general", units=units), Message.of("page/several", units=units))
     return [str(one) for one in (*seen, *others)]
+
+
+def read_card_question(data: bytes) -> dict[str, Any]:
+    """Return the fields of a ``VerdictQuestion`` about a report.
+
+    Figures come from the mechanism's full curve if the report supports all that it claims, else from the supported
+    epsilon and delta alone.
+
+    Args:
+        data: the report's bytes, which the card names by their SHA-256.
+
+    Raises:
+        ValueError: this is no report.
+        CheckError: a check failed, or the records support no epsilon.
+    """
+    report: dict[str, Any] = codec.parse_json(data)
+    check_schema(report)
+    claim, guarantee = report["claim"], report["claim"]["guarantee"]
+    supported = float(claim["supported"])
+    if report["verification"]["status"] == Status.FAILED or not math.isfinite(supported):
+        raise CheckError("report", "one whose claim its records support", "another")
+    stated = {
+        "delta": guarantee["delta"],
+        "relation": guarantee["relation"],
+        "privacy_unit": guarantee["privacy_unit"],
+        "simulation": report["simulation"],
+        "name": (report["identity"].get("name") or "report")[:80],
+        "report": hashlib.sha256(data).hexdigest(),
+        "verdict": "Cannot tell" if report["verification"]["status"] == Status.NOT_CHECKED else format_verdict(report),
+    }
+    whole = report["kind"] == "report" and supported <= float(claim["epsilon"]["upper"])
+    if whole:
+        return stated | {"epsilon": None, "release": {"v": 1, "term": report["mechanism"]["release"]}}
+    return stated | {"epsilon": supported}

@@ -1,13 +1,13 @@
-"""Renderings of a report, from its JSON alone: HTML to verify, Markdown, and a page for lay readers.
+"""Renderings of a report, from its JSON alone: HTML to verify, Markdown, a page for lay readers, and PDF by Typst.
 
 The HTML fetches nothing and prints well; its only script checks the certificate. It contains the JSON, and only this
-rendering can be verified.
-The others quote the report's SHA-256.
+rendering can be verified. The others quote the report's SHA-256. Typst never reads quoted text as markup.
 """
 
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -24,13 +24,15 @@ from epsilog.reports.figure_sources import (
     list_descriptions,
     list_report_parts,
 )
+from epsilog.reports.figures import draw_report_plots
 from epsilog.reports.first_page import answer, build_first_page, format_verdict
 from epsilog.reports.hazards import count_answered, list_hazard_rows
-from epsilog.reports.plots import draw_report_plots
 from epsilog.reports.proof import build_proof
 from epsilog.reports.publication_fields import merge_publication_fields
 from epsilog.reports.statements import MODEL_NOTE
-from epsilog.terms import codec
+from epsilog.terms import RecordError, codec
+from epsilog.terms.charts import make_standalone
+from epsilog.terms.extras import install_command
 from epsilog.terms.legible import legible
 from epsilog.terms.messages import KINDS, sentence
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from epsilog.verification import Playbook, Verification
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 COMPARED = {"report": "Records against plan and ledger", "log-report": "Logs against the claim"}
@@ -205,3 +208,44 @@ def extract_document(page: bytes) -> bytes | None:
     if start < 0 or end < 0:
         return None
     return html.unescape(page[start + len(OPEN) : end].decode("utf-8", "replace")).encode()
+
+
+COLORS = {"guessed": "#1d2326", "found": "#a3480c", "leaked": "#5a4b9a", "safe": "#dfdbd2"}
+
+
+def render_pdf(report: dict[str, Any], about: Mapping[str, str] | None = None) -> bytes:
+    """Render a report as a PDF.
+
+    Args:
+        report: the document.
+        about: publication fields that the report leaves blank.
+
+    Raises:
+        RecordError: the extra ``pdf`` is not installed.
+    """
+    try:
+        import typst
+    except ImportError as error:
+        raise RecordError(f"a PDF needs Typst: {install_command('pdf')}") from error
+    context = build_context(report, about or {})
+    context["picture"] = _draw(context["page"]["dots"]) if context["page"]["dots"] else None
+    context["plots"] = {name: make_standalone(plot) for name, plot in context["plots"].items()}
+    content = (TEMPLATES / "report.typ").read_bytes()
+    return bytes(typst.compile(content, sys_inputs={"context": json.dumps(_make_legible(context))}))
+
+
+def _draw(dots: list[tuple[str, str]]) -> str:
+    """The picture of 1,000 units as an SVG with its colors."""
+    line = '<path d="{}" fill="none" stroke="{}" stroke-width="{}" stroke-linecap="round"/>'
+    parts = [line.format(path, COLORS[name], 8) for name, path in dots if path]
+    parts += [line.format(path, "#ffffff", 4.6) for name, path in dots if name == "leaked" and path]
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 250">{"".join(parts)}</svg>'
+
+
+def _make_legible(value: Any) -> Any:
+    """Return the same JSON values, with text that has a glyph for each character."""
+    if isinstance(value, Mapping):
+        return {legible(str(name)): _make_legible(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_make_legible(inner) for inner in value]
+    return legible(str(value), keep="\n") if isinstance(value, str) else value

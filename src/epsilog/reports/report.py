@@ -11,17 +11,25 @@ import hmac
 import math
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
+import numpy as np
+
+from epsilog.accounting import profile
 from epsilog.mechanisms import Release
-from epsilog.plan import RegisteredPlan, plan_tuning, write_formula
-from epsilog.reports.audit import build_audit_section
-from epsilog.reports.claim_metrics import compute_claim_metrics
+from epsilog.plan import (
+    RegisteredPlan,
+    bound_attack,
+    bound_log_odds_factor,
+    compute_risk_metrics,
+    plan_tuning,
+    write_formula,
+)
 from epsilog.reports.figure_sources import LOG_PARTS, RUN_PARTS, list_parts
-from epsilog.reports.hazards import state_hazards
+from epsilog.reports.hazards import list_residual_log_risks, list_residual_risks, state_hazards
 from epsilog.reports.publication_fields import list_publication_fields, require_field
-from epsilog.reports.residual_risks import list_residual_log_risks, list_residual_risks
 from epsilog.reports.statements import (
     LIMITS,
     LOG_LIMITS,
@@ -31,8 +39,18 @@ from epsilog.reports.statements import (
     state_claim,
 )
 from epsilog.schemes.cohorts import PoissonSampler
-from epsilog.terms import OUTCOME_SHARE, CheckError, RecordError, RunArtifact, codec
+from epsilog.terms import (
+    OUTCOME_SHARE,
+    CalibrationError,
+    CheckError,
+    NeighboringRelation,
+    RecordError,
+    RunArtifact,
+    UnsupportedMechanismError,
+    codec,
+)
 from epsilog.terms.disclosed import disclose
+from epsilog.terms.formatting import format_lower
 from epsilog.verification import (
     Claim,
     Evidence,
@@ -46,8 +64,10 @@ from epsilog.verification import (
     compute_certified_interval,
     compute_claim_interval,
     compute_control_limits,
+    evaluate_planned_audit,
     publish,
 )
+from epsilog.verification.audits import SILENCE, CanaryAudit, PlannedAudit, estimate_by_cosines
 
 VERSION = 2  # of a report
 CURVE_POINTS = 40
@@ -372,3 +392,82 @@ def sample_epsilon_curve(plan: RegisteredPlan, rounds: int) -> list[dict[str, An
 
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else "inf"
+
+
+COSINE = "cosine"
+MIN_PER_SIDE = 2  # canaries on a side from which a spread can be estimated
+
+
+def build_audit_section(evidence: Evidence) -> dict[str, Any] | None:
+    """Return the part of a report about its canaries; None if no audit was planned."""
+    planned = PlannedAudit.of(evidence.plan)
+    if planned is None:
+        return None
+    scores, audit = evidence.canaries, evaluate_planned_audit(evidence)
+    estimate = None if audit is None else _estimate_epsilon(evidence, planned)
+    return {
+        "planned": planned.to_json(),
+        "canaries": None if scores is None else scores.to_json(),
+        "bound": None if audit is None else audit.to_json(),
+        "estimate": estimate,
+        "messages": _write_messages(evidence, audit, estimate),
+    }
+
+
+def _estimate_epsilon(evidence: Evidence, planned: PlannedAudit) -> float | None:
+    """Estimate epsilon from cosines; None for other scores, or with too few canaries on a side."""
+    found = evidence.canaries
+    if found is None or planned.score != COSINE:
+        return None
+    coins = found.canaries.included
+    if min(coins.sum(), (~coins).sum()) < MIN_PER_SIDE:
+        return None
+    return estimate_by_cosines(np.array(found.scores), coins, delta=evidence.plan.guarantee.delta)
+
+
+def _write_messages(evidence: Evidence, audit: CanaryAudit | None, estimate: float | None) -> list[str]:
+    guarantee, count = evidence.plan.guarantee, evidence.plan.details["audit"]["canaries"]
+    messages = [
+        f"{count:,} of the N = {guarantee.population:,} units are canaries: synthetic, and each included by a fair "
+        "coin before the run. The claim counts them like all others."
+    ]
+    if audit is None or evidence.canaries is None:
+        return [*messages, "The outcome of the audit is missing."]
+    messages.append(f"{int(evidence.canaries.canaries.included.sum()):,} of them were included. {audit.message}")
+    if estimate is not None:
+        messages.append(
+            f"Gaussians fitted to the cosines estimate epsilon at about {format_lower(estimate, 3)}. This is not a "
+            "bound (Andrew et al. 2023)."
+        )
+    return messages if SILENCE in messages[1] else [*messages, SILENCE]
+
+
+_RELATIVE_WIDTH = 0.005  # to aim for, as ``plan.status`` does
+
+
+def compute_claim_metrics(claim: Claim, release: Release, unamplified: Release) -> dict[str, Any]:
+    """Return risk metrics at the claim's delta, also against those who know who took part, and the log odds factor.
+
+    Args:
+        claim: the claim with its delta, relation and group size.
+        release: what is released.
+        unamplified: the same for those who know who took part.
+    """
+    delta, relation = claim.guarantee.delta, claim.guarantee.relation
+    group_size = None if claim.plan is None else claim.plan.details.get("coverage", {}).get("group_size")
+    metrics = compute_risk_metrics(release, delta=delta, relation=relation, known=unamplified, held=group_size)
+    return metrics | {
+        "unamplified_attack": bound_attack(unamplified, delta=delta, relation=relation),
+        "log_odds_factor": _compute_log_odds_factor(release, delta, relation),
+    }
+
+
+@lru_cache(maxsize=64)
+def _compute_log_odds_factor(release: Release, delta: float, relation: NeighboringRelation) -> Any:
+    """Return a number, "inf" for an infinite one, or None if none is proven."""
+    try:
+        return codec.encode(
+            bound_log_odds_factor(profile(release, relation=relation, relative_width=_RELATIVE_WIDTH), delta)
+        )
+    except (UnsupportedMechanismError, CalibrationError):
+        return None

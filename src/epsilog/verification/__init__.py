@@ -10,36 +10,38 @@ from epsilog.verification.artifacts import (
     check_ledger_contents,
     check_note,
     identify_artifact,
+    read_checkpoint,
 )
-from epsilog.verification.attack import evaluate_planned_audit
-from epsilog.verification.canaries import CanaryScores
-from epsilog.verification.certificates import check_certificate_file, get_certified_delta
 from epsilog.verification.charge_checks import LEDGER_CHECKS
 from epsilog.verification.claim import (
+    RECOMPUTE_TOLERANCE,
     bound_any_sampler,
     bound_every_round,
     bound_unamplified,
+    check_certificate_file,
+    closed_form,
     compute_certified_interval,
     compute_claim_interval,
+    get_certified_delta,
 )
 from epsilog.verification.columns import LogSource
-from epsilog.verification.drift import compute_control_limits
 from epsilog.verification.evidence import Claim, Evidence
 from epsilog.verification.files import read_file
 from epsilog.verification.hidden import get_published_verdict
 from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
 from epsilog.verification.noise import check_noise, compute_power, compute_stddev_interval
-from epsilog.verification.notes import read_checkpoint
 from epsilog.verification.outcome import REQUIRED_LOGS, VERDICT_BASIS, Verification, write_answer
 from epsilog.verification.owner_attestation import (
     CONTROL_NOISE_RATIO,
+    CanaryScores,
     OwnerAttestation,
     SimulatedUtility,
 )
-from epsilog.verification.plans import RECOMPUTE_TOLERANCE, closed_form
+from epsilog.verification.owner_checks import evaluate_planned_audit
 from epsilog.verification.playbook import Playbook
 from epsilog.verification.rules import RULES, Need, Rule, check_private, publish, verify_evidence
 from epsilog.verification.run_folder import parse_evidence, read_evidence, read_run_folder
+from epsilog.verification.sampler_tests import compute_control_limits
 from epsilog.verification.signatures import (
     NO_TRUST_ANCHORS,
     SignatureCheck,

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.certificates import FORMAT
-from epsilog.ledger import Amounts, ChargeRequest, Cost, Entry, StoredCheckpoint, Verb, compute_cost
+from epsilog.ledger import Amounts, ChargeRequest, Cost, Entry, Receipt, StoredCheckpoint, Verb, compute_cost
 from epsilog.ledger.bundles import is_bundle
 from epsilog.ledger.entries import ChargeId
 from epsilog.ledger.filters import PRIVACY_FILTERS
+from epsilog.ledger.receipts import is_receipt
 from epsilog.ledger.sqlite import is_ledger
 from epsilog.ledger.transitions import TRANSITIONS
-from epsilog.signing import Note
-from epsilog.terms import Finding, RecordError, RunArtifact, Status, UnsupportedMechanismError, codec
+from epsilog.signing import Note, find_note
+from epsilog.terms import CheckError, Finding, RecordError, RunArtifact, Status, UnsupportedMechanismError, codec
 from epsilog.verification.files import read_file
 from epsilog.verification.ledger_excerpt import LedgerReader
-from epsilog.verification.notes import note_kind, read_checkpoint, read_receipt
 from epsilog.verification.signatures import (
     NO_TRUST_ANCHORS,
     TrustAnchors,
@@ -30,6 +30,52 @@ from epsilog.verification.signatures import (
     check_receipt,
     check_signatures,
 )
+
+
+def read_checkpoint(path: Path) -> StoredCheckpoint:
+    """Read a kept checkpoint from its file, or from one line of a text.
+
+    Raises:
+        RecordError: the file contains no checkpoint.
+    """
+    try:
+        return StoredCheckpoint.parse(_text(path))
+    except CheckError as error:
+        raise RecordError(f"{path} is no checkpoint: {error}") from error
+
+
+def read_receipt(path: Path) -> tuple[Note, Receipt]:
+    """Read a receipt and its signatures; see ``read_checkpoint``."""
+    try:
+        note = find_note(_text(path))
+        return note, Receipt.parse(note.text)
+    except CheckError as error:
+        raise RecordError(f"{path} is no receipt: {error}") from error
+
+
+def note_kind(path: Path) -> str | None:
+    """Return "checkpoint", "receipt", or None for neither."""
+    try:
+        if is_receipt(find_note(_text(path))):
+            return "receipt"
+    except (CheckError, RecordError):
+        pass
+    try:
+        StoredCheckpoint.parse(_text(path))
+    except (CheckError, RecordError):
+        return None
+    return "checkpoint"
+
+
+def _text(path: Path) -> str:
+    try:
+        content = read_file(path).decode()
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path} is not text in UTF-8") from error
+    if "PRIVATE KEY-----" in content:  # a later message might quote it
+        raise RecordError(f"{path} is a private key; keep it secret")
+    return content
+
 
 PAGE_START = b"<!doctype html>"
 NEITHER = "neither a run folder, nor a report, nor a ledger, nor a checkpoint"

@@ -18,11 +18,10 @@ from epsilog.plan import RegisteredPlan
 from epsilog.schemes import Scheme
 from epsilog.terms import CustodyRecord, Guarantee, RoundRecord
 from epsilog.terms.disclosed import Disclosed
-from epsilog.verification.canaries import CanaryScores
 from epsilog.verification.columns import LogData, LogUnits, Participation, Rounds
 from epsilog.verification.hidden import compute_alarm
 from epsilog.verification.ledger_excerpt import LedgerExcerpt
-from epsilog.verification.owner_attestation import OwnerAttestation
+from epsilog.verification.owner_attestation import CanaryScores, OwnerAttestation
 from epsilog.verification.reuse import PaddingRound, count_significant_digits
 from epsilog.verification.sampler_tests import Ids
 

@@ -18,9 +18,9 @@ from scipy.special import chdtr, chdtrc, chdtri
 
 from epsilog.schemes import Scheme
 from epsilog.terms import CheckError, CustodyRecord, Finding, RoundRecord, Status, arrays, check
-from epsilog.verification.drift import bound_noise_drift
 from epsilog.verification.evidence import FALSE_ALARM, Evidence
 from epsilog.verification.reuse import PaddingRound, check_noise_reuse, clamp
+from epsilog.verification.sampler_tests import bound_noise_drift
 
 REUSE_SHARE, REUSE_SHARE_OF_LOGS = 1e-3, 0.5  # the reuse test's part of the false-alarm rate; logs may lack digits
 COARSEST = 0.25  # standard deviations: the widest step between values that counts as rounding

@@ -1,7 +1,8 @@
-"""The owner attestation: software, statuses of the private checks, and the utility of a simulation.
+"""The owner attestation: software, statuses of the private checks, and the utility of a simulation; and canary scores.
 
 Others cannot recompute it. It is written before the charge is committed, and the commit names its hash, so that the
-owner cannot change it later.
+owner cannot change it later. Canaries are synthetic units, and their scores are functions of released models, so that
+publishing both costs no privacy. The plan states the hash of the canaries' secret before the first round.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from epsilog.terms import CheckError, Status, check
+from epsilog.terms import Canaries, CheckError, Status, check
 
 VERSION = 1
 CUSTODY_CHECKS = ("custody", "norms", "participation")  # checks on custody.jsonl; their figures are never published
@@ -133,3 +134,39 @@ class OwnerAttestation:
             tuple(dict(each) for each in document.get("counts", ())),
             dict(document.get("provenance", {})),
         )
+
+
+CANARIES_VERSION, KIND = 0, "canaries"
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryScores:
+    """The secret and the scores of all canaries.
+
+    Attributes:
+        secret: as in ``terms.Canaries``; published after the last round.
+        scores: one for each canary, included or not; higher for those that seem included.
+    """
+
+    secret: str
+    scores: Annotated[tuple[float, ...], check.sequence_of(check.finite())]
+
+    def __post_init__(self) -> None:
+        check.check_fields(self)
+        _ = self.canaries
+
+    @property
+    def canaries(self) -> Canaries:
+        """Return the canaries that the secret determines."""
+        return Canaries(len(self.scores), self.secret)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that is stored and hashed."""
+        return {"v": CANARIES_VERSION, "kind": KIND, "secret": self.secret, "scores": list(self.scores)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """Read the output of ``to_json``."""
+        if not isinstance(document, dict) or (document.get("v"), document.get("kind")) != (CANARIES_VERSION, KIND):
+            raise ValueError(f"it must be the version {CANARIES_VERSION} scores of canaries")
+        return cls(document["secret"], tuple(document["scores"]))

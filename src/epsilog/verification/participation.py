@@ -25,10 +25,9 @@ from epsilog.schemes.cohorts import (
 from epsilog.terms import Finding, Status
 from epsilog.verification import sampler_tests
 from epsilog.verification.columns import Cohort, Participation
-from epsilog.verification.drift import bound_cohort_drift
 from epsilog.verification.evidence import FALSE_ALARM, Evidence
 from epsilog.verification.hidden import weigh_at
-from epsilog.verification.sampler_tests import Ids, Numbers
+from epsilog.verification.sampler_tests import Ids, Numbers, bound_cohort_drift
 
 Numbered = tuple[tuple[str, float], ...]
 

@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 
 from epsilog.schemes import Scheme
 from epsilog.terms import EVIDENCE_KINDS, Finding, Status
-from epsilog.verification.attack import check_audit
-from epsilog.verification.certificates import check_claimed_certificate
 from epsilog.verification.charge_checks import check_charge, check_files, check_ledger, check_released
-from epsilog.verification.claim import check_certified_claim, check_delta
-from epsilog.verification.clipping import check_clipping, check_divisor, check_norms
+from epsilog.verification.claim import check_certified_claim, check_claimed_certificate, check_delta, check_stated_plan
 from epsilog.verification.evidence import Evidence
 from epsilog.verification.hidden import get_published_verdict
 from epsilog.verification.noise import check_noise
 from epsilog.verification.outcome import Verification, redact
-from epsilog.verification.owner_checks import check_owner
+from epsilog.verification.owner_checks import check_audit, check_owner
 from epsilog.verification.participation import check_custody, check_participation, check_population
-from epsilog.verification.plans import check_stated_plan
-from epsilog.verification.rounds import check_attempts, check_columns, check_rounds
+from epsilog.verification.rounds import (
+    check_attempts,
+    check_clipping,
+    check_columns,
+    check_divisor,
+    check_norms,
+    check_rounds,
+)
 from epsilog.verification.what_if import compute_what_ifs
 
 RUN, LOGS = "run", "logs"

@@ -13,11 +13,10 @@ from typing import TypeVar
 from epsilog.plan import RegisteredPlan
 from epsilog.terms import COMMITMENT, CustodyRecord, RecordError, RoundRecord, RunArtifact, codec, record_line
 from epsilog.terms.disclosed import Commitment, CommitmentKey, Disclosed, Public
-from epsilog.verification.canaries import CanaryScores
 from epsilog.verification.evidence import Claim, Evidence
 from epsilog.verification.files import read_file
 from epsilog.verification.ledger_excerpt import LedgerReader
-from epsilog.verification.owner_attestation import OwnerAttestation
+from epsilog.verification.owner_attestation import CanaryScores, OwnerAttestation
 
 R = TypeVar("R", RoundRecord, CustodyRecord)
 COMMITTED = (RunArtifact.PLAN, RunArtifact.ROUNDS, COMMITMENT, RunArtifact.OWNER)  # every commit names these

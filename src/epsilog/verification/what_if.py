@@ -14,9 +14,9 @@ from epsilog.mechanisms import Composed, Gaussian, PoissonSampled, Release, Repe
 from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.terms.formatting import format_upper
 from epsilog.verification.claim import bound_release, bound_unamplified
-from epsilog.verification.clipping import CLOSE, compute_noise_multipliers
 from epsilog.verification.evidence import Claim, Evidence
 from epsilog.verification.noise import compute_stddev_interval
+from epsilog.verification.rounds import CLOSE, compute_noise_multipliers
 from epsilog.verification.sampler_tests import Ids, Numbers
 
 MISS = 0.05  # probability that some confidence interval misses the truth

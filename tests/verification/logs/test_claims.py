@@ -15,8 +15,8 @@ from epsilog.schemes import (
 )
 from epsilog.terms import CheckError, NeighboringRelation, Status
 from epsilog.verification.logs import verify_logs
-from epsilog.verification.logs.claims import read_claim
 from epsilog.verification.logs.mapping import parse_mapping
+from epsilog.verification.logs.reading import read_claim
 
 MAPPING = """
 [claim]

@@ -8,7 +8,7 @@ import pytest
 from epsilog.schemes import ClientLevelCentral
 from epsilog.terms import CheckError, Guarantee, NeighboringRelation, RecordError
 from epsilog.verification import Claim, bound_every_round
-from epsilog.verification.audits.files import read_scores
+from epsilog.verification.audits.canaries import read_scores
 from epsilog.verification.claim import compute_certified_interval
 from epsilog.verification.columns import Enrollment, LogData, LogUnits, Rounds
 from epsilog.verification.evidence import Evidence

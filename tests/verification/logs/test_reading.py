@@ -13,9 +13,8 @@ from tests.verification.logs.simulated import DIVISOR, MAPPING, C, N, Z, honest,
 
 from epsilog.terms import CheckError, ConfigError
 from epsilog.verification.logs import tables
-from epsilog.verification.logs.claims import read_claim
 from epsilog.verification.logs.mapping import LogFile, read_mapping
-from epsilog.verification.logs.reading import read_logs
+from epsilog.verification.logs.reading import read_claim, read_logs
 
 
 def logs_of(path):

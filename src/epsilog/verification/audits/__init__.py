@@ -5,7 +5,7 @@ outcomes of many runs on two neighboring data sets. Each may refute a claim. An 
 little; each states the largest bound that it could have shown. Docs: docs/how-to/audit-a-run.md.
 """
 
-from epsilog.verification.audits.audit_plan import PLANNED, SCORES, PlannedAudit
+from epsilog.verification.audits.audit_plan import PLANNED, SCORES, ClaimTest, PlannedAudit, refute_claim
 from epsilog.verification.audits.canaries import (
     GAUSSIAN,
     METHODS,
@@ -17,14 +17,20 @@ from epsilog.verification.audits.canaries import (
     audit_one_run,
     count_correct_guesses,
     list_default_guesses,
+    read_protocol,
+    read_scores,
     refutes_epsilon,
     refutes_profile,
 )
-from epsilog.verification.audits.claim_test import ClaimTest, refute_claim
-from epsilog.verification.audits.curves import Curve, build_gaussian_curve, build_line_curve, list_profile_points
 from epsilog.verification.audits.estimate import estimate_by_cosines, estimate_epsilon, fit_normal
-from epsilog.verification.audits.files import read_protocol, read_scores
-from epsilog.verification.audits.refutation import bound_p_value, refutes_f_dp
+from epsilog.verification.audits.refutation import (
+    Curve,
+    bound_p_value,
+    build_gaussian_curve,
+    build_line_curve,
+    list_profile_points,
+    refutes_f_dp,
+)
 from epsilog.verification.audits.samples import audit_two_datasets
 
 __all__ = [

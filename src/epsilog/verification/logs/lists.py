@@ -12,9 +12,14 @@ import numpy as np
 from epsilog.terms import check
 from epsilog.verification.columns import Enrollment, Participation, ReadSummary, Rounds
 from epsilog.verification.logs import tables
-from epsilog.verification.logs.fields import make_norm_fields, make_round_field, make_time_field, read_integers
 from epsilog.verification.logs.mapping import ParticipationLog
-from epsilog.verification.logs.tables import CheckedRows
+from epsilog.verification.logs.tables import (
+    CheckedRows,
+    make_norm_fields,
+    make_round_field,
+    make_time_field,
+    read_integers,
+)
 from epsilog.verification.sampler_tests import Ids, Numbers
 
 if TYPE_CHECKING:

@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from epsilog import delimited
 from epsilog.terms import CheckError, ConfigError
 from epsilog.terms.extras import install_command
 from epsilog.verification.columns import ReadSummary
 from epsilog.verification.files import read_file
-from epsilog.verification.logs.mapping import LogFile
+from epsilog.verification.logs.mapping import LogFile, Norms, TimeColumn
+from epsilog.verification.sampler_tests import Ids, Numbers
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 MOST_ROUNDS = 10_000_000  # a larger round number is an error, and would cost memory
 LARGEST = 2**53  # doubles do not represent all larger integers
@@ -378,3 +382,30 @@ def _iso(raw: pl.Expr, kind: Any) -> pl.Expr:
     tried = (plain.str.to_datetime(form, strict=False, time_unit="us") for form in _FORMATS)
     seconds: pl.Expr = library.coalesce(*tried, days).dt.epoch("us") / 1e6
     return seconds
+
+
+def make_round_field(section: str, column: str, first: int) -> LogField:
+    """Return the field of round numbers, which begin at ``first``."""
+    return make_integer_column(f"{section}.round", column, first, MOST_ROUNDS)
+
+
+def make_norm_fields(name: str, columns: Norms) -> list[LogField]:
+    """Return the field of norms, or one for each parameter group."""
+    groups = {"": columns} if isinstance(columns, str) else {f".{group}": column for group, column in columns.items()}
+    return [make_non_negative_column(f"{name}{group}", column) for group, column in groups.items()]
+
+
+def make_time_field(name: str, column: TimeColumn | None, *, blank: bool = False) -> list[LogField]:
+    """Return the field of times, if they are logged."""
+    return [] if column is None else [make_time_column(name, column.column, column.unit, blank=blank)]
+
+
+def compute_joint_norm(frame: pl.DataFrame, name: str) -> Numbers:
+    """Return the joint norm of all groups; the clip norm limits this norm, not each group's."""
+    columns = [frame[column].to_numpy() for column in frame.columns if column == name or column.startswith(f"{name}.")]
+    return np.asarray(columns[0] if len(columns) == 1 else np.sqrt(np.sum(np.square(columns), axis=0)))
+
+
+def read_integers(frame: pl.DataFrame, name: str) -> Ids:
+    """Return a column of integers."""
+    return np.asarray(frame[name].to_numpy().astype(np.int64))
