@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.campaigns import tampers
 from tests.campaigns.tampers import TamperReport, tamper_campaign
+from tests.extent import amount
 
 from epsilog.terms import CheckError
 
@@ -23,7 +24,7 @@ def test_a_campaign_changes_something(tmp_path):
 
 @pytest.mark.slow
 def test_every_changed_row_is_found_and_the_control_is_not(tmp_path, monkeypatch):
-    found = tamper_campaign(tmp_path, seed=1, changes=80)
+    found = tamper_campaign(tmp_path, seed=1, changes=amount(40, 80))
     assert found.passed, found
     assert set(found.ways) == {"flip", "swap", "copy", "delete", "insert"}
     monkeypatch.setattr(tampers, "check_by_replay", lambda _: None)  # a proof that binds nothing

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import amount
 from tests.ledger.stores import AVAILABLE, STORES, InMemory
 from tests.server.conftest import serving
 
@@ -94,7 +95,8 @@ def test_all_are_charged_by_one_transaction_and_again_by_none(ledger):
     ],
     ids=lambda value: getattr(value, "key", getattr(value, "__name__", "")),
 )
-def test_one_refusal_undoes_the_batch_or_itself_alone(ledger, wrong, kind):
+def test_one_refusal_undoes_the_batch_or_itself_alone(wrong, kind, clock):
+    ledger = furnish(open_in_memory(clock))
     before, stood = ledger.head(), ledger.balance("acme")
     batch = [ask("a"), ask("b", SGD), wrong, ask("z", PureDP(0.125))]
     with pytest.raises(
@@ -165,7 +167,7 @@ def entries(ledger):
 GENESIS_TIME = "2026-01-01T00:00:00+00:00"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(20, 60), deadline=None)
 @given(batch=st.lists(charge, max_size=8), before=st.lists(charge, max_size=3))
 def test_a_batch_is_what_its_charges_are_one_after_another(batch, before):
     from tests.ledger.conftest import Clock

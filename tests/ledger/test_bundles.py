@@ -6,11 +6,10 @@ from base64 import b64decode
 from dataclasses import replace
 
 import pytest
-from tests.ledger.stores import AVAILABLE, STORES, charge_in_steps
+from tests.ledger.stores import charge_in_steps
 
 from epsilog.ledger import (
     Checkpoint,
-    Ledger,
     Receipt,
     StoredCheckpoint,
     iterate_verified_documents,
@@ -207,19 +206,6 @@ def test_a_bundle_that_cannot_be_finished_leaves_the_old_one(bundle, documents):
         write_bundle(documents, bundle, origin="two words")
     assert bundle.read_bytes() == before
     assert [path.name for path in bundle.parent.iterdir()] == ["l.bundle"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", STORES)
-def test_a_bundle_is_the_same_from_whichever_store_the_entries_lie_in(kind, tmp_path, clock):
-    if kind not in AVAILABLE:
-        pytest.skip(f"no server or driver for {kind}: run scripts/system-packages")
-    with Ledger(STORES[kind](tmp_path).open(), clock=clock) as books:
-        books.create_budget("acme", kind="pure", epsilon="2")
-        books.charge("acme/anna", PureDP(0.25), key="q-1")
-        write_bundle(iterate_verified_documents(books), tmp_path / "b", origin="o")
-        (checked,) = {books.verify().head, read_verified_entries(tmp_path / "b").verified.head}
-        assert checked == hash_entry(list(iterate_verified_documents(books))[-1])
 
 
 def test_an_empty_ledger_has_a_bundle(tmp_path):

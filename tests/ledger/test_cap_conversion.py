@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.ledger.stores import AVAILABLE
+from tests.ledger.stores import InFile
 
 from epsilog.accounting import epsilon
 from epsilog.ledger import Amounts, Ledger, iterate_verified_documents, read_verified_entries, write_bundle
@@ -23,9 +23,9 @@ ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
 PROMISE = {"epsilon": "2", "delta": "1e-5"}
 
 
-@pytest.fixture(params=AVAILABLE.values(), ids=AVAILABLE)
-def place(request, tmp_path):
-    return request.param(tmp_path)
+@pytest.fixture
+def place(tmp_path):
+    return InFile(tmp_path)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_the_cap_of_a_gdp_budget_keeps_its_promise_and_hardly_more_would(eps, di
     assert gaussian_delta(float(cap) * (1 + 1e-5), promise["epsilon"]) > delta
 
 
-@pytest.mark.parametrize(("eps", "delta"), [("0.1", "1e-9"), ("2", "1e-5"), ("8", "1e-6"), ("40", "0.01")])
+@pytest.mark.parametrize(("eps", "delta"), [("0.1", "1e-9"), ("8", "1e-6")])
 def test_the_cap_of_a_zcdp_budget_keeps_its_promise_by_another_s_conversion(eps, delta):
     """dp-accounting converts the RDP curve of rho-zCDP at orders so close to each other that the best is among them."""
     rho = float(convert_guarantee_to_caps("zcdp", promised(eps, delta), ADD_OR_REMOVE_ONE)["rho"])
@@ -89,7 +89,6 @@ def test_many_more_gaussian_answers_fit_than_under_basic_composition():
     assert shown == {"approximate": 52, "zcdp": rho // Fraction(1, 20_000), "gdp": mu_squared // Fraction(1, 10_000)}
 
 
-@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("kind", ["zcdp", "gdp"])
 def test_a_promise_is_kept_written_and_verified(place, ledger, kind):
     made = ledger.create_budget("acme", kind=kind, **PROMISE)

@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
+from tests.extent import amount
 from tests.ledger.stores import Memory, MemoryStore
 
 from epsilog.ledger import Ledger
@@ -100,7 +101,7 @@ def outcome(do):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kinds", "releases"), FAMILIES, ids=["epsilon", "rho", "mu"])
 @settings(
-    max_examples=150,
+    max_examples=amount(50, 150),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],

@@ -5,16 +5,13 @@ import json
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES
 from tests.ledger.test_replay import rehashed
-from typer.testing import CliRunner
 
 from epsilog.cli.app import load
 from epsilog.ledger import (
     Ledger,
     Receipt,
-    open_ledger,
     read_cycles,
     replay,
-    verify_ledger,
     write_receipt,
 )
 from epsilog.ledger.commands import Start
@@ -207,26 +204,3 @@ def test_a_receipt_is_of_the_charge_that_is_meant(books):
         assert (facts["amounts"]["approximate"]["epsilon"], facts["state"]) == (epsilon, state)
     with pytest.raises(CheckError, match="the key of a charge in this ledger"):
         write_receipt(documents, key="k", scope="acme/other", origin="o", signer=signer)
-
-
-def test_the_command_line_names_the_scope_where_it_must(path):
-    with open_ledger(path) as books:
-        for scope in ("acme", "zeta"):
-            books.create_budget(scope, kind="approximate", epsilon="8", delta="1e-5")
-        reserved(books)
-
-    def run(*words):
-        return CliRunner().invoke(app, ["ledger", *words, "--ledger", str(path), "--json"])
-
-    assert run("start", "k").exit_code != 0
-    told = json.loads(run("start", "k", "--scope", "zeta").stdout)
-    assert (told["scope"], told["state"]) == ("zeta", "started")
-    for words in (
-        ("commit", "k", "--scope", "zeta"),
-        ("decommission", "k", "--scope", "zeta", "--actor", "dora", "--reason", "old"),
-        ("cancel", "k", "--scope", "acme", "--reason", "no"),
-        ("revoke", "k", "--scope", "acme/claims", "--actor", "dora", "--reason", "no"),
-    ):
-        assert run(*words).exit_code == 0, run(*words).output
-    states = {scope: one.state for (scope, _), one in verify_ledger(path).charges.items()}
-    assert states == {"zeta": "decommissioned", "acme": "cancelled", "acme/claims": "cancelled"}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.extent import amount
 
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import PureDP
@@ -366,9 +367,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 class TestLedger(LedgerMachine.TestCase):
-    settings = settings(max_examples=6, stateful_step_count=25, deadline=None, report_multiple_bugs=False)
-
-
-@pytest.mark.slow
-class TestLedgerAtLength(LedgerMachine.TestCase):
-    settings = settings(max_examples=18, stateful_step_count=40, deadline=None)
+    settings = settings(
+        max_examples=amount(8, 24), stateful_step_count=amount(30, 40), deadline=None, report_multiple_bugs=False
+    )

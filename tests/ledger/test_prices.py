@@ -1,12 +1,14 @@
 """A stated price is at least what the accountant proves, or an owner has allowed it, with a reason, as an entry."""
 
+import json
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.ledger.test_replay import rehashed
 
-from epsilog.ledger import ChargeRequest, Verb, verify_ledger
+from epsilog.ledger import ChargeRequest, Verb, replay, verify_ledger
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.cost import bound_cost_below
 from epsilog.mechanisms import (
@@ -24,7 +26,13 @@ from epsilog.mechanisms import (
     Staircase,
     ZeroConcentratedDP,
 )
-from epsilog.terms import BudgetExceededError, ConflictError, NeighboringRelation, UnsupportedMechanismError
+from epsilog.terms import (
+    BudgetExceededError,
+    ConflictError,
+    LedgerIntegrityError,
+    NeighboringRelation,
+    UnsupportedMechanismError,
+)
 
 SCOPES = {
     "pure": {"epsilon": "1e6"},
@@ -159,43 +167,6 @@ def test_an_amount_is_priced_under_the_relation_of_its_budget(ledger):
     ledger.charge("a", Gaussian(1.0), key="1", amount={"rho": "2.000001"})
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["0.5", 0.5, Decimal("0.5"), Decimal("5e-1"), Fraction(1, 2), np.float64(0.5), np.float32(0.5), np.float16(0.5)],
-)
-def test_caps_and_amounts_are_numbers_of_any_make(ledger, value):
-    ledger.create_budget("acme", kind="approximate", epsilon=value, delta=Decimal("1e-6"))
-    charge = ledger.charge("acme", PureDP(0.25), key="1", amount={"epsilon": value, "delta": Decimal("1e-9")})
-    assert charge.amounts["approximate"] == {"epsilon": "0.5", "delta": "0.000000001"}
-    assert ledger.balance("acme").available == {"epsilon": "0", "delta": "0.000000999"}
-
-
-@pytest.mark.parametrize("value", [np.int8(2), np.uint64(2), 2, Decimal(2), "2e0", Fraction(2)])
-def test_whole_numbers_too(ledger, value):
-    assert ledger.create_budget("acme", kind="pure", epsilon=value).caps == {"epsilon": "2"}
-
-
-@pytest.mark.parametrize("value", [Decimal(text) for text in ["nan", "sNaN", "inf", "-1", "1e999999", "-1e-999999"]])
-def test_decimals_that_are_no_amount_are_refused_by_name(ledger, value):
-    with pytest.raises(ValueError, match=r"epsilon must (be|have)"):
-        ledger.create_budget("acme", kind="pure", epsilon=value)
-
-
-@pytest.mark.parametrize("value", [np.float32("nan"), np.float32("inf"), Fraction(10**400), 10**400, np.bool_(1), None])
-def test_numbers_that_are_no_amount_are_refused_by_name(ledger, value):
-    with pytest.raises(ValueError, match="epsilon must be"):
-        ledger.create_budget("acme", kind="pure", epsilon=value)
-
-
-@pytest.mark.parametrize("value", ["-1", "１", "1,5", "٣", "1e99999", "0x10", " 1", "1\n", "1\0", b"1", [1], 1j])
-def test_what_is_no_amount_is_refused_by_name(ledger, value):
-    with pytest.raises(ValueError, match="epsilon must be"):
-        ledger.create_budget("acme", kind="pure", epsilon=value)
-    ledger.create_budget("acme", kind="pure", epsilon="1")
-    with pytest.raises(ValueError, match="epsilon must be"):
-        ledger.charge("acme", PureDP(0.0), key="1", amount={"epsilon": value})
-
-
 def test_a_tiny_decimal_is_charged_a_unit_and_caps_nothing(ledger):
     with pytest.raises(ValueError, match="at least one unit"):
         ledger.create_budget("acme", kind="pure", epsilon=Decimal("1e-999"))
@@ -246,3 +217,27 @@ def test_a_release_without_privacy_is_refused_by_every_budget(books, kind, relea
     delta = "1e-6" if kind == "approximate" else None
     with pytest.raises((BudgetExceededError, UnsupportedMechanismError)):
         books.charge(kind, release, key="q", delta=delta)
+
+
+@pytest.mark.parametrize(
+    ("kind", "release", "forged"),
+    [
+        ("pure", PureDP(4.0), ("epsilon", "0.5", None)),
+        ("pure", Laplace(0.25), ("epsilon", "3.999999998", None)),
+        ("approximate", PureDP(4.0), ("epsilon", "0.5", None)),
+        ("approximate", PureDP(4.0), ("delta", "0", "1e-6")),
+        ("approximate", ApproximateDP(1.0, 1e-5), ("delta", "0.000001", None)),
+        ("approximate", Gaussian(1.0), ("epsilon", "4.3771", "1e-5")),
+        ("zcdp", Gaussian(1.0), ("rho", "0.499999999999", None)),
+        ("gdp", Gaussian(1.0), ("mu_squared", "0.999999999999", None)),
+    ],
+)
+def test_a_chain_that_was_rewritten_to_charge_less_is_priced_again(books, kind, release, forged):
+    """A forger who puts right all hashes."""
+    quantity, cheaper, delta = forged
+    books.charge(kind, release, key="k", delta=delta)
+    documents = [json.loads(document) for _, document in books.documents()]
+    assert replay.recheck_costs(replay.replay_entries(rehashed(documents))).rechecked == 1
+    documents[-1]["amounts"][kind][quantity] = cheaper
+    with pytest.raises(LedgerIntegrityError, match=r"entry 5: charged .*, but its release costs at least"):
+        replay.recheck_costs(replay.replay_entries(rehashed(documents)))

@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.extent import amount
+from tests.ledger.conftest import Clock
 from tests.ledger.stores import InMemory, charge_in_steps
 
 from epsilog.ledger import Amounts, Ledger, Verb, replay
@@ -19,9 +21,14 @@ HASH = "ab" * 32
 RUN = ("acme", "run")
 
 
+@pytest.fixture(scope="module")
+def written():
+    return every_verb(Clock())
+
+
 @pytest.fixture
-def told(clock):
-    return every_verb(clock)
+def told(written):
+    return list(written[0]), written[1]
 
 
 def every_verb(clock):
@@ -107,7 +114,7 @@ def flips(text, every):
         yield text[:place] + chr(ord(text[place]) ^ (1 << (place % 7))) + text[place + 1 :]
 
 
-@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [amount(31, 1)])
 def test_no_byte_of_an_entry_can_be_flipped(told, every):
     books, tried = replay.LedgerReplay(), 0
     for row in told[0]:
@@ -149,7 +156,7 @@ def states(stored, every):
                 yield replace(stored, **{table: {**others, changed_name: changed_row}})
 
 
-@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [amount(31, 1)])
 def test_no_byte_of_what_is_stored_beside_the_entries_can_be_flipped(told, every):
     rows, stored = told
     books, tried = replay.replay_entries(rows), 0

@@ -6,13 +6,13 @@ from base64 import b64encode
 from dataclasses import replace
 
 import pytest
+from tests.extent import amount
 from tests.ledger.conftest import Clock
-from tests.ledger.stores import AVAILABLE, STORES, InMemory, State
+from tests.ledger.stores import InMemory, State
 from tests.ledger.test_replay import HASH, every_verb, rehashed
 
-from epsilog.ledger import Checkpoint, Ledger, LedgerView, StoredCheckpoint, iterate_verified_documents, replay
+from epsilog.ledger import Checkpoint, Ledger, LedgerView, StoredCheckpoint, replay
 from epsilog.ledger.store import StoredState
-from epsilog.mechanisms import PureDP
 from epsilog.signing import Note, SigningKey
 from epsilog.terms import CheckError, LedgerIntegrityError
 
@@ -65,7 +65,7 @@ def test_from_every_checkpoint_on_it_amounts_to_the_same(told):
         if re.search('"verb":"(reserved|charged)"', row.document) and '"key":"cheap"' not in row.document
     ]
     assert (whole.since, whole.rechecked, whole.unchecked) == (0, len(priced), 0)
-    for count in range(len(rows) + 1):
+    for count in range(0, len(rows) + 1, amount(5, 1)):
         found = view(*told).verify(since=kept(rows, count), keys=KEYS)
         assert (found.since, found.rechecked, found.unchecked) == (count, sum(one > count for one in priced), 0)
         assert replace(found, since=0, rechecked=whole.rechecked) == whole
@@ -73,7 +73,7 @@ def test_from_every_checkpoint_on_it_amounts_to_the_same(told):
 
 def test_a_ledger_with_fewer_entries_than_the_checkpoint_is_refused(told):
     rows = told[0]
-    for count in range(len(rows)):
+    for count in range(0, len(rows), amount(5, 1)):
         shorter = view(rows[:count], stored_of(rows[:count]))
         assert shorter.verify().count == count
         with pytest.raises(
@@ -89,7 +89,7 @@ def test_a_ledger_that_forked_before_the_checkpoint_is_refused(told):
     other = rehashed(documents)
     forked = view(other, stored_of(other))
     assert forked.verify().count == len(other)
-    for count in range(len(rows) + 1):
+    for count in (0, *range(2, len(rows) + 1, amount(5, 1))):
         if count < 4:  # they have so much in common
             assert forked.verify(since=kept(rows, count), keys=KEYS).since == count
             continue
@@ -106,7 +106,7 @@ def test_the_checkpoint_of_another_ledger_is_refused(told):
 
 def test_each_changed_row_is_found_by_its_index_before_the_checkpoint_and_after(told):
     rows, stored = told
-    for position, row in enumerate(rows, 1):
+    for position, row in list(enumerate(rows, 1))[:: amount(6, 1)]:
         for columns in (
             {"document": row.document.replace("2026", "2027")},
             {"document": b"{}"},
@@ -122,28 +122,6 @@ def test_each_changed_row_is_found_by_its_index_before_the_checkpoint_and_after(
     for swapped in (rows[:4] + rows[5:], [*rows[:4], rows[5], rows[4], *rows[6:]]):
         with pytest.raises(LedgerIntegrityError, match="entry 5: is missing or out of order"):
             view(swapped, stored).verify(since=kept(rows, 20), keys=KEYS)
-
-
-@pytest.mark.parametrize("table", ["balances", "charges", "rounds"])
-def test_whatever_is_stored_of_what_came_before_is_compared(told, table):
-    rows, stored = told
-    for name, row in getattr(stored, table).items():
-        other = replace(row, attempts=9) if table == "rounds" else f"{row} "
-        rest = {at: one for at, one in getattr(stored, table).items() if at != name}
-        for change in (rest, rest | {name: other}):
-            with pytest.raises(LedgerIntegrityError, match="stored"):
-                view(rows, stored, **{table: change}).verify(since=kept(rows, len(rows)), keys=KEYS)
-
-
-def test_the_key_of_a_charge_that_was_closed_does_not_come_again(told):
-    """A forger takes it out of what is stored, so that nothing in the ledger but its entries knows it."""
-    documents = [json.loads(row.document) for row in told[0][:20]]
-    again = next(one for one in documents if (one["key"], one["verb"]) == ("one", "reserved"))
-    forged = rehashed([*documents, again | {"index": 21}])
-    charges = {name: one for name, one in stored_of(forged[:20]).charges.items() if name != ("acme/x", "one")}
-    cheat = view(forged, replace(stored_of(forged[:20]), head=forged[-1].head, charges=charges))
-    with pytest.raises(LedgerIntegrityError, match=r"entry 21: breaks a rule.*reserved once"):
-        cheat.verify(since=kept(forged, 20), keys=KEYS)
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -192,23 +170,3 @@ def test_a_signed_root_that_is_none_is_refused(told):
     wrong = Note(f"example.org/ledger\n20\n{b64encode(bytes(32)).decode()}\n").signed_by(SIGNER)
     with pytest.raises(LedgerIntegrityError, match="entry 20: is not the last of the checkpoint"):
         view(*told).verify(since=StoredCheckpoint(wrong), keys=KEYS)
-
-
-@pytest.mark.parametrize("name", STORES)
-def test_every_store_is_held_against_a_checkpoint(name, tmp_path, clock):
-    if name not in AVAILABLE:
-        pytest.skip(f"no server or driver for {name}: run scripts/system-packages")
-    place = STORES[name](tmp_path)
-    with Ledger(place.open(), clock=clock) as ledger:
-        ledger.create_budget("acme", kind="pure", epsilon="9")
-        ledger.charge("acme", PureDP(0.25), key="one")
-        since = StoredCheckpoint(
-            Checkpoint.over(iterate_verified_documents(ledger), origin="example.org/ledger").note(SIGNER)
-        )
-        ledger.charge("acme", PureDP(0.25), key="two")
-        ledger.decommission("one", actor="dora", reason="old")
-        found = ledger.verify(since=since, keys=KEYS)
-        assert (found.since, found.count, found.rechecked) == (2, 4, 1)
-        place.edit("charges", ("acme", "one"), document="{}")
-        with pytest.raises(LedgerIntegrityError, match="stored charge 'one'"):
-            ledger.verify(since=since, keys=KEYS)

@@ -159,7 +159,7 @@ def test_who_retries_at_a_full_cap_is_answered_again_after_a_restart_too(place, 
 
 
 @pytest.mark.slow
-@settings(max_examples=amount(8, 25), deadline=None)
+@settings(max_examples=amount(6, 25), deadline=None)
 @given(steps=STEPS)
 def test_stores_tell_one_story_whatever_is_asked(steps):
     ask_all([*USUAL, *steps])

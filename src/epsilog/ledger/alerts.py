@@ -28,17 +28,11 @@ _MAX_STATE = 4 * 2**20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A budget has used a share of its cap: spent and reserved together.
+    """A budget has used a share of its cap: spent and reserved together."""
 
-    Attributes:
-        id: the same whenever the same is found: of this ledger, budget, cap and share.
-        scope: of the budget.
-        percent: the share, of 100.
-    """
-
-    id: str
-    scope: str
-    percent: int
+    id: str  # the same whenever the same is found: of this ledger, budget, cap and share
+    scope: str  # of the budget
+    percent: int  # the share, of 100
 
     def to_json(self) -> dict[str, object]:
         """Return the message."""

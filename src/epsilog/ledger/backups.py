@@ -16,9 +16,8 @@ from epsilog import durable_io
 from epsilog.ledger.factory import POSTGRES, is_remote_address, parse_path, redact_password, verify_ledger
 from epsilog.ledger.ledger import Ledger, get_utc_now
 from epsilog.ledger.replay import LedgerVerification
-from epsilog.ledger.sqlite import SqliteStore, schema, version
+from epsilog.ledger.sqlite import SqliteStore, schema
 from epsilog.ledger.sqlite.ledger_file import LOGS, make_sidecar_path
-from epsilog.ledger.sqlite.store import encode_path
 from epsilog.terms import CheckError, StorageError
 
 _LEFT = (*LOGS, "-journal")  # what SQLite would take for the log of a file of that name
@@ -43,7 +42,7 @@ def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
         raise CheckError("url", "a file: a server's ledger is backed up on the server", redact_password(str(url)))
     with _appearing(to) as part:
         with closing(SqliteStore(parse_path(url), read_only=True)) as source:
-            _copy(source, part, application_id=schema.BACKUP_ID)
+            source.copy_to(part, application_id=schema.BACKUP_ID)
         return verify_ledger(part)
 
 
@@ -74,7 +73,7 @@ def restore_backup(
                     f"the ledger that was backed up may still be at {original}, and both could be spent: remove it "
                     "there first, or go on with that one"
                 )
-            _copy(source, part, application_id=schema.APPLICATION_ID, home=part)
+            source.copy_to(part, application_id=schema.APPLICATION_ID, home=part)
         with Ledger(SqliteStore(part), clock=clock) as ledger:
             ledger.mark_restored(actor=actor, reason=reason)
         return verify_ledger(part)
@@ -98,15 +97,3 @@ def _appearing(to: Path) -> Iterator[Path]:
         for name in (part, *logs):
             name.unlink(missing_ok=True)
     durable_io.sync_folder(to.parent)
-
-
-def _copy(source: SqliteStore, part: Path, *, application_id: int, home: Path | None = None) -> None:
-    """Write one file without a log, whatever the journal of the ledger; ``home`` is its recorded location."""
-    part.touch(mode=0o600, exist_ok=False)
-    with closing(version.sqlite.connect(part)) as copy:
-        copy.isolation_level = None
-        source.copy_to(copy)
-        copy.execute("PRAGMA journal_mode=DELETE")
-        copy.execute(f"PRAGMA application_id={application_id}")
-        if home is not None:
-            copy.execute("UPDATE head SET home = ?", (encode_path(home.resolve()),))

@@ -201,10 +201,6 @@ def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
     The amount set aside is a sum over all quotas, including those on the path, and none is negative. So the available
     amount is at most the cap minus the held amount: a charge that fits here fits the cap, whatever the quotas.
-
-    Args:
-        balance: the budget.
-        below: the budgets below it on the path of the charge, whose quotas the charge may use.
     """
     if balance.closed:
         return Amounts.zero(balance.caps)
@@ -221,13 +217,7 @@ def compute_committed(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 
 def allows_charge(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
-    """Return whether one budget of a path accepts a charge. Headroom and charges both use this comparison with the cap.
-
-    Args:
-        balance: the budget.
-        asked: what the charge costs it.
-        below: as for ``compute_available``.
-    """
+    """Return whether one budget of a path accepts a charge, as headroom and charges compare it with the cap."""
     return not balance.closed and balance.filter.fits(balance.caps, held=compute_committed(balance, below), asked=asked)
 
 
@@ -250,14 +240,7 @@ def sum_quotas_elsewhere(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 
 def build_refusal(balance: Balance, asked: Amounts, committed: Amounts, *, reason: str = "") -> BudgetExceededError:
-    """Return the error for an amount that exceeds the budget.
-
-    Args:
-        balance: the budget.
-        asked: the requested amount.
-        committed: the sum compared with its cap: see ``compute_committed``.
-        reason: why nothing is available, if amounts are not the reason.
-    """
+    """Return the error for an amount that exceeds the budget."""
     left = Amounts.zero(balance.caps) if reason else balance.caps.compute_remaining(committed)
     over = committed.compute_remaining(balance.caps)  # of a cap that was lowered
     short = {name: amount for name, amount in (asked.compute_remaining(left) + over).items() if amount != "0"}

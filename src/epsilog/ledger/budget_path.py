@@ -38,15 +38,7 @@ CREATION_VERBS = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED, Verb.PARTITION_DECLAR
 
 
 def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
-    """Return what an entry does to the budgets at and above its scope, from the top; with the one that it makes.
-
-    Raises:
-        BudgetExceededError: a reservation, a share or a partition that does not fit, a block above its partition's
-            cap, or anything new under a retired scope.
-        ConflictError: a reservation for another relation, privacy unit, or kind of run; a share or a block of another
-            kind; a charge below a partition that is not in a block.
-        CheckError: a reservation without the certificate that a budget requires.
-    """
+    """Return what an entry does to the budgets at and above its scope, from the top; with the one that it makes."""
     _refuse_retired(path, entry)
     if entry.key is not None:
         require_block(path, entry.scope)
@@ -77,10 +69,6 @@ def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
     An unproven cost and the amount of a partition count in budgets further up, so their owners must act. An approval
     is given by an owner of each budget that requires some. The size of a
     share is decided by the owner of the budget that it belongs to. Cancelling or closing a charge sets no cost.
-
-    Args:
-        path: the budgets at and above the scope of the entry, from the top.
-        entry: what is to happen; nothing is needed for what spenders do.
     """
     rule = TRANSITIONS[entry.verb]
     if not rule.owned:

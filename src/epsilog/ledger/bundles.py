@@ -73,20 +73,13 @@ def _write(documents: Iterable[str], file: BinaryIO, origin: str, key: SigningKe
 
 @dataclass(slots=True)
 class Bundle:
-    """A bundle during reading: its entries in order, once, then its checkpoint.
-
-    Attributes:
-        entries: the entries read so far.
-        heads: the hash of each.
-        leaves: the leaf hash of each, in the tree of checkpoints.
-        note: the checkpoint, after all entries were read.
-    """
+    """A bundle during reading: its entries in order, once, then its checkpoint."""
 
     file: BinaryIO
-    entries: list[Entry] = field(default_factory=list)
-    heads: list[str] = field(default_factory=list)
-    leaves: list[bytes] = field(default_factory=list)
-    note: Note | None = None
+    entries: list[Entry] = field(default_factory=list)  # the entries read so far
+    heads: list[str] = field(default_factory=list)  # the hash of each
+    leaves: list[bytes] = field(default_factory=list)  # the leaf hash of each, in the tree of checkpoints
+    note: Note | None = None  # the checkpoint, after all entries were read
     _tree: merkle.Frontier = field(default_factory=merkle.Frontier)
     _reader: EntryParser = field(default_factory=EntryParser)
 
@@ -98,11 +91,7 @@ class Bundle:
         return cls(file)
 
     def rows(self) -> Iterator[StoredRow]:
-        """Yield the stored entries, and then compare them with the checkpoint.
-
-        Raises:
-            LedgerIntegrityError: with the index of an entry that cannot be read, or for a checkpoint of other entries.
-        """
+        """Yield the stored entries, and then compare them with the checkpoint."""
         while (line := self.file.readline(LONGEST)) != b"\n":
             yield self._row(line)
         self._close(self.file.read(LONGEST))

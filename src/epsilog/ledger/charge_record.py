@@ -86,15 +86,10 @@ class RoundState:
 
 @dataclass(frozen=True, slots=True)
 class RestoreState:
-    """Whether a ledger came out of a backup, and whether its owner has accepted what may be missing since.
+    """Whether a ledger came out of a backup, and whether its owner has accepted what may be missing since."""
 
-    Attributes:
-        restored: index of the entry that says so, the last of them; 0 for a ledger that was never restored.
-        accepted: whether an owner has answered that entry.
-    """
-
-    restored: int = 0
-    accepted: bool = True
+    restored: int = 0  # index of the entry that says so, the last of them; 0 for a ledger that was never restored
+    accepted: bool = True  # whether an owner has answered that entry
 
     @classmethod
     def after(cls, entry: Entry | None) -> Self:
@@ -119,11 +114,6 @@ def refuse_until_accepted(restore_state: RestoreState, verb: Verb, charge: Charg
 
     A charge that was open in the backup has an unknown outcome: it may have started, run and released. So it can
     neither continue nor be cancelled; it can only be abandoned, and then it counts as spent.
-
-    Args:
-        restore_state: of the ledger.
-        verb: what is to happen.
-        charge: the charge, in its state before the verb.
     """
     if not restore_state.accepted:
         raise ConflictError(
@@ -147,13 +137,7 @@ def get_round_stage(state: RoundState | None) -> RoundStage:
 
 
 def apply_to_charge(charge: ChargeRecord | None, entry: Entry, *, last: RoundState | None = None) -> ChargeRecord:
-    """Return what an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``.
-
-    Args:
-        charge: its state; None if its key is unknown in its scope.
-        entry: what happens.
-        last: the last round that it began.
-    """
+    """Return what an entry does to its charge; a verb that the charge's state does not allow is a ``ConflictError``."""
     rule = TRANSITIONS[entry.verb]
     if rule.opens:
         return _open_charge(charge, entry, rule)
@@ -256,12 +240,6 @@ def apply_to_round(
 
     Rounds follow each other: one begins when the one before it is released. A round may begin again, under the same
     charge, as long as nothing of it was released.
-
-    Args:
-        charge: the charge of the round.
-        state: the round, if it began.
-        entry: what happens.
-        last: the last round that began, if any did.
     """
     number = check.integer(1)(round=entry.body["round"])
     if charge.rounds is not None and number > charge.rounds:

@@ -289,30 +289,15 @@ MOST_EXCESS = 1.01
 
 
 class ProvenClaim(NamedTuple):
-    """What a certificate proves of a charged release.
+    """What a certificate proves of a charged release."""
 
-    Attributes:
-        epsilon: as a decimal.
-        delta: as a decimal.
-        relation: under which the release was compared.
-    """
-
-    epsilon: str
-    delta: str
-    relation: NeighboringRelation
+    epsilon: str  # as a decimal
+    delta: str  # as a decimal
+    relation: NeighboringRelation  # under which the release was compared
 
 
 def check_charge_certificate(request: ChargeRequest, certificate: str) -> ProvenClaim:
-    """Check that a certificate is proven and is about what is charged.
-
-    Args:
-        request: what is asked, under its budget's relation.
-        certificate: its text.
-
-    Raises:
-        CheckError: it is not proven, or its claim is another: of the first field that differs.
-        UnsupportedMechanismError: no certificate covers the release.
-    """
+    """Check that a certificate is proven and is about what is charged."""
     from epsilog.certificates import check_certificate, restate_claim, write_claim
 
     verdict = check_certificate(certificate)
@@ -366,19 +351,12 @@ _REMEMBERED = 4096
 
 @dataclass(slots=True)
 class IdenticalCharges:
-    """Reservations that asked the same and were charged the same.
+    """Reservations that asked the same and were charged the same."""
 
-    Attributes:
-        asked: their request as JSON, without the fields that do not affect the cost.
-        charged: by kind of budget.
-        first: index of the first.
-        count: how many.
-    """
-
-    asked: str
-    charged: Mapping[str, Amounts]
-    first: int
-    count: int = 0
+    asked: str  # their request as JSON, without the fields that do not affect the cost
+    charged: Mapping[str, Amounts]  # by kind of budget
+    first: int  # index of the first
+    count: int = 0  # how many
 
 
 @dataclass(slots=True)
@@ -403,14 +381,7 @@ class CostRecheck:
         return self._identical.setdefault((asked, charged), IdenticalCharges(asked, entry.amounts, entry.index))
 
     def judge(self, deadline: float) -> tuple[int, int]:
-        """Return how many reservations were rechecked, and how many could not be.
-
-        Args:
-            deadline: of the monotonic clock; after it no further cost is computed.
-
-        Raises:
-            LedgerIntegrityError: with the index of the first reservation that was charged less than its release costs.
-        """
+        """Return how many reservations were rechecked, and how many could not be."""
         known: dict[tuple[object, ...], Amounts | None] = {}
         rechecked = unchecked = 0
         for group in self._identical.values():  # in the order of the first of each, which is the one to name

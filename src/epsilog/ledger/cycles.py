@@ -50,27 +50,16 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedCharge:
-    """One started charge, or the cost of the blocks of a partition.
+    """One started charge, or the cost of the blocks of a partition."""
 
-    Attributes:
-        key: of the charge; None for a partition's payment.
-        scope: that it names.
-        amounts: what it cost, in the budget's own quantities.
-        state: its state.
-        plan_hash: of its plan; None if it names none.
-        stated: what that plan says; None where it was not given.
-        allowed: whether its cost is an owner's override.
-        ended: who took it out of use or aborted it, and why; "" before.
-    """
-
-    key: str | None
-    scope: str
-    amounts: Amounts
-    state: ChargeState
-    plan_hash: str | None = None
-    stated: PlanSummary | None = None
-    allowed: bool = False
-    ended: str = ""
+    key: str | None  # of the charge; None for a partition's payment
+    scope: str  # that it names
+    amounts: Amounts  # what it cost, in the budget's own quantities
+    state: ChargeState  # its state
+    plan_hash: str | None = None  # of its plan; None if it names none
+    stated: PlanSummary | None = None  # what that plan says; None where it was not given
+    allowed: bool = False  # whether its cost is an owner's override
+    ended: str = ""  # who took it out of use or aborted it, and why; "" before
 
     @property
     def in_use(self) -> bool:
@@ -86,21 +75,13 @@ class ReleasedCharge:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Releases of one cycle, and what was spent up to and with it.
+    """Releases of one cycle, and what was spent up to and with it."""
 
-    Attributes:
-        name: the period that plans state, else the part of the scope under the budget's, else the key.
-        releases: in the order in which they started.
-        spent: in this cycle.
-        lifetime: up to and with it.
-        active: of that, what is in use now.
-    """
-
-    name: str
-    releases: tuple[ReleasedCharge, ...]
-    spent: Amounts
-    lifetime: Amounts
-    active: Amounts
+    name: str  # the period that plans state, else the part of the scope under the budget's, else the key
+    releases: tuple[ReleasedCharge, ...]  # in the order in which they started
+    spent: Amounts  # in this cycle
+    lifetime: Amounts  # up to and with it
+    active: Amounts  # of that, what is in use now
 
     @property
     def populations(self) -> tuple[int, ...]:

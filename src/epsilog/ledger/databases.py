@@ -23,12 +23,7 @@ _MAX_BALANCES = 4096  # in the cache
 
 
 class SqlStore(ABC):
-    """Implement ``Store`` for an SQL database; a subclass adds what differs between databases.
-
-    Args:
-        refusal: the error message for a child process after a fork.
-        read_only: whether to refuse every write.
-    """
+    """Implement ``Store`` for an SQL database; a subclass adds what differs between databases."""
 
     placeholder: ClassVar[str]  # of a value, in a statement
     begin_read: ClassVar[str]  # statements that begin a transaction
@@ -85,12 +80,7 @@ class SqlStore(ABC):
 
     @contextmanager
     def writing(self) -> Iterator[SqlSession]:
-        """Open the only write transaction of all processes; it commits as a whole or not at all.
-
-        Raises:
-            StorageError: the ledger cannot be written, or was moved. If the commit raises it, the outcome is unknown:
-                the entries were not acknowledged, and a retry with the same key finds out.
-        """
+        """Open the only write transaction of all processes; it commits as a whole or not at all."""
         if self.read_only:
             raise StorageError(f"ledger {self.address} is open for reading only")
         with self._transaction(self.begin_write) as connection:

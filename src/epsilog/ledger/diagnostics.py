@@ -27,17 +27,11 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """What was found of one thing that a ledger relies on.
+    """What was found of one thing that a ledger relies on."""
 
-    Attributes:
-        about: the thing.
-        well: whether it is as it should be; None if unknown.
-        message: in words.
-    """
-
-    about: str
-    well: bool | None
-    message: str
+    about: str  # the thing
+    well: bool | None  # whether it is as it should be; None if unknown
+    message: str  # in words
 
 
 def diagnose_ledger(path: Path, *, clock: Callable[[], datetime] = get_utc_now) -> tuple[Diagnostic, ...]:

@@ -137,9 +137,6 @@ class EntryParser:
     """Reads entries of which many are alike: the text of amounts and bodies that come again is read once.
 
     The result shares them, so it is only for internal reads.
-
-    Args:
-        remembered: how many texts of each.
     """
 
     def __init__(self, remembered: int = 4096) -> None:

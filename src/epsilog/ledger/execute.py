@@ -37,31 +37,17 @@ _NAMED = 10  # scopes that have the same key
 
 
 class Done(NamedTuple):
-    """What a command has done, or what was done before by the same.
+    """What a command has done, or what was done before by the same."""
 
-    Attributes:
-        balance: the budget that it was about.
-        charge: the state of the charge.
-        reserved: the entry that reserved it, where the command was to reserve it.
-        accepted: whether the ledger takes charges, where the command was about the whole of it.
-        replayed: whether nothing was written, since the same was done before.
-    """
-
-    balance: Balance | None = None
-    charge: ChargeRecord | None = None
-    reserved: Entry | None = None
-    accepted: bool | None = None
-    replayed: bool = False
+    balance: Balance | None = None  # the budget that it was about
+    charge: ChargeRecord | None = None  # the state of the charge
+    reserved: Entry | None = None  # the entry that reserved it, where the command was to reserve it
+    accepted: bool | None = None  # whether the ledger takes charges, where the command was about the whole of it
+    replayed: bool = False  # whether nothing was written, since the same was done before
 
 
 class Local:
-    """Carries out commands on a store.
-
-    Args:
-        store: where the ledger is kept.
-        clock: returns the time for entries; order never depends on it.
-        cost_model: computes costs.
-    """
+    """Carries out commands on a store."""
 
     def __init__(self, store: Store, *, clock: Callable[[], datetime], cost_model: CostModel) -> None:
         self._store, self._clock, self._cost_model = store, clock, cost_model
@@ -86,14 +72,7 @@ class Local:
             writing = True
 
     def execute_many(self, commands: Sequence[Command], caller: Caller, *, atomic: bool) -> list[Done | Exception]:
-        """Carry out commands in one transaction, in order; each sees what those before it have done.
-
-        Returns:
-            For each what it has done; without ``atomic`` the error of each that was refused.
-
-        Raises:
-            BatchRefusedError: with ``atomic``: one was refused, and nothing was written.
-        """
+        """Carry out commands in one transaction, in order; each sees what those before it have done."""
         check.integer(0, MAX_BATCH)(charges=len(commands))
         batch = _Batch(commands, {}, {})
         missing = [index for index, command in enumerate(commands) if not command.at_once()]

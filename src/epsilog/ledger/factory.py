@@ -66,15 +66,7 @@ def open_local_ledger(
     within: Callable[[Store], Store] | None = None,
     admit_free: Callable[[str], None] = lambda _: None,
 ) -> Ledger:
-    """Open a ledger in a local file or a database; create it if necessary.
-
-    Args:
-        url: as for ``open_ledger``, and no server's.
-        clock: returns the time for entries; order never depends on it.
-        cost_model: computes costs.
-        within: puts the store into another one, which keeps its promises.
-        admit_free: as for ``Caller``.
-    """
+    """Open a ledger in a local file or a database; create it if necessary."""
     store = _store(url, read_only=False)
     caller = Caller(admit_free=admit_free)
     return Ledger(store if within is None else within(store), clock=clock, cost_model=cost_model, caller=caller)

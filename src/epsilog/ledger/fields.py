@@ -40,17 +40,11 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Arg(Field):
-    """A field of a command.
+    """A field of a command."""
 
-    Attributes:
-        kind: how it is checked and spelled, where its type does not say so.
-        positional: whether a command line gives it by its place.
-        example: a value in JSON.
-    """
-
-    kind: Kind | None = None
-    positional: bool = False
-    example: Any = None
+    kind: Kind | None = None  # how it is checked and spelled, where its type does not say so
+    positional: bool = False  # whether a command line gives it by its place
+    example: Any = None  # a value in JSON
 
     def rule(self, kind: Any, most: float | None = None) -> check.Validator[Any]:
         """Return the rule for a value of ``kind``."""

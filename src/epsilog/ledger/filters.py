@@ -24,21 +24,13 @@ from epsilog.terms import check
 
 @dataclass(frozen=True, slots=True)
 class PrivacyFilter:
-    """A kind of budget: the quantities that are summed, and the theorem that allows it.
+    """A kind of budget: the quantities that are summed, and the theorem that allows it."""
 
-    Attributes:
-        kind: its name, as stored.
-        quantities: the quantities of a charge under it; empty if each budget declares its orders.
-        promise: the guarantee while every sum stays within its cap, in words.
-        theorem: its source.
-        one_is_enough: whether a charge fits if one of its quantities fits; otherwise all must.
-    """
-
-    kind: str
-    quantities: tuple[str, ...]
-    promise: str
-    theorem: str
-    one_is_enough: bool = False
+    kind: str  # its name, as stored
+    quantities: tuple[str, ...]  # the quantities of a charge under it; empty if each budget declares its orders
+    promise: str  # the guarantee while every sum stays within its cap, in words
+    theorem: str  # its source
+    one_is_enough: bool = False  # whether a charge fits if one of its quantities fits; otherwise all must
 
     @property
     def by_order(self) -> bool:
@@ -112,12 +104,7 @@ SOME_ORDER = PrivacyFilter(
 
 
 def get_privacy_filter(kind: str, *, promised: bool = False) -> PrivacyFilter:
-    """Return the filter of a kind of budget; an unknown kind is a ``ValueError``.
-
-    Args:
-        kind: of the budget.
-        promised: whether its caps were computed from a target (epsilon, delta).
-    """
+    """Return the filter of a kind of budget; an unknown kind is a ``ValueError``."""
     found = PRIVACY_FILTERS.get(kind) if type(kind) is str else None
     if found is None:
         found = PRIVACY_FILTERS[check.one_of(PRIVACY_FILTERS)(kind=kind)]

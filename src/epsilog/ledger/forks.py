@@ -20,11 +20,7 @@ _owners: WeakSet[Owner] = WeakSet()
 
 
 class Owner:
-    """Identify the process that opened a ledger, and hold its open connections.
-
-    Args:
-        refusal: the error message for a child process after a fork.
-    """
+    """Identify the process that opened a ledger, and hold its open connections."""
 
     def __init__(self, refusal: str) -> None:
         self._refusal, self._forks = refusal, _count_forks()
@@ -37,11 +33,7 @@ class Owner:
         return self._forks == _count_forks()
 
     def require_here(self) -> None:
-        """Refuse every other process before any lock: another thread may have held it at the fork.
-
-        Raises:
-            StorageError: this process is a child, by a fork, of the one that opened it.
-        """
+        """Refuse every other process before any lock: another thread may have held it at the fork."""
         if not self.is_here:
             raise StorageError(self._refusal)
 

@@ -72,10 +72,6 @@ def compute_headroom(request: ChargeRequest, path: Sequence[Balance]) -> Headroo
 
     The cost grows with the count, so bisection finds the largest count that fits; every returned count was computed. At
     least one charge fits, or any number, if and only if the ledger would accept one now.
-
-    Raises:
-        ConflictError: budgets of the path are of different relations, privacy units or kinds of run, or of others than
-            the request: none of them would accept it.
     """
     nearest = path[-1]
     request = replace(request.under(nearest.relation, nearest.privacy_unit), simulation=nearest.simulation)
@@ -214,13 +210,7 @@ def add_remedy(
 def refuse_partition(
     refusal: BudgetExceededError, path: Sequence[Balance], amounts: Mapping[str, Amounts]
 ) -> BudgetExceededError:
-    """Return the refusal of a partition beyond the budgets above, with what they could cover, and who can allow more.
-
-    Args:
-        refusal: of the highest of them.
-        path: the budgets above the partition.
-        amounts: the requested amounts.
-    """
+    """Return the refusal of a partition beyond the budgets above, with what they could cover and who can allow more."""
     return refusal.with_remedy(hint=f"at most {format_headroom(path)} can be covered", owners=_tight(path, amounts))
 
 

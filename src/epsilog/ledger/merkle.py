@@ -76,10 +76,6 @@ def compute_root(leaves: Iterable[bytes]) -> bytes:
 def list_inclusion_ranges(index: int, size: int) -> list[Span]:
     """Return the subtrees that prove a leaf to lie in a tree, from its sibling up.
 
-    Args:
-        index: the leaf's, from 0.
-        size: leaves of the tree.
-
     Source:
         RFC 9162, Sec. 2.1.3.1.
     """
@@ -98,10 +94,6 @@ def _path(index: int, start: int, end: int) -> list[Span]:
 
 def list_consistency_ranges(old: int, size: int) -> list[Span]:
     """Return the subtrees that prove a tree to begin with an older one.
-
-    Args:
-        old: leaves of the older tree; 0 and ``size`` need no proof.
-        size: leaves of the tree.
 
     Source:
         RFC 9162, Sec. 2.1.4.1.
@@ -145,13 +137,6 @@ def compute_subtree_roots(leaves: Iterable[bytes], spans: Sequence[Span]) -> lis
 def verify_inclusion(hashed: bytes, *, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
     """Return whether a proof leads from a leaf to a root.
 
-    Args:
-        hashed: the leaf's hash.
-        index: the leaf's, from 0.
-        size: leaves of the tree.
-        proof: roots of subtrees, from the leaf's sibling up.
-        root: the tree's.
-
     Source:
         RFC 9162, Sec. 2.1.3.2.
     """
@@ -178,13 +163,6 @@ def _hashes(*found: bytes) -> bool:
 
 def verify_consistency(*, old: int, old_root: bytes, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
     """Return whether a proof shows that a tree begins with an older one.
-
-    Args:
-        old: leaves of the older tree.
-        old_root: the older tree's.
-        size: leaves of the tree.
-        root: the tree's.
-        proof: as ``list_consistency_ranges`` names it.
 
     Source:
         RFC 9162, Sec. 2.1.4.2; for 0 and for equal sizes RFC 6962, Sec. 2.1.2 has no proof, and none is taken.

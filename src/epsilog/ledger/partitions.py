@@ -31,12 +31,7 @@ def count_budgets_covered_by_partition(path: Sequence[Balance]) -> int:
 
 
 def require_block(path: Sequence[Balance], scope: str) -> None:
-    """Require that a charge below a partition is in a block with a budget; otherwise no budget would count it.
-
-    Args:
-        path: the budgets at and above the scope, from the top.
-        scope: that the charge names.
-    """
+    """Require that a charge below a partition is in a block with a budget; otherwise no budget would count it."""
     if not path or path[-1].partition is None:
         return
     top = path[-1].scope
@@ -59,12 +54,7 @@ def require_path(path: Sequence[Balance], scope: str) -> Sequence[Balance]:
 
 
 def check_partition(parents: Sequence[Balance], made: Balance) -> None:
-    """Require a partition that the budgets above can count in their own terms, and that can have disjoint blocks.
-
-    Args:
-        parents: the budgets that will count it, from the top.
-        made: the partition.
-    """
+    """Require a partition that the budgets above can count in their own terms, and that can have disjoint blocks."""
     if made.relation is NeighboringRelation.REPLACE_ONE:
         allowed = "add-or-remove-one or zero-out (a unit that is replaced can leave one block and join another)"
         raise CheckError("relation", allowed, made.relation.value)
@@ -127,13 +117,7 @@ def compute_cap_increase(partition: Balance, caps: Amounts) -> Amounts:
 
 
 def counts_towards_parent(entry: Entry, scope: str, partitions: AbstractSet[str]) -> bool:
-    """Return whether a budget above includes the cost of an entry, without a partition between them.
-
-    Args:
-        entry: at or under the budget's scope.
-        scope: of the budget.
-        partitions: scopes of all partitions at and under it.
-    """
+    """Return whether a budget above includes the cost of an entry, without a partition between them."""
     between = {one for one in list_ancestors(entry.scope) if len(one) >= len(scope)}
     if entry.key is None:  # the partition's own payment, which those above it make
         between.discard(entry.scope)
@@ -144,13 +128,6 @@ def held_under(entries: Iterable[Entry], scope: str) -> Amounts:
     """Return epsilon and delta counted against a cap of a scope: spent, or reserved and not cancelled.
 
     The scope needs no budget itself. A budget of (epsilon, delta) must exist at or above it.
-
-    Args:
-        entries: all of a ledger up to some entry, or those at and under the scope, in order.
-        scope: charges at and under it count, except those in a partition that is counted there.
-
-    Raises:
-        KeyError: a charge under the scope has no cost in epsilon and delta.
     """
     held, partitions = Amounts.zero(("epsilon", "delta")), set()
     for entry in entries:

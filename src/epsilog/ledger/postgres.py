@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from weakref import WeakKeyDictionary
 
 from epsilog.ledger.databases import SqlStore
-from epsilog.ledger.tables import EARLIER, FORMAT, HEAD, create_head, read_head
+from epsilog.ledger.tables import HEAD, create_head, read_head
 from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.extras import install_command
 
@@ -72,7 +72,6 @@ _KEYS = {
     "charges": "key, scope",
     "rounds": "key, scope, number",
 }
-_KEEPS_FORMAT = f"table head: {_COLUMNS['head']}"
 PARTS = frozenset(
     {f"table {name}: {columns}" for name, columns in _COLUMNS.items()}
     | {f"constraint {name}_key of {name}: PRIMARY KEY ({key})" for name, key in _KEYS.items()}
@@ -130,10 +129,6 @@ def validate_schema(connection: Any) -> None:
     if not any(line.startswith("table head:") for line in found):
         raise LedgerIntegrityError("the schema is not an epsilog ledger")
     if found != PARTS:
-        if _KEEPS_FORMAT in found:
-            carried = connection.execute("SELECT format FROM head").fetchone()[0]
-            if carried in range(FORMAT):
-                raise LedgerIntegrityError(EARLIER.format(carried))
         other = ", ".join(sorted(found ^ PARTS)[:3])
         raise LedgerIntegrityError(f"the schema differs from that of a ledger: {other} was added, altered or removed")
     read_head(connection.execute(HEAD))
@@ -160,13 +155,7 @@ _SYNCS = "current_setting('fsync'), current_setting('full_page_writes')"
 
 
 class PostgresStore(SqlStore):
-    """A ledger's schema: a ``Store``.
-
-    Args:
-        url: as ``postgresql://user@host/database?ledger=name``; further parameters are libpq's own. What it does not
-            say, libpq's environment and its password file do.
-        read_only: for reading only; never creates anything.
-    """
+    """A ledger's schema: a ``Store``."""
 
     placeholder, begin_read = PLACEHOLDER, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     # what is read once the head is locked is what the writer before committed
@@ -293,15 +282,10 @@ def _count(connection: Any, query: str, *values: object) -> int:
 
 
 class Address(NamedTuple):
-    """Locate a ledger.
+    """Locate a ledger."""
 
-    Attributes:
-        parameters: the parameters of the connection, named as in libpq.
-        ledger: the schema.
-    """
-
-    parameters: Mapping[str, str]
-    ledger: str
+    parameters: Mapping[str, str]  # the parameters of the connection, named as in libpq
+    ledger: str  # the schema
 
     @classmethod
     def of(cls, url: str) -> Address:

@@ -179,17 +179,7 @@ def replay_entries(
     since: Checkpoint | None = None,
     parse: Callable[[str], Entry] | None = None,
 ) -> LedgerReplay:
-    """Replay all entries.
-
-    Args:
-        rows: the entries as they lie there, in order, from the first.
-        progress: called with the number of checked entries, now and then; its exceptions end the check.
-        since: checkpoint of the entries with which they must begin.
-        parse: reads the document of the row that was taken last; None reads it anew.
-
-    Raises:
-        LedgerIntegrityError: with the index of the first entry that does not hold.
-    """
+    """Replay all entries."""
     replay = LedgerReplay(since=0 if since is None else since.size)
     replay.parse = parse or replay.parse
     for row in rows if since is None else beginning(rows, since):
@@ -203,9 +193,6 @@ def beginning(rows: Iterable[StoredRow], kept: Checkpoint) -> Iterator[StoredRow
     """Yield the same rows, which must begin with the entries of a checkpoint.
 
     A row is hashed once the next is asked for: by then ``LedgerReplay.read`` has found it to be an entry.
-
-    Raises:
-        LedgerIntegrityError: they are other entries, or fewer.
     """
     tree = merkle.Frontier()
     for row in rows:
@@ -266,16 +253,7 @@ def _unlike(replay: LedgerReplay, what: str) -> LedgerIntegrityError:
 
 
 def recheck_costs(replay: LedgerReplay, *, seconds: float = RECHECK_SECONDS) -> LedgerVerification:
-    """Compare the charged costs with what the accountant proves today; cost overrides are not judged.
-
-    Args:
-        replay: what the entries amount to.
-        seconds: after which no further cost is recomputed. A computation in progress is finished.
-
-    Raises:
-        LedgerIntegrityError: with the index of a reservation that was charged less than its release costs, or of a
-            budget with caps that do not keep its promise.
-    """
+    """Compare the charged costs with what the accountant proves today; cost overrides are not judged."""
     for entry, balance in replay.promised:
         _hold_promise(entry, balance)
     rechecked, unchecked = replay.costs.judge(time.monotonic() + seconds)

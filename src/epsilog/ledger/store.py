@@ -23,19 +23,12 @@ What_co = TypeVar("What_co", covariant=True)
 
 
 class StoredRow(NamedTuple):
-    """A stored entry. After tampering, each attribute may hold any value.
+    """A stored entry. After tampering, each attribute may hold any value."""
 
-    Attributes:
-        position: its index.
-        scope: its scope.
-        document: its canonical JSON.
-        hash: SHA-256 of the document.
-    """
-
-    position: Any
-    scope: Any
-    document: Any
-    hash: Any
+    position: Any  # its index
+    scope: Any  # its scope
+    document: Any  # its canonical JSON
+    hash: Any  # SHA-256 of the document
 
     @classmethod
     def of(cls, entry: Entry) -> StoredRow:

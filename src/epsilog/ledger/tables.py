@@ -20,7 +20,6 @@ from epsilog.ledger.store import StoredRow, StoredState, StreamedRows, hash_row,
 from epsilog.terms import LedgerIntegrityError
 
 FORMAT = 3
-EARLIER = f"the ledger is of format {{}}, and this release reads format {FORMAT}"
 HEAD = "SELECT format, count, hash FROM head"
 
 _PAGE_ROWS = 1000  # rows of a walk
@@ -83,13 +82,7 @@ class Database(Protocol):
 
 
 class SqlSession:
-    """Implement ``store.Session`` (see its docstrings) in one transaction of a database.
-
-    Args:
-        raw: a connection of the driver, in the transaction.
-        store: the store that the connection belongs to.
-        seen: the head of the longest history that this process has seen.
-    """
+    """Implement ``store.Session`` (see its docstrings) in one transaction of a database."""
 
     def __init__(self, raw: Any, store: Database, seen: Head) -> None:
         self._raw, self._store, self._longest_head = raw, store, seen
@@ -280,13 +273,7 @@ class SqlSession:
             yield ((scope, key), number), RoundState(number, *rest)
 
     def _scan(self, query: str, key: str, after: Sequence[object] | None = None) -> Iterator[Any]:
-        """Iterate over a table in key order, page by page: a driver holds a whole result in memory.
-
-        Args:
-            query: the table, with the columns of its key first.
-            key: these columns.
-            after: the key of the row before the first; None for all.
-        """
+        """Iterate over a table in key order, page by page: a driver holds a whole result in memory."""
         names, order = key.count(",") + 1, f"ORDER BY {key} LIMIT {_PAGE_ROWS}"
         further = f"{query} WHERE ({key}) > ({', '.join('?' * names)}) {order}"
         while True:

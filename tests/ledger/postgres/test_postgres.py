@@ -17,7 +17,7 @@ from epsilog.ledger.postgres import PostgresStore
 from epsilog.ledger.selftest import run_kill_campaign, run_race_campaign
 from epsilog.ledger.store import StoredRow
 from epsilog.mechanisms import PureDP
-from epsilog.terms import BudgetExceededError, CheckError, EpsilogError, LedgerIntegrityError, StorageError
+from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.extras import install_command
 
 pytestmark = pytest.mark.skipif(
@@ -55,18 +55,6 @@ ALTERED = {
     "a trigger": "CREATE TRIGGER more BEFORE UPDATE ON balances EXECUTE FUNCTION suppress_redundant_updates_trigger()",
     "a table beneath": "CREATE TABLE more () INHERITS (entries)",
 }
-
-
-def test_a_ledger_of_an_earlier_format_is_told_to_be_one(place, ledger):
-    place.run("ALTER TABLE rounds DROP COLUMN scope")
-    for found, said in (
-        (3, "differs from that of a ledger"),
-        (1, "of format 1, and this release reads format 3"),
-    ):
-        place.run("UPDATE head SET format = %s", found)
-        for opened in (open_ledger, read_ledger, verify_ledger):
-            with pytest.raises(LedgerIntegrityError, match=said):
-                opened(place.url)
 
 
 @pytest.mark.slow_beyond(4)
@@ -335,37 +323,12 @@ def test_without_a_driver_it_says_what_to_install(monkeypatch):
             opened("postgresql://anna@127.0.0.1:1/d")
 
 
-def test_its_address_opens_it_again(place, ledger):
-    with open_ledger(ledger.address) as again:
-        assert again.head() == ledger.head()
-
-
 @pytest.mark.slow
 def test_a_forked_child_is_refused_and_leaves_the_parents_session_alone(place, ledger):
     script = Path(__file__).parent.with_name("inherited.py")
     done = subprocess.run([sys.executable, script, place.url], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(ledger.verify().charges) == 4
-
-
-def test_threads_are_granted_exactly_the_cap(ledger):
-    accepted, refused = [], []
-
-    def charge(name):
-        for number in range(10):
-            try:
-                ledger.charge("acme", PureDP(0.05), key=f"{name}-{number}")
-                accepted.append(name)
-            except BudgetExceededError:
-                refused.append(name)
-
-    threads = [threading.Thread(target=charge, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(accepted), len(refused)) == (20, 20)
-    assert ledger.verify().balances["acme"].available["epsilon"] == "0"
 
 
 @pytest.mark.slow

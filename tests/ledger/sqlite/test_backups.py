@@ -120,11 +120,6 @@ def test_what_does_not_hold_is_no_backup(ledger, tmp_path):
         copy_ledger(tmp_path / "text", tmp_path / "saved.db")
 
 
-def test_a_backup_of_a_backup_is_one(saved, tmp_path):
-    copy_ledger(saved, tmp_path / "second.db")
-    assert verify_ledger(tmp_path / "second.db") == verify_ledger(saved)
-
-
 # --- putting it back --------------------------------------------------------------------------------------------------
 
 
@@ -200,13 +195,6 @@ def test_an_act_on_a_budget_is_no_act_on_a_charge_whatever_that_is_called(ledger
         books.accept_restored(**ACT)
         books.set_cap("acme", epsilon="11", **ACT)
         assert books.verify().balances["acme"].caps == {"epsilon": "11"}
-
-
-def test_a_charge_that_was_lost_is_charged_again_by_its_key(restored):
-    with open_ledger(restored) as books:
-        books.accept_restored(**ACT)
-        assert books.charge("acme", PureDP(1.0), key="done").replayed
-        assert not books.charge("acme", PureDP(1.0), key="lost with the disk").replayed
 
 
 def test_a_ledger_may_be_restored_again_and_is_accepted_again(restored, tmp_path):

@@ -4,16 +4,16 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
+from tests.extent import ALL
 
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
 from epsilog.ledger.sqlite import SqliteStore, get_version, store, version
 from epsilog.ledger.sqlite.version import is_wal_safe
 from epsilog.mechanisms import PureDP
-from epsilog.terms import BudgetExceededError, LedgerIntegrityError, StorageError
+from epsilog.terms import LedgerIntegrityError, StorageError
 
 
 @pytest.fixture
@@ -76,46 +76,15 @@ def test_an_old_library_does_not_write_once_another_has_switched_the_mode(old_li
         assert old.find("q-1") is None
 
 
-def in_fresh_interpreter(name, folder, *arguments):
-    """Runs a function of forked.py where nothing else has started threads."""
+@pytest.mark.every(1)
+@pytest.mark.slow
+@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
+def test_a_fork_and_a_full_disk_take_nothing_away_in_either_journal(tmp_path, journal):
+    """Each in a folder of its own, one after another in one interpreter; see ``forked.WORKS``."""
     script = Path(__file__).with_name("forked.py")
-    done = subprocess.run(
-        [sys.executable, script, name, folder, *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_campaigns_hold_with_the_truncate_journal_too(tmp_path):
-    in_fresh_interpreter("truncate_campaigns", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
-def test_a_forked_child_is_refused_and_takes_no_log_away(tmp_path, journal):
-    in_fresh_interpreter("carried", tmp_path, journal)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
-def test_a_child_forked_inside_a_transaction_does_not_end_it(tmp_path, journal):
-    in_fresh_interpreter("inside", tmp_path, journal)
-
-
-@pytest.mark.slow
-def test_a_child_forked_while_threads_charge_is_refused_at_once(tmp_path):
-    in_fresh_interpreter("under_load", tmp_path)
-
-
-@pytest.mark.slow
-def test_a_ledger_that_was_closed_before_the_fork_is_opened_in_the_child(tmp_path):
-    in_fresh_interpreter("after_closing", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("journal", ["WAL", "TRUNCATE"])
-def test_a_full_disk_loses_nothing_and_acknowledges_nothing(tmp_path, journal):
-    in_fresh_interpreter("full_disk", tmp_path, journal)
+    command = [sys.executable, script, tmp_path, journal, "all" if ALL else "some"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, monkeypatch):
@@ -127,35 +96,6 @@ def test_a_relative_path_stays_the_same_file_when_the_process_moves(tmp_path, mo
         ledger.create_budget("acme", kind="pure", epsilon="1")
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert verify_ledger(tmp_path / "budget.db").count == 1
-
-
-def test_threads_share_a_ledger_and_are_granted_exactly_the_cap(ledger):
-    ledger.create_budget("acme", kind="pure", epsilon="0.02")
-    outcomes = []
-
-    def spend(name):
-        for number in range(6):
-            try:
-                ledger.charge("acme", PureDP(0.001), key=f"{name}-{number}")
-                outcomes.append("accepted")
-            except BudgetExceededError:
-                outcomes.append("refused")
-
-    threads = [threading.Thread(target=spend, args=(name,)) for name in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (outcomes.count("accepted"), outcomes.count("refused")) == (20, 10)
-    assert len(ledger.verify().charges) == 20
-
-
-def test_a_reader_sees_what_an_open_writer_has_committed(path, ledger):
-    ledger.create_budget("acme", kind="pure", epsilon="1")
-    with read_ledger(path) as reader:
-        assert reader.verify().count == 1
-        ledger.charge("acme", PureDP(0.25), key="q-1")
-        assert reader.balance("acme").committed == {"epsilon": "0.25"}
 
 
 def test_a_file_that_cannot_be_written_is_read_as_it_is(path, ledger, monkeypatch):

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.extent import amount
 from tests.ledger.stores import charge_in_steps, everything
 
 from epsilog.ledger import open_ledger, read_ledger, verify_ledger
@@ -78,21 +79,6 @@ def flips(store, every, bits):
                     yield f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = ?", changed, rowid  # noqa: S608
 
 
-@pytest.mark.slow
-def test_flipped_bytes_of_rows_are_noticed(store):
-    tried = 0
-    for flip in list(flips(store, every=101, bits=8)):
-        try:
-            with pytest.raises(LedgerIntegrityError):
-                tampered(store, flip)
-        except sqlite.IntegrityError:
-            continue  # the flip collides with another row: SQLite itself refuses it
-        tried += 1
-    with store.reading() as session:
-        check_by_replay(session)
-    assert tried > 150
-
-
 def proven(session):
     """What the proof is made from, or why it cannot be read."""
     try:
@@ -104,7 +90,7 @@ def proven(session):
 @pytest.mark.slow
 def test_flipped_bytes_all_over_every_row_reach_the_proof(store):
     """Every third byte, and so bytes of every field; that the proof then refuses each one, ``test_chain`` holds."""
-    chosen, tried = list(flips(store, every=3, bits=7)), 0
+    chosen, tried = list(flips(store, every=amount(9, 3), bits=7)), 0
     with store.writing() as session:
         execute = session._raw.execute
         whole = proven(session)
@@ -118,59 +104,7 @@ def test_flipped_bytes_all_over_every_row_reach_the_proof(store):
                 pass  # as above
             execute("ROLLBACK TO whole")
         assert proven(session) == whole
-    assert tried > 2400
-
-
-def test_deleted_rows_are_noticed(store):
-    for table in TABLES:
-        with store.reading() as session:
-            rowids = [row for (row,) in session._raw.execute(f"SELECT rowid FROM {table}")]  # noqa: S608
-        for rowid in rowids:
-            with pytest.raises(LedgerIntegrityError):
-                tampered(store, (f"DELETE FROM {table} WHERE rowid = ?", rowid))  # noqa: S608
-
-
-@pytest.mark.parametrize("position", [1, 6, 13])
-def test_an_edited_entry_is_named_by_its_index(store, position):
-    with pytest.raises(LedgerIntegrityError, match=f"entry {position}: ") as found:
-        tampered(
-            store, ("UPDATE entries SET document = replace(document, 'acme', 'evil') WHERE position = ?", position)
-        )
-    assert found.value.index == position
-
-
-def test_an_edited_entry_with_a_hash_to_match_breaks_the_next_link(store):
-    with store.reading() as session:
-        document = session.entry(3).document().replace("0.25", "0.05")
-    change = ("UPDATE entries SET document = ?, hash = ? WHERE position = 3", document, hash_entry(document))
-    with pytest.raises(LedgerIntegrityError, match="entry 4: does not follow"):
-        tampered(store, change)
-
-
-def test_swapped_and_inserted_entries_are_noticed(store):
-    with pytest.raises(LedgerIntegrityError, match="entry 4: "):
-        tampered(
-            store,
-            ("UPDATE entries SET position = 100 WHERE position = 4",),
-            ("UPDATE entries SET position = 4 WHERE position = 5",),
-            ("UPDATE entries SET position = 5 WHERE position = 100",),
-        )
-    with pytest.raises(LedgerIntegrityError):
-        tampered(
-            store, ("INSERT INTO entries SELECT position + 13, scope, document, hash FROM entries WHERE position = 13",)
-        )
-    with pytest.raises(LedgerIntegrityError, match="balance 'acme/x'"):
-        tampered(store, ("INSERT INTO balances SELECT 'acme/x', document FROM balances WHERE scope = 'acme'",))
-
-
-def test_a_tail_cut_off_is_noticed_while_head_or_balances_remain(store):
-    with store.reading() as session:
-        last = hash_entry(session.entry(12).document())
-    cut = ("DELETE FROM entries WHERE position = 13",)
-    with pytest.raises(LedgerIntegrityError, match="the head counts 13 entries, but there are 12"):
-        tampered(store, cut)
-    with pytest.raises(LedgerIntegrityError, match="stored round 2 of charge"):
-        tampered(store, cut, ("UPDATE head SET count = 12, hash = ?", last))
+    assert tried > amount(800, 2400)
 
 
 def test_a_rewrite_of_everything_is_noticed_only_by_a_head_kept_elsewhere(store):
@@ -202,7 +136,7 @@ def nodes(document, path=()):
 
 
 @pytest.mark.slow
-@settings(max_examples=36, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=amount(12, 36), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_rewritten_entry_with_right_hashes_is_judged_and_never_crashes(store, data):
     """A forger with a calculator: the rules and the stored balances are then all that speaks against it."""
@@ -264,17 +198,6 @@ def told(ledger):
     return *history, ledger.budgets(), charge.state, charge.rounds_started, charge.request
 
 
-@pytest.mark.parametrize("document", ["", "{}", "[]", "null", '{"caps": {"epsilon": "-1"}}', '{"caps": 1}'])
-def test_an_unreadable_balance_or_charge_is_no_ledger_s(store, document):
-    with open_ledger(store.path) as ledger:
-        with store.writing() as session:
-            for table in ("balances", "charges"):
-                session._raw.execute(f"UPDATE {table} SET document = ?", (document,))  # noqa: S608
-        for ask in (ledger.budgets, lambda: ledger.find("run"), lambda: ledger.charge("acme", PureDP(0.1), key="new")):
-            with pytest.raises(LedgerIntegrityError, match="cannot be read"):
-                ask()
-
-
 def flip_file(path, copy, place, story):
     """Flips one bit of the file; either that is noticed, or nothing that the ledger says has changed."""
     raw = bytearray(path.read_bytes())
@@ -289,7 +212,7 @@ def flip_file(path, copy, place, story):
     return False
 
 
-@pytest.mark.parametrize("every", [pytest.param(2503, id="some"), pytest.param(293, id="more", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [amount(2503, 293)])
 def test_flipped_bytes_of_the_file_are_noticed_or_mean_nothing(store, tmp_path, every):
     store.close()
     with read_ledger(store.path) as ledger:

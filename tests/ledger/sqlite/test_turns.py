@@ -1,11 +1,10 @@
 """Several ledgers open on one file, taking turns: each goes on from where the others stopped, and from nowhere else."""
 
 import itertools
-import shutil
 
 import pytest
 
-from epsilog.ledger import open_ledger, read_ledger, verify_ledger
+from epsilog.ledger import open_ledger, verify_ledger
 from epsilog.mechanisms import PureDP
 from epsilog.terms import BudgetExceededError, LedgerIntegrityError
 
@@ -24,25 +23,6 @@ def test_ledgers_on_one_file_go_on_from_each_others_entries(path):
         for books in (first, second, third):
             assert books.balance("acme").committed == {"epsilon": "1"}
             assert [entry.index for entry in books.history()] == list(range(1, books.verify().count + 1))
-
-
-def test_rounds_begun_by_one_are_released_and_closed_by_another(path):
-    hashes = ["ab" * 32, "cd" * 32, "ef" * 32]
-    with open_ledger(path) as first, open_ledger(path) as second:
-        first.create_budget("acme", kind="pure", epsilon="1")
-        ours = first.reserve("acme", PureDP(0.5), key="run", rounds=3)
-        theirs = second.reserve("acme", PureDP(0.5), key="run", rounds=3)
-        assert (ours.replayed, theirs.replayed) == (False, True)
-        theirs.start()
-        for number, hashed in enumerate(hashes, 1):
-            ours.round_started(number)
-            theirs.round_started(number)
-            theirs.round_released(number, output_hash=hashed)
-            assert ours.rounds_released == dict(enumerate(hashes[:number], 1))
-            assert ours.rounds_started == dict.fromkeys(range(1, number + 1), 2)
-        ours.commit()
-        assert theirs.state == "committed"
-    assert verify_ledger(path).balances["acme"].committed == {"epsilon": "0.5"}
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
@@ -94,17 +74,3 @@ def test_a_history_that_was_only_looked_at_is_remembered_too(path):
             file.truncate(len(older))
         with pytest.raises(LedgerIntegrityError, match="is not the one that this process has seen"):
             ours.charge("acme", PureDP(0.125), key="last")
-
-
-def test_a_copy_beside_its_original_is_read_and_not_spent(path, tmp_path):
-    with open_ledger(path) as books:
-        books.create_budget("acme", kind="pure", epsilon="1")
-    (tmp_path / "copies").mkdir()
-    copy = shutil.copy(path, tmp_path / "copies" / "copy.db")
-    with read_ledger(copy) as books:
-        assert books.verify().count == 1
-    with pytest.raises(OSError, match=r"is a copy of .*budget\.db"):
-        open_ledger(copy)
-    path.unlink()
-    with open_ledger(copy) as books:  # then it is the ledger, moved
-        books.charge("acme", PureDP(0.5), key="q")

@@ -78,13 +78,7 @@ class _Answer(dict[str, Any]):
 
 
 class Connection:
-    """Asks a server; threads may share it.
-
-    Args:
-        url: see ``ServerAddress.of``.
-        token: what the server knows the asker by; None takes it from the environment, if it is there.
-        patience: seconds without a word after which no answer is awaited any more.
-    """
+    """Asks a server; threads may share it."""
 
     def __init__(self, url: str, *, token: str | None = None, patience: float = PATIENCE) -> None:
         self._place, self._patience = ServerAddress.of(url), patience
@@ -111,21 +105,7 @@ class Connection:
         return self._request("GET", f"{path}?{text}" if text else path, None, again=True)[0]
 
     def post(self, path: str, ask: Mapping[str, Any], *, again: bool = True) -> tuple[dict[str, Any], bool]:
-        """Does something.
-
-        Args:
-            path: below the ledger's address.
-            ask: what is sent, as JSON.
-            again: whether it is said again where no answer came. Only what is the same when it is said twice may be.
-
-        Returns:
-            Return the answer, and whether one was lost before: the reported effect may have happened then.
-
-        Raises:
-            OutcomeUnknownError: no reply came: the request may or may not have taken effect. A refusal that came after
-            a lost reply has an ``OutcomeUnknownError`` as its cause.
-            StorageError: the server was not reached; nothing was done.
-        """
+        """Does something."""
         return self._request("POST", path, json.dumps(ask, ensure_ascii=False).encode(), again=again)
 
     def close(self) -> None:

@@ -139,11 +139,7 @@ class RemoteSession:
 
 
 class RemoteStore(Served):
-    """Where a server keeps a ledger; read through its answers, and written by the server alone.
-
-    Args:
-        connection: to the server; closed with the store.
-    """
+    """Where a server keeps a ledger; read through its answers, and written by the server alone."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -91,12 +91,7 @@ def refusal_after_fork(path: Path) -> str:
 
 
 class LedgerFile:
-    """A ledger's file and its only name, from opening to closing.
-
-    Raises:
-        StorageError: the file cannot be opened, has a second name, is open under another one, or was open when this
-            process was forked.
-    """
+    """A ledger's file and its only name, from opening to closing."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path, self._logs = path, [str(make_sidecar_path(path, suffix)) for suffix in LOGS]
@@ -138,9 +133,6 @@ class LedgerFile:
 
         SQLite does not look at the length itself: it would write behind the end, and acknowledge what no other process
         and no later one finds.
-
-        Args:
-            inodes: of the log and its index, from ``logs``.
         """
         log, index = self._log_files(inodes)
         for _ in range(_READS):

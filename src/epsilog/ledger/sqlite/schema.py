@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilog.ledger.sqlite.ledger_file import read_first_bytes
-from epsilog.ledger.tables import EARLIER, FORMAT, HEAD, create_head, read_head
+from epsilog.ledger.tables import FORMAT, HEAD, create_head, read_head
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
@@ -66,8 +66,6 @@ def require_format(connection: Any) -> int:
         raise LedgerIntegrityError("the file is not an epsilog ledger")
     if carried == BACKUP_ID and not read_pragma(connection, "query_only"):
         raise StorageError("the file is a backup of a ledger: read it, or restore it (`epsilog ledger restore`)")
-    if (made_as := read_pragma(connection, "user_version")) in range(FORMAT):
-        raise LedgerIntegrityError(EARLIER.format(made_as))
     for name, value in _SETTINGS.items():
         if (found := read_pragma(connection, name)) != value:
             raise LedgerIntegrityError(f"{name} of the file must be {value}, got {found!r}")

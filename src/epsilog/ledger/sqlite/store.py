@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -151,11 +152,7 @@ class SqliteStore(SqlStore):
         return True
 
     def _refuse_moved_without_log(self, number: str, home: str) -> bool | None:
-        """Refuse a ledger that was moved without its log.
-
-        Returns:
-            Whether the one that it was copied from exists; None if this user may not look.
-        """
+        """Refuse a ledger that was moved without its log."""
         original = self._find_number_at(home)
         if original == "":
             refuse_orphans(self.path, Path(home))
@@ -179,10 +176,17 @@ class SqliteStore(SqlStore):
         """Return the path."""
         return str(self.path)
 
-    def copy_to(self, other: Any) -> None:
-        """Copy a consistent state of the file into an open connection, while others may write."""
-        with self._transaction("BEGIN") as connection:
-            connection.backup(other)
+    def copy_to(self, part: Path, *, application_id: int, home: Path | None = None) -> None:
+        """Copy a consistent state into one new file without a log, while others may write; ``home`` is its location."""
+        part.touch(mode=0o600, exist_ok=False)
+        with closing(version.sqlite.connect(part)) as copy:
+            copy.isolation_level = None
+            with self._transaction("BEGIN") as connection:
+                connection.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+            copy.execute(f"PRAGMA application_id={application_id}")
+            if home is not None:
+                schema.record_location(copy, encode_path(home.resolve()))
 
     def original(self) -> str | None:
         """Return the path of the ledger that this is a copy of, if that may still exist."""
@@ -214,11 +218,7 @@ class SqliteStore(SqlStore):
                 self._file.check_log(logs, before)
 
     def _check_files(self) -> tuple[int, ...]:
-        """Require that the file and its log are still those that were opened.
-
-        Returns:
-            The inodes of the log and its index; none where SQLite keeps no log.
-        """
+        """Require that the file and its log are still those that were opened."""
         self._file.check()
         if self._journal != "WAL":
             return ()

@@ -25,17 +25,11 @@ def is_wal_safe(version: tuple[int, ...]) -> bool:
 
 
 class SqliteVersion(NamedTuple):
-    """The SQLite that ledgers use.
+    """The SQLite that ledgers use."""
 
-    Attributes:
-        version: its version.
-        journal: the journal mode that it is trusted with.
-        package: what it comes with, ``pysqlite3`` or ``Python``.
-    """
-
-    version: str
-    journal: str
-    package: str
+    version: str  # its version
+    journal: str  # the journal mode that it is trusted with
+    package: str  # what it comes with, ``pysqlite3`` or ``Python``
 
 
 def get_version() -> SqliteVersion:
