@@ -151,9 +151,7 @@ CALLS = {
         "held": 4},
     plan.interpret_guarantee: {"release": Gaussian(4.0), "interval": ep.Interval(1.0, 2.0, "stated", ADD),
         "delta": 2.0**-10, "relation": ADD, "privacy_unit": "client", "population": 64, "cap": 8.0, "epsilon": 1.5},
-    study.evaluate_attack: {"scores": np.array([0.5, 1.0, 0.25, 2.0]), "members": np.array([True, False, True, False]),
-        "fpr": 0.25},
-    ep.profile: {"release": Gaussian(1.0), "relative_width": 0.25},
+ep.profile: {"release": Gaussian(1.0), "relative_width": 0.25},
     plan.account_algorithm_2: {"sigma": 2.0, "batch_probability": 0.25, "examples": 64, "clip_norm": 1.0, "epochs": 1,
         "max_participations": 4, "delta": 2.0**-10},
     plan.Schedule: {"population": 64, "cohort_size": 8, "rounds": 4, "noise_multiplier": 1.0, "sampling": "poisson",
@@ -222,7 +220,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
     "epsilog.ledger": {"Balance", "Checkpoint", "CycleHistory", "Entry", "Headroom", "Cost",
                        "StoredCheckpoint", "Receipt", "PlanSummary", "LedgerVerification"},
     "epsilog.queries": {"QueryResult", "QueryCostEstimate"},
-    "epsilog.training": {"DryRunResult", "TrainingResult", "iterate_blocks"},  # takes an array of data, and no number
+    "epsilog.training": {"TrainingResult", "iterate_blocks"},  # takes an array of data, and no number
     "epsilog.verification": {"CanaryScores", "Claim", "Evidence", "LedgerExcerpt", "SimulatedUtility", "WhatIf"},
     "epsilog.study": {"Condition"},
     "epsilog.reports": {"PlotSeries"},

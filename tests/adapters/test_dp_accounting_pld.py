@@ -70,13 +70,6 @@ for name, reason in DEVIATIONS.items():
     setattr(TestTheirFile, name, deviating(name, reason))
 
 
-@pytest.mark.parametrize("noise", [events.GaussianDpEvent(0), events.LaplaceDpEvent(0)])
-def test_without_noise_a_sampled_record_is_seen_and_no_other(noise):
-    ours = CertifiedAccountant().compose(events.PoissonSampledDpEvent(0.1, noise))
-    assert ours.get_delta(1.0) == pytest.approx(0.1)
-    assert ours.get_epsilon(0.01) == math.inf
-
-
 @pytest.mark.parametrize("event", [events.LaplaceDpEvent(1.0), events.DiscreteLaplaceDpEvent(0.1, 1)])
 def test_under_replace_one_a_record_moves_the_answer_twice_as_far(event):
     far = (
@@ -87,14 +80,6 @@ def test_under_replace_one_a_record_moves_the_answer_twice_as_far(event):
     theirs = pld_privacy_accountant.PLDAccountant().compose(far)
     ours = CertifiedAccountant(Theirs.REPLACE_ONE).compose(event).interval(0.01)
     assert ours.lower <= theirs.get_epsilon(0.01) <= ours.upper + 1e-3
-
-
-def test_their_figure_of_small_truncated_samples_lies_in_our_interval():
-    accountant = CertifiedAccountant()
-    for size, count in ((4, 3), (3, 2)):
-        accountant.compose(events.TruncatedSubsampledGaussianDpEvent(size, 0.5, 2, 1.0), count)
-    found = accountant.interval(1e-6)
-    assert found.lower <= 17.904330 <= found.upper <= 1.11 * 17.904330
 
 
 @pytest.mark.parametrize(
@@ -123,8 +108,6 @@ def test_what_is_refused_says_why(event, relation, says):
 # ---- after 0.6.0 (google/differential-privacy, August 2026) ----------------------------------------------------------
 
 EpsilonDelta = attr.make_class("EpsilonDeltaDpEvent", ["epsilon", "delta"], bases=(events.DpEvent,), frozen=True)
-Exponential = attr.make_class("ExponentialMechanismDpEvent", ["epsilon"], bases=(events.DpEvent,), frozen=True)
-PermuteAndFlip = attr.make_class("PermuteAndFlipDpEvent", ["epsilon"], bases=(events.DpEvent,), frozen=True)
 RandomAllocation = attr.make_class(
     "RandomAllocationDpEvent", ["event", "num_selected", "num_steps"], bases=(events.DpEvent,), frozen=True
 )
@@ -158,23 +141,6 @@ def test_true_positive_rates_are_those_of_their_file(parts, rate, expected):
     assert (rates <= found).all()
 
 
-def test_true_positive_rates_are_checked():
-    accountant = CertifiedAccountant().compose(events.GaussianDpEvent(1.0))
-    for bad in (1.5, -0.1, math.nan, "x"):
-        with pytest.raises(ValueError, match="fpr"):
-            accountant.get_true_positive_rates(bad)
-
-
-def test_statements_compose_as_in_their_file():
-    accountant = CertifiedAccountant().compose(EpsilonDelta(1.0, 0.1)).compose(EpsilonDelta(2.0, 0.2))
-    assert accountant.get_delta(3.0) == pytest.approx(0.28)
-    assert accountant.get_epsilon(0.28000001) == pytest.approx(3.0)
-    pure = CertifiedAccountant().compose(Exponential(1.0)).compose(Exponential(2.0))
-    assert pure.get_epsilon(0.0) <= 3.0 * (1 + 1e-9)
-    flipped = CertifiedAccountant().compose(PermuteAndFlip(1.0)).get_epsilon(1e-5)
-    assert flipped >= CertifiedAccountant().compose(events.LaplaceDpEvent(1.0)).get_epsilon(1e-5)
-
-
 def mixture(*parts):
     return events.MixtureOfGaussiansDpEvent(2.0, *(list(each) for each in zip(*parts, strict=True)))
 
@@ -199,16 +165,13 @@ def test_an_event_that_is_another_costs_the_same(event, plain, relation):
     assert (ours.lower, ours.upper) == (other.lower, other.upper)
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("relation", [Theirs.ADD_OR_REMOVE_ONE, Theirs.REPLACE_SPECIAL])
-@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.extended
 @pytest.mark.parametrize(
-    ("moves", "chances"),
+    ("moves", "chances", "count", "relation"),
     [
-        ([0.0, 1.0], [0.8, 0.2]),
-        ([0.0, 1.0, 2.0], [0.2, 0.6, 0.2]),
-        ([0.5, 2.0, 0.5, 0.0], [0.25, 0.05, 0.1, 0.6]),
-        ([1.0, 3.0], [0.99, 0.01]),
+        ([0.0, 1.0], [0.8, 0.2], 5, Theirs.ADD_OR_REMOVE_ONE),
+        ([0.5, 2.0, 0.5, 0.0], [0.25, 0.05, 0.1, 0.6], 1, Theirs.REPLACE_SPECIAL),
+        ([1.0, 3.0], [0.99, 0.01], 1, Theirs.ADD_OR_REMOVE_ONE),
     ],
 )
 def test_their_mixture_lies_in_our_interval(moves, chances, count, relation):
@@ -268,7 +231,7 @@ def test_the_loss_of_a_special_record_is_never_below_its_logarithm(chance, bucke
 
 # ---- supports() never raises -----------------------------------------------------------------------------------------
 
-BAD = [0, -1, 0.5, 1.5, math.nan, math.inf, -math.inf, None, "x", 5e-324, 1e308, 10**400, True, [1], np.array(1.0), {}]
+BAD = [0, -1, math.nan, math.inf, None, "x", 10**400, True, [1], np.array(1.0), {}]
 G = events.GaussianDpEvent(1.0)
 MADE = [
     events.GaussianDpEvent,
@@ -309,7 +272,7 @@ MADE = [
 
 @pytest.mark.parametrize("place", range(len(MADE)))
 def test_supports_answers_whatever_an_event_holds(place):
-    for relation in Theirs:
+    for relation in (Theirs.ADD_OR_REMOVE_ONE, Theirs.REPLACE_SPECIAL):
         accountant = CertifiedAccountant(relation)
         for bad in BAD:
             event = MADE[place](bad)
@@ -318,12 +281,3 @@ def test_supports_answers_whatever_an_event_holds(place):
                 with pytest.raises((dp_accounting.UnsupportedEventError, CheckError)):
                     accountant.compose(event)
         assert accountant.get_epsilon(0.1) == 0  # nothing was composed
-
-
-@pytest.mark.parametrize("count", [0, -1, 1.5, "2", None])
-def test_a_count_that_is_none_changes_nothing(count):
-    accountant = CertifiedAccountant()
-    with pytest.raises(ValueError, match="count must be"):
-        accountant.compose(G, count)
-    assert accountant.ledger == events.NoOpDpEvent()
-    assert accountant.get_epsilon(1e-6) == 0

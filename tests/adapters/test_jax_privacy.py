@@ -42,18 +42,6 @@ def test_the_threshold_is_no_worse_than_the_references():
     assert jax_privacy.get_overall_delta(1000, threshold) <= 0.1
 
 
-def test_counts_weigh_losses_and_the_smallest_list_decides():
-    by_counts = jax_privacy.perform_calibration_from_samples(
-        1.0, 0.1, positive_samples=[[0.0, 9.0]], positive_counts=[[960, 40]]
-    )
-    assert by_counts == (True, 0)
-    found = jax_privacy.perform_calibration_from_samples(
-        1.0, 0.1, positive_samples=[[0.0, 9.0]], positive_counts=[[960, 40]], negative_samples=[[0.0] * 200]
-    )
-    assert found[0] is False  # 200 draws allow a smaller threshold only
-    assert found[1] < 0.05
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -155,17 +143,6 @@ class Later:
     def __init__(self, event, relation):
         self.dp_event, self.neighboring_relation = event, relation
 
-    @staticmethod
-    def calibrate(*, epsilon, delta, tol=None, accountant_fn):
-        """As ``BandMFConfig.calibrate`` asks its ``accountant_fn``."""
-        return dp_accounting.calibrate_dp_mechanism(
-            make_fresh_accountant=lambda: accountant_fn(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE),
-            make_event_from_param=lambda noise: dpsgd_event(noise, 100, sampling_prob=0.1),
-            target_epsilon=epsilon,
-            target_delta=delta,
-            tol=tol,
-        )
-
 
 def dpsgd_event(noise_multiplier, iterations, *, sampling_prob):
     """The event that ``jax_privacy.accounting.dpsgd_event`` makes."""
@@ -187,13 +164,6 @@ def test_a_plan_or_an_event_of_later_versions_is_priced():
         jax_privacy.bound_epsilon(
             dp_accounting.dp_event.SampledWithReplacementDpEvent(9, 2, event.event.event), delta=1e-5
         )
-
-
-@pytest.mark.slow
-def test_calibration_of_later_versions_asks_our_accountant():
-    noise = Later.calibrate(epsilon=2.0, delta=1e-5, tol=1e-3, accountant_fn=jax_privacy.CertifiedAccountant)
-    assert epsilon(Repeated(PoissonSampled(Gaussian(noise), 0.1), 100), delta=1e-5).upper <= 2.0
-    assert epsilon(Repeated(PoissonSampled(Gaussian(noise * 0.98), 0.1), 100), delta=1e-5).lower > 2.0
 
 
 def test_a_version_without_configurations_says_what_to_do(monkeypatch):

@@ -140,24 +140,6 @@ def test_what_is_not_known_is_refused():
             read_training_loop(selection, examples=N, noise_multiplier=1.0)
 
 
-def test_a_batch_size_is_the_number_that_it_holds_and_not_what_it_says():
-    class Quiet(int):
-        def __float__(self):
-            return 1.0
-
-    selection = batch_selection.FixedBatchSampling(40, 50)
-    object.__setattr__(selection, "batch_size", Quiet(40))
-    assert read_training_loop(selection, examples=N, noise_multiplier=1.0).expected_batch == 40
-    told = params()
-    object.__setattr__(told, "batch_size", Quiet(40))
-    assert (
-        read_training_loop(LOOP, examples=N, noise_multiplier=1.0, params=told).accountant_sampling_probability == 0.02
-    )
-    object.__setattr__(selection, "batch_size", "40")
-    with pytest.raises(CheckError, match="batch_size"):
-        read_training_loop(selection, examples=N, noise_multiplier=1.0)
-
-
 class Selection:
     """What both strategies hold; the tests name its class as JAX Privacy does."""
 
@@ -180,16 +162,6 @@ def test_a_field_of_a_selection_that_holds_no_number_is_refused_by_name(strategy
     selection = type(strategy, (Selection,), {field: value})()
     with pytest.raises(CheckError, match=f"^{field} must be"):
         read_training_loop(selection, examples=N, noise_multiplier=1.0)
-
-
-@pytest.mark.parametrize("value", [np.array([True, False]), math.nan, 1, "False"], ids=repr)
-def test_whether_examples_are_replaced_is_a_flag(value):
-    with pytest.raises(CheckError, match="replace must be True or False"):
-        read_training_loop(
-            type("FixedBatchSampling", (Selection,), {"replace": value})(), examples=N, noise_multiplier=1.0
-        )
-    replaced = type("FixedBatchSampling", (Selection,), {"replace": np.True_})()
-    assert read_training_loop(replaced, examples=N, noise_multiplier=1.0).sampler == "with-replacement"
 
 
 @pytest.mark.parametrize("value", NOT_A_NUMBER, ids=repr)

@@ -8,13 +8,16 @@ import pytest
 from scipy import stats
 from tests.study.conftest import central
 
-from epsilog.schemes import RawUpdate
-from epsilog.study import CanaryExperiment, Condition, MembershipExperiment, PropertyExperiment, evaluate_attack
+from epsilog.study import CanaryExperiment, Condition, MembershipExperiment, PropertyExperiment
 from epsilog.study.experiment import ResultCells, StudyRun
-from epsilog.study.membership import AttackResult, compute_lira_scores, compute_unit_confidences, compute_unit_losses
+from epsilog.study.membership import (
+    AttackResult,
+    compute_lira_scores,
+    compute_unit_confidences,
+    compute_unit_losses,
+    evaluate_attack,
+)
 from epsilog.study.results import pool_z_score
-from epsilog.training.engines import CanaryClients, RoundInputs, SplitEngine
-from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.verification.audits import estimate_epsilon
 
 
@@ -101,12 +104,6 @@ def test_updates_tell_a_mark_and_nothing_where_nobody_carries_it(task):
     assert abs(noisy["auc"] - 0.5) < 0.28  # three standard errors of 20 and 20 rounds
 
 
-def test_coins_that_are_not_those_of_the_rounds_are_told_by_chance():
-    draws = np.random.default_rng(3)
-    found = evaluate_attack(draws.standard_normal(400), draws.random(400) < 0.5, fpr=0.5)
-    assert not found.beyond_chance
-
-
 def test_seeds_that_are_too_short_one_by_one_tell_together():
     def condition(areas):
         runs = tuple({"property": {"auc": area, "rounds_with": 5.0, "rounds_without": 5.0}} for area in areas)
@@ -115,21 +112,6 @@ def test_seeds_that_are_too_short_one_by_one_tell_together():
     assert pool_z_score(condition([1.0])) == pytest.approx((25 - 12.5) / np.sqrt(25 * 11 / 12))
     assert pool_z_score(condition([1.0])) < 3 < pool_z_score(condition([0.9, 0.8, 0.9, 1.0, 0.8]))
     assert abs(pool_z_score(condition([0.5, 0.6, 0.4, 0.5]))) < 1
-
-
-def test_a_canary_sends_its_direction_at_the_length_of_the_clip(task):
-    draws = np.random.default_rng(1).standard_normal((3, task.model.size))
-    directions = draws / np.linalg.norm(draws, axis=1, keepdims=True)
-    honest = CompiledEngine(task)
-    sends = dict(zip((1, 5, 9), directions, strict=True))
-    engine = SplitEngine(honest, sends, CanaryClients(sends.get, 0.5))
-    model, cohort = np.zeros(task.model.size), np.array([0, 1, 2, 9])
-    for clip_norm, length in ((0.1, 0.1), (np.inf, 0.5)):
-        whole = engine.sum_uploads(RoundInputs(model, cohort), RawUpdate(clip_norm))
-        others = honest.sum_uploads(RoundInputs(model, np.array([0, 2])), RawUpdate(clip_norm))
-        assert np.allclose(whole.total - others.total, length * (directions[0] + directions[2]))
-        assert whole.count == 4
-        assert whole.largest_norm <= clip_norm
 
 
 @pytest.mark.parametrize(("mu", "delta"), [(0.5, 1e-3), (1.0, 1e-5), (3.0, 1e-6)])

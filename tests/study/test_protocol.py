@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.study.conftest import central, classes_task
 
 from epsilog.accounting import profile
 from epsilog.ledger import read_ledger
@@ -36,7 +37,7 @@ WHOLE = replace(
 
 
 @pytest.fixture(name="subject")
-def _subject(task, central):
+def _subject(task):
     return Subject("central", task, central, 1e-3)
 
 
@@ -44,17 +45,23 @@ def quiet(_says):
     pass
 
 
-@pytest.mark.slow
-def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
+@pytest.fixture(name="measured", scope="module")
+def _measured():
+    """The conditions of ``PROTOCOL``, and what was told of the progress."""
     told = []
-    found = list(measure_subject(subject, PROTOCOL, on_progress=told.append))
+    subject = Subject("central", classes_task(), central, 1e-3)
+    return list(measure_subject(subject, PROTOCOL, on_progress=told.append)), told
+
+
+@pytest.mark.slow
+def test_every_condition_and_seed_is_measured(measured):
+    found, told = measured
     assert [one.epsilon for one in found] == [None, 8.0, 0.5]
     assert [len(one.runs) for one in found] == [2, 2, 2]
     assert told[0] == "central, without DP: seed 1 of 2, utility"
     assert len(told) == 6 * 3
     assert found[0].noise_multiplier is None
     assert 0 < found[1].noise_multiplier < found[2].noise_multiplier
-    assert list(measure_subject(subject, PROTOCOL, on_progress=quiet)) == found
     scores = [one.of("utility", "score")[0] for one in found]
     assert scores[0] > 0.9
     assert scores[0] >= scores[1] > scores[2]
@@ -64,18 +71,17 @@ def test_every_condition_and_seed_is_measured_and_again_the_same(subject):
 
 
 @pytest.mark.slow
-def test_seeds_and_budgets_share_what_is_compiled(subject):
-    """The first condition compiles; more budgets and seeds add nothing."""
-    first = replace(PROTOCOL, seeds=(1,), budgets=(8.0,))
-    list(measure_subject(subject, first, on_progress=quiet))
+def test_a_seed_measures_the_same_again_and_compiles_nothing_more(measured, subject):
     compiled = program.sum_updates._cache_size()
-    list(measure_subject(subject, replace(first, seeds=(2, 3), budgets=(4.0, 1.0)), on_progress=quiet))
+    fewer = replace(PROTOCOL, seeds=(2,), budgets=(0.5,))
+    again = list(measure_subject(subject, fewer, on_progress=quiet))
+    assert [one.runs for one in again] == [measured[0][place].runs[1:] for place in (0, 2)]
     assert program.sum_updates._cache_size() == compiled
 
 
 @pytest.mark.slow
-def test_no_attack_can_pass_what_the_accountant_allows(subject):
-    one = next(each for each in measure_subject(subject, PROTOCOL, on_progress=quiet) if each.epsilon == 0.5)
+def test_no_attack_can_pass_what_the_accountant_allows(measured, subject):
+    (one,) = [each for each in measured[0] if each.epsilon == 0.5]
     exact = profile(subject.at(0.5).release()).tpr(0.1)
     assert exact.lower <= one.largest_tprs["0.1"] <= exact.upper * (1 + 1e-9)
     assert one.largest_tprs["0.1"] < 0.1 * 2.718**0.5 + 2e-3
@@ -112,7 +118,7 @@ def test_every_attack_that_is_asked_for_is_measured_where_it_can_be_made(subject
 
 
 @pytest.mark.slow
-def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task, central):
+def test_a_budget_that_no_noise_meets_is_refused_before_anything_is_trained(task):
     told, deaf = [], Subject("deaf", task, lambda _z: central(1.0), 1e-3)
     with pytest.raises(CalibrationError):
         list(measure_subject(deaf, replace(PROTOCOL, budgets=(0.5,)), on_progress=told.append))

@@ -12,7 +12,7 @@ import pytest
 
 from epsilog.ledger import open_ledger
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
-from epsilog.terms import ConfigError, ConflictError, NeighboringRelation, RecordError
+from epsilog.terms import ConfigError, ConflictError, NeighboringRelation
 from epsilog.terms.extras import install_command
 from epsilog.training import AuthorizedRun, Randomness, run_rounds, run_smoke_test, smoke_test
 
@@ -216,12 +216,6 @@ def test_a_full_disk_costs_nothing(small_task, charge_for, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_of_another_run_in_the_folder_cost_nothing(small_task, charge_for, tmp_path):
-    run_rounds(AuthorizedRun(CENTRAL, charge_for(CENTRAL, "client"), SEEDED), small_task(), folder=tmp_path)
-    charge = charge_for(CENTRAL, "client")
-    refused(small_task(), charge, tmp_path, RecordError, "the ledger has released only 0 rounds")
-
-
 @pytest.mark.slow
 def test_a_missing_engine_costs_nothing_and_says_what_to_install(tmp_path):
     code = """
@@ -256,15 +250,3 @@ def test_an_engine_that_breaks_costs_nothing(small_task, charge_for, tmp_path, m
 
     monkeypatch.setattr(program, "sum_updates", broken)
     refused(small_task(), charge_for(CENTRAL, "client"), tmp_path, ConfigError, "blank data: no device")
-
-
-def test_the_rehearsal_changes_no_byte_of_the_run(small_task, charge_for, tmp_path):
-    models = [
-        run_rounds(
-            AuthorizedRun(CENTRAL, charge_for(CENTRAL, "client", state=state), SEEDED),
-            small_task(),
-            folder=tmp_path / state,
-        ).model
-        for state in ("reserved", "started")
-    ]
-    assert np.array_equal(*models)

@@ -9,16 +9,7 @@ from scipy.stats import binom
 from tests.training.fixed import Fixed
 
 from epsilog.plan import compute_profile_view
-from epsilog.schemes import (
-    ClientLevelAdaptiveClip,
-    ClientLevelCentral,
-    ClientLevelClientSide,
-    ClientLevelCorrelatedNoise,
-    ClientLevelDistributed,
-    ExampleLevelClientSide,
-    NoisyUpdate,
-    RawUpdate,
-)
+from epsilog.schemes import ClientLevelCentral, ClientLevelDistributed, ExampleLevelClientSide, NoisyUpdate, RawUpdate
 from epsilog.terms import Canaries, NeighboringRelation
 from epsilog.training import (
     Federation,
@@ -31,7 +22,7 @@ from epsilog.training import (
     run_smoke_test,
     train_without_charge,
 )
-from epsilog.training.canaries import make_canary_direction, make_canary_rows, name_canary_score
+from epsilog.training.canaries import make_canary_direction, make_canary_rows
 from epsilog.training.engines import RoundInputs, add_dropout, make_engine
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.remote import make_simulated_remote_engine
@@ -169,28 +160,7 @@ def test_a_canary_adds_its_own_noise_whether_it_is_in_or_out(small_task):
     assert found.padding.tolist() == [each[-1] for each in noise]
 
 
-SCHEMES = [
-    ClientLevelCentral(18, 0.5, 2, 0.2, 1.5),
-    ClientLevelCentral(18, None, 2, 0.2, 1.5, sampling="fixed-size", cohort_size=9),
-    ClientLevelCentral(18, None, 4, 0.2, 1.5, sampling="cyclic", cycle_length=2),
-    ClientLevelAdaptiveClip(18, 0.5, 2, 0.2, 0.5, 0.2, 2.0, 1.5),
-    ClientLevelClientSide(18, 9, 2, 2, 0.2, 1.5),
-    ClientLevelCorrelatedNoise(18, 2, 4, 2, 0.2, 1.5),
-]
-
-
-@pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.kind)
-def test_every_scheme_of_clients_trains_with_canaries_among_them(small_task, scheme, tmp_path):
-    there = insert_canaries(add_canary_slots(small_task(), 6), drawn(6))
-    run_smoke_test(scheme, there, tmp_path)
-    engine, state = make_engine(None, there), rounds.make_initial_state(there)
-    for _ in range(scheme.rounds):
-        outcome = rounds.compute_next_round(scheme, engine, state, Randomness.from_seed(2))
-        state = outcome.state
-        assert outcome.custody.largest_norm <= scheme.clip_norm * (1 + 1e-12)
-    assert state.participations[12:].sum() > 0
-    assert np.isfinite(compute_canary_scores(there, state.model)).all()
+CENTRAL = ClientLevelCentral(18, 0.5, 2, 0.2, 1.5)
 
 
 def test_shares_of_noise_are_nothing_for_canaries(small_task, tmp_path):
@@ -200,17 +170,6 @@ def test_shares_of_noise_are_nothing_for_canaries(small_task, tmp_path):
         ValueError, match="canaries must be absent if clients share the noise, since the operator of a canary"
     ):
         run_smoke_test(scheme, there, tmp_path)
-
-
-@pytest.mark.slow
-def test_a_scheme_of_examples_trains_with_canaries_among_them(small_task):
-    task = add_canary_slots(small_task(unit_is_client=False), 30)
-    scheme = ExampleLevelClientSide(12, 5, 2, 2, 0.5, 1, 0.3, 2.0)
-    one, other = (insert_canaries(task, drawn(30, seed=seed)) for seed in (1, 2))
-    models = [train_without_charge(scheme, each, randomness=Randomness.from_seed(2)).model for each in (one, other)]
-    assert not np.array_equal(*models), "who is in changes what is trained"
-    assert name_canary_score(one) == "loss"
-    assert np.unique(compute_canary_scores(one, models[0])).size > 20
 
 
 def test_simulated_silence_is_that_of_others_and_other_hosts_are_refused(small_task):
@@ -223,13 +182,13 @@ def test_simulated_silence_is_that_of_others_and_other_hosts_are_refused(small_t
     sent = sum(make_canary_direction(canaries, one, now.model.size) for one in np.flatnonzero(canaries.included))
     assert np.allclose(found.total, 0.1 * sent)
     with pytest.raises(ValueError, match="canaries must be absent if clients compute remotely, got 6"):
-        make_simulated_remote_engine(None, SCHEMES[0], "run", there)
+        make_simulated_remote_engine(None, CENTRAL, "run", there)
 
 
 def test_a_run_is_bound_to_its_canaries(small_task):
     room = add_canary_slots(small_task(), 6)
     bound = {
-        rounds.hash_run_inputs(SCHEMES[0], task)
+        rounds.hash_run_inputs(CENTRAL, task)
         for task in (room, insert_canaries(room, drawn(6)), insert_canaries(room, drawn(6, seed=2)))
     }
     assert len(bound) == 3
@@ -244,7 +203,7 @@ def test_scores_tell_nothing_of_a_model_that_is_not_finite_or_has_not_moved(smal
         compute_canary_scores(small_task(), np.zeros(3))
 
 
-WIDE = 20_000
+WIDE = 4000
 CANARIES = 2000
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 

@@ -311,24 +311,6 @@ def test_what_clients_would_not_go_by_is_refused(engine_with):
         engine.sum_uploads(RoundInputs(np.zeros(4), ALONE_COHORT), NoisyUpdate(0.2, 0.1))
 
 
-@pytest.mark.slow
-def test_silence_of_all_kinds_costs_nothing_more_and_stops_nothing(small_task, tmp_path):
-    """Site 2 dies, site 5 sends another shape: zero updates, still counted as having taken part."""
-
-    def twist(name, answer):
-        if name == named(2):
-            return []
-        return [(name, np.zeros(2) if name == named(5) else answer)]
-
-    scheme = dataclasses.replace(CENTRAL, sampling_probability=1.0, rounds=2)
-    here, there, _ = both(small_task, tmp_path, scheme, twist)
-    assert [record.non_responders for record in custody(tmp_path / "grid")] == [2, 2]
-    assert [record.participants for record in custody(tmp_path / "grid")] == [tuple(range(12))] * 2
-    assert there.model != pytest.approx(here.model, abs=1e-6)
-    assert [one.noise_stddev for one in there.records] == [one.noise_stddev for one in here.records]
-    assert [one.padding for one in there.records] == [one.padding for one in here.records]  # the very same noise
-
-
 class KilledError(BaseException):
     pass
 
@@ -451,22 +433,6 @@ def test_an_answer_is_counted_before_it_is_computed_since_that_it_fails_is_seen_
     site_for(ALONE).answer(order_for(ALONE))
     with pytest.raises(ConflictError, match="round must be at most 2"):
         site_for(ALONE).answer(order_for(ALONE))
-
-
-def test_a_noisy_run_that_fails_sends_noise_alone_and_is_counted(site_for):
-    def fail(model, runs, training):
-        raise RuntimeError("a row of theirs")
-
-    answers = [
-        site_for(RUNS, computing=make_function_site_engine(noisy_run=broken)).answer(order_for(RUNS))
-        for broken in (fail, lambda *_: np.zeros(9))
-    ]
-    step = order_for(RUNS).training.learning_rate / (0.5 * order_for(RUNS).training.expected_examples)
-    for answer in answers:
-        assert answer.shape == (4,)
-        assert 0 < np.abs(answer).max() < 12 * step * RUNS.noise_stddev * np.sqrt(2)
-    with pytest.raises(ConflictError, match="round must be at most 2"):
-        site_for(RUNS, computing=make_function_site_engine(noisy_run=fail)).answer(order_for(RUNS))
 
 
 class FailsOnRows(LinearEngine):
@@ -608,20 +574,6 @@ def test_a_real_site_draws_for_itself_and_takes_no_draws(site_for):
     assert 0.85 < drawn.std() / scheme.noise_stddev < 1.15  # 802 draws: 6 standard deviations; 0.7 would be seen
 
 
-def test_an_update_that_fails_is_noise_like_any_other(site_for):
-    def fail(model, training):
-        raise ValueError(model)
-
-    wrong = [fail, lambda *_: [1.0], lambda model, _: model + np.nan, lambda *_: "x", lambda *_: None]
-    scheme = dataclasses.replace(ALONE, rounds=6, max_participations=6)
-    zero = site_for(scheme, computing=make_function_site_engine(lambda model, _: 0 * model)).answer(order_for(scheme))
-    for update in wrong:
-        assert np.array_equal(
-            site_for(scheme, computing=make_function_site_engine(update)).answer(order_for(scheme)), zero
-        )
-    assert zero.any()
-
-
 def test_a_plain_function_is_clipped_and_its_model_is_a_copy(site_for):
     def update(model, training):
         model += training.learning_rate * 1e6
@@ -665,27 +617,3 @@ def test_an_order_is_read_back_whole_and_nothing_else_is_read():
     for change in ({"run": 3}, {"scheme": {"type": "gaussian"}}, {"draws": 7}, {"draws": {}}, {"training": None}):
         with pytest.raises((ValueError, TypeError, KeyError)):
             TrainRequest.from_json(order.to_json() | change, order.model)
-
-
-def no_row_one_or_all(features, targets, present):
-    """A site compiles for its number of rows: a few seconds for every number that there is."""
-    most = present.shape[1]
-    rows = present.sum(axis=1, keepdims=True)
-    present[:] = np.arange(most) < np.where(rows > most / 2, most, np.minimum(rows, 1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", [CENTRAL, RUNS], ids=lambda one: one.kind)
-def test_sites_on_the_compiled_engine_make_the_model_of_the_compiled_engine(small_task, tmp_path, scheme):
-    task = small_task(unit_is_client=scheme.unit_is_client, change=no_row_one_or_all)
-    here = train(task, tmp_path / "here", scheme, MemoryCharge(scheme, task.unit))
-    post = post_of(task, tmp_path, scheme, engine=None)
-    there = train(
-        afar(task),
-        tmp_path / "grid",
-        scheme,
-        MemoryCharge(scheme, task.unit),
-        engine=make_remote_engine(post, scheme, "one"),
-    )
-    assert not post.refused
-    assert there.model == pytest.approx(here.model, abs=1e-12)

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import stats
 
+from epsilog.schemes.cohorts import PoissonSampler
 from epsilog.training import Randomness, sampling
 from epsilog.training.noise import RandomStream
 
 ROUNDS, POPULATION, PROBABILITY = 400, 300, 0.1
 SOURCE = Randomness.from_seed(21)
+POISSON, BEFORE = PoissonSampler(POPULATION, PROBABILITY), sampling.SamplerHistory(1, np.zeros(0, dtype=np.int64))
 
 
 def sizes_look_binomial(sizes):
@@ -22,10 +24,7 @@ def sizes_look_binomial(sizes):
 
 
 def test_poisson_cohorts_have_binomial_sizes_and_every_client_its_share():
-    cohorts = [
-        sampling.draw_poisson_cohort(SOURCE.stream("cohort", one), population=POPULATION, probability=PROBABILITY)
-        for one in range(ROUNDS)
-    ]
+    cohorts = [sampling.draw_cohort(POISSON, SOURCE.stream("cohort", one), BEFORE) for one in range(ROUNDS)]
     assert sizes_look_binomial(np.array([cohort.size for cohort in cohorts]))
     counts = np.bincount(np.concatenate(cohorts), minlength=POPULATION)
     spread = np.sum((counts - ROUNDS * PROBABILITY) ** 2) / (ROUNDS * PROBABILITY * (1 - PROBABILITY))
@@ -43,8 +42,8 @@ def test_the_control_fixed_size_cohorts_are_not_poisson():
 
 def test_poisson_may_draw_nobody_and_must_draw_everybody_at_the_ends():
     stream = SOURCE.stream("cohort", 1)
-    assert sampling.draw_poisson_cohort(stream, population=50, probability=0.0).size == 0
-    assert sampling.draw_poisson_cohort(stream, population=50, probability=1.0).size == 50
+    assert sampling.draw_cohort(PoissonSampler(50, 0.0), stream, BEFORE).size == 0
+    assert sampling.draw_cohort(PoissonSampler(50, 1.0), stream, BEFORE).size == 50
 
 
 def test_fixed_size_cohorts_favour_nobody_and_repeat_nobody():
@@ -67,7 +66,7 @@ def test_fewer_eligible_clients_than_wanted_all_come():
 
 
 def test_batches_are_poisson_too():
-    joins = sampling.draw_poisson_batches(SOURCE.stream("batches", 1), shape=(50, 10, 40), probability=0.25)
+    joins = SOURCE.stream("batches", 1).coins((50, 10, 40), 0.25)
     assert joins.shape == (50, 10, 40)
     assert stats.binomtest(int(joins.sum()), joins.size, 0.25).pvalue > 1e-6
 

@@ -7,14 +7,13 @@ import pytest
 from tests.training.test_engine import COHORT, agree, batches, noise, noisy_runs, start, updates
 
 from epsilog.schemes import ClientLevelCentral, LocalDPSGD, RawUpdate
-from epsilog.terms import CheckError, RecordError
-from epsilog.training import AuthorizedRun, LocalTraining, Randomness, ServerOptimizer, run_rounds, train_without_charge
+from epsilog.terms import CheckError
+from epsilog.training import LocalTraining, Randomness, ServerOptimizer, train_without_charge
 from epsilog.training.engines import RoundInputs
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.engines.reference import ReferenceEngine
 from epsilog.training.server_optimizer import SCHEDULES, compute_learning_rate_factor
 
-SCHEME = ClientLevelCentral(12, 0.5, 6, 0.2, 1.0)
 SERVERS = [
     ServerOptimizer("momentum", 0.5, momentum=0.8),
     ServerOptimizer("adam", 0.05, "cosine"),
@@ -97,51 +96,6 @@ def test_a_schedule_slows_the_clients_down(small_task):
         end = train_without_charge(scheme, task, randomness=Randomness.from_seed(1), private=False).model
         lengths[schedule] = np.linalg.norm(end - task.model.start)
     assert lengths["step"] / lengths["constant"] == pytest.approx((1 + 1 + 0.1 + 0.01) / 4, rel=1e-4)
-
-
-class KilledError(BaseException):
-    pass
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("server", SERVERS[:2], ids=lambda server: server.optimizer)
-@pytest.mark.parametrize("last", [1, 3])
-def test_a_killed_run_ends_with_the_same_bits(small_task, charge_for, tmp_path, server, last):
-    task = small_task(server=server, schedule="cosine", widths=(3, 1))
-
-    def train(charge, folder, on_round=None):
-        paid = AuthorizedRun(SCHEME, charge, Randomness.from_seed(4))
-        return run_rounds(paid, task, folder=folder, on_round=on_round)
-
-    whole = train(charge_for(SCHEME, task.unit), tmp_path / "whole")
-    charge = charge_for(SCHEME, task.unit)
-
-    def kill(record):
-        if record.round == last:
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        train(charge, tmp_path / "killed", kill)
-    resumed = train(charge, tmp_path / "killed")
-    assert resumed.resumed_after == last
-    assert np.array_equal(resumed.model, whole.model)
-    assert resumed.records == whole.records
-
-
-def test_a_run_is_not_gone_on_with_under_another_optimizer(small_task, charge_for, tmp_path):
-    charge = charge_for(SCHEME, "client")
-
-    def train(server, on_round=None):
-        paid = AuthorizedRun(SCHEME, charge, Randomness.from_seed(4))
-        return run_rounds(paid, small_task(server=server, widths=(3, 1)), folder=tmp_path, on_round=on_round)
-
-    def kill(_):
-        raise KilledError
-
-    with pytest.raises(KilledError):
-        train(SERVERS[0], kill)
-    with pytest.raises(RecordError, match="another scheme, model, training or data"):
-        train(SERVERS[1])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from epsilog.schemes import (
     ClientLevelDistributed,
 )
 from epsilog.training import Randomness
-from epsilog.training.engines import DropoutEngine, add_dropout
+from epsilog.training.engines import add_dropout
+from epsilog.training.engines.wrappers import DropoutEngine
 from epsilog.training.rounds import compute_next_round, make_initial_state
 
 CENTRAL = ClientLevelCentral(12, 0.5, 30, 0.2, 1.5)

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.training.test_engine import COHORT, agree, noisy_runs, updates
+from tests.training.test_engine import COHORT, noisy_runs, updates
 
 from epsilog.schemes import ClientLevelCentral, ClientLevelClientSide, ExampleLevelClientSide
 from epsilog.terms import CheckError, NeighboringRelation
@@ -41,13 +41,6 @@ def test_a_change_is_multiplied_by_its_weight(small_task, engine):
         runs, weighed = (noisy_runs(engine(small_task(**EXAMPLES, **t)), 0.3, alone) for t in ({}, {"example_cap": 4}))
         assert weighed.total == pytest.approx(weights[client] * runs.total, abs=1e-12)
         assert np.array_equal(weighed.padding, runs.padding)
-
-
-def test_engines_agree(small_task):
-    task = small_task(example_cap=4)
-    agree(updates(CompiledEngine(task), 0.05), updates(ReferenceEngine(task), 0.05), 1e-8)
-    task = small_task(example_cap=4, expected_examples=4, **EXAMPLES)
-    agree(noisy_runs(CompiledEngine(task), 0.3), noisy_runs(ReferenceEngine(task), 0.3))
 
 
 def test_a_row_that_cannot_be_used_counts_for_its_clients_size(small_task):

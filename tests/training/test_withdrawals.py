@@ -84,14 +84,6 @@ def test_a_withdrawal_in_the_midst_of_a_run_holds_from_the_next_round_on(small_t
     assert check_custody([*back[:-1], again], records, way).code == "custody/withdrawn-participant"
 
 
-def test_nothing_public_tells_that_anybody_withdrew(small_task):
-    way, task = WAYS[0], small_task()
-    outcome = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.from_seed(3), withdrawn=GONE)
-    whole = compute_next_round(way, Fixed(task), make_initial_state(task), Randomness.from_seed(3))
-    same = {"output_hash": "x", "test_loss": None, "test_score": None}
-    assert replace(outcome.record, **same) == replace(whole.record, **same)
-
-
 @pytest.mark.parametrize("way", AT_CLIENTS, ids=lambda way: way.kind)
 def test_where_clients_add_the_noise_nobody_withdraws_since_the_records_would_tell(
     small_task, charge_for, tmp_path, way
@@ -120,18 +112,6 @@ def test_schemes_say_whether_their_records_tell_how_many_replied(small_task):
     task = small_task()
     outcome = compute_next_round(AT_CLIENTS[0], Fixed(task), make_initial_state(task), Randomness.from_seed(3))
     assert len(outcome.record.padding) == len(outcome.custody.participants)
-
-
-def test_a_dry_run_computes_on_nobody_who_withdrew(small_task, way):
-    seen = set()
-
-    class Watched(Fixed):
-        def sum_uploads(self, now, upload):
-            seen.update(now.cohort.tolist())
-            return super().sum_uploads(now, upload)
-
-    train_without_charge(way, small_task(), randomness=Randomness.from_seed(3), engine=Watched, withdrawn=GONE)
-    assert seen == set(range(12)) - GONE
 
 
 @pytest.mark.parametrize("gone", [[12], [-1], [1.0], [True], ["north"]], ids=repr)

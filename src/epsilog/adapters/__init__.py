@@ -13,8 +13,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["make_class_on_demand"]
-
 
 def make_class_on_demand(body: type, base: str, name: str = "CertifiedAccountant") -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a module that needs another library only once its class ``name`` is asked for.

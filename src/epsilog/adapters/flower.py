@@ -214,15 +214,7 @@ class CertifiedAccountant:
         config |= {field: config[field].value for field in ("neighboring_relation", "sampling_method")}
         population = config["population_size"]
         compositions = [
-            {
-                "event": {"noise_multiplier": noise, "sample_size": size, "population_size": population},
-                "count": count,
-            }
+            {"event": {"noise_multiplier": noise, "sample_size": size, "population_size": population}, "count": count}
             for (noise, size), count in counts.items()
         ]
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "backend": BACKEND,
-            "config": config,
-            "compositions": compositions,
-        }
+        return {"schema_version": SCHEMA_VERSION, "backend": BACKEND, "config": config, "compositions": compositions}

@@ -40,15 +40,9 @@ from epsilog.training.site import Site, compute_upload
 
 __all__ = [
     "FlowerSimulationTransport",
-    "FlowerTransport",
     "build_simulation_client_app",
     "build_site_client_app",
-    "decode_array",
-    "decode_request",
-    "encode_message",
-    "exchange_messages",
     "name_clients",
-    "name_public_key",
     "train_over_flower",
 ]
 

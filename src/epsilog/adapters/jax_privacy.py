@@ -97,10 +97,7 @@ def minimum_samples_to_calibrate(base_delta: float, target_delta: float) -> int:
 
 
 def delta_from_epsilon_and_samples(
-    epsilon: float,
-    samples: ArrayLike,
-    counts: ArrayLike | None = None,
-    other_event: ProfilePayoff | None = None,
+    epsilon: float, samples: ArrayLike, counts: ArrayLike | None = None, other_event: ProfilePayoff | None = None
 ) -> float:
     """Estimate delta from privacy losses; see ``montecarlo.delta_from_samples``.
 
@@ -223,11 +220,7 @@ def _size(losses: ArrayLike, counts: ArrayLike | None) -> int:
 
 
 def read_training_loop(
-    selection: Any,
-    *,
-    examples: int,
-    noise_multiplier: float | Iterable[tuple[int, float]],
-    params: Any = None,
+    selection: Any, *, examples: int, noise_multiplier: float | Iterable[tuple[int, float]], params: Any = None
 ) -> TrainingLoop:
     """Read a training loop off a ``BatchSelectionStrategy``.
 

@@ -7,7 +7,7 @@ the measurements cannot be chosen afterwards. Nothing here is a guarantee: anoth
 
 from epsilog.study.backdoor import Backdoor
 from epsilog.study.canaries import CanaryExperiment
-from epsilog.study.membership import MembershipExperiment, evaluate_attack
+from epsilog.study.membership import MembershipExperiment
 from epsilog.study.properties import PropertyExperiment
 from epsilog.study.protocol import Condition, StudyProtocol, Subject
 from epsilog.study.study import Study, load_study, read_tables, run_study
@@ -21,7 +21,6 @@ __all__ = [
     "Study",
     "StudyProtocol",
     "Subject",
-    "evaluate_attack",
     "load_study",
     "read_tables",
     "run_study",

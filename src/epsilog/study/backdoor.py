@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.schemes import LocalDPSGD, RawUpdate, Scheme, Upload, remove_protection
-from epsilog.study.experiment import Numbers, StudyRun, drop_test_set, get_engine, reuse_engine, score_model
+from epsilog.study.experiment import Experiment, Numbers, StudyRun, drop_test_set, get_engine, reuse_engine, score_model
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Task
 from epsilog.training.engines import ClippedSum, Engine, RoundInputs, SplitEngine, combine_sums
@@ -25,7 +25,7 @@ HAIR = 1e-9  # relative distance of a clipped norm from its bound
 
 
 @dataclass(frozen=True, slots=True)
-class Backdoor:
+class Backdoor(Experiment):
     """The goal and the means of attackers.
 
     Attributes:
@@ -52,6 +52,11 @@ class Backdoor:
         check.check_fields(self)
         if not self.features:
             raise CheckError("features", "empty", "()", verb="not be")
+
+    @property
+    def label(self) -> str:
+        """Return the name in tables."""
+        return self.name
 
     def add_trigger(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
         """Return rows with the trigger."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.schemes import Scheme
-from epsilog.study.experiment import Numbers, StudyRun, drop_test_set, get_engine, reuse_engine
+from epsilog.study.experiment import Experiment, Numbers, StudyRun, drop_test_set, get_engine, reuse_engine
 from epsilog.terms import check
 from epsilog.training import Randomness, Task
 from epsilog.training.engines import CanaryClients, SplitEngine
@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class CanaryExperiment:
+class CanaryExperiment(Experiment):
     """The number of canaries.
 
     Attributes:
@@ -35,7 +35,6 @@ class CanaryExperiment:
     """
 
     count: Annotated[int, check.integer(3)] = 100
-    name: ClassVar[str] = "canaries"
     kind: ClassVar[str] = "canaries"
 
     def __post_init__(self) -> None:
@@ -70,11 +69,11 @@ class CanaryExperiment:
 
         model = run.train(engines=reuse_engine(engine), watch=watch)
         if model is None:
-            return {self.name: None}
+            return {self.kind: None}
         last = _cosines(sent, model - plain.model.start)
         there, absent, others = np.split(closest, 3)
         return {
-            self.name: {
+            self.kind: {
                 "last_model": estimate_epsilon((0.0, size**-0.5), fit_normal(last), delta=run.delta),
                 "all_models": estimate_epsilon(fit_normal(absent), fit_normal(there), delta=run.delta),
                 "control": estimate_epsilon(fit_normal(absent), fit_normal(others), delta=run.delta),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,23 +38,29 @@ GetCell = Callable[[str, Callable[[], Any]], Any]
 Numbers = dict[str, float | None]
 
 
-class Experiment(Protocol):
-    """An attack with its settings, a frozen dataclass. A section in the file of a study has its fields."""
+class Experiment(ABC):
+    """An attack with its settings, a frozen dataclass. A section in the file of a study has its fields. Abstract.
+
+    Attributes:
+        kind: the section in the file of a study.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
 
     @property
-    def kind(self) -> str:
-        """Return the section in the file of a study."""
-
-    @property
-    def name(self) -> str:
+    def label(self) -> str:
         """Return the name in tables."""
+        return self.kind
 
-    def require_fit(self, task: Task) -> None:
+    def require_fit(self, task: Task) -> None:  # noqa: B027 - most attacks fit every task
         """Refuse a task that does not fit the attack."""
 
-    def applies(self, scheme: Scheme) -> bool:
+    def applies(self, scheme: Scheme) -> bool:  # noqa: ARG002 - most attacks apply to all schemes
         """Return whether the attack applies to a scheme."""
+        return True
 
+    @abstractmethod
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
         """Attack one run; return numbers by attack, or None if training diverged."""
 

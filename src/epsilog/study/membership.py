@@ -15,14 +15,12 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.schemes import Scheme
-from epsilog.study.experiment import Numbers, StudyRun, drop_test_set
+from epsilog.study.experiment import Experiment, Numbers, StudyRun, drop_test_set
 from epsilog.terms import CheckError, arrays, check
 from epsilog.training import Federation, Randomness, Task
 
 Vector = NDArray[np.float64]
 ATTACKS = ("losses", "LiRA")
-BLOCK = 8192  # rows in one batch of losses
 FEWEST = 4  # fewest shadow models for means and variances
 OWN_VARIANCE = 64  # fewest shadow models for separate variances of each unit
 SHADOWS = 1_000_000_000  # first seed of shadow models
@@ -31,7 +29,7 @@ THREE_SIGMA = 0.00135  # the chance of a normal number more than three standard 
 
 
 @dataclass(frozen=True, slots=True)
-class MembershipExperiment:
+class MembershipExperiment(Experiment):
     """Settings of the membership attacks.
 
     Attributes:
@@ -43,7 +41,6 @@ class MembershipExperiment:
     fprs: Annotated[tuple[float, ...], check.sequence_of(check.in_open_interval(0, 1))] = (0.01, 0.001)
     shadows: Annotated[int, check.integer(0)] = 0
     units: Annotated[int, check.integer(100)] = 4000
-    name: ClassVar[str] = "membership"
     kind: ClassVar[str] = "membership"
 
     def __post_init__(self) -> None:
@@ -52,13 +49,6 @@ class MembershipExperiment:
             raise CheckError("fprs", "some, each once", repr(self.fprs), verb="name")
         if 0 < self.shadows < FEWEST:
             raise CheckError("shadows", f"0 or at least {FEWEST}", f"{self.shadows}")
-
-    def require_fit(self, task: Task) -> None:
-        """Refuse nothing: every task has units."""
-
-    def applies(self, scheme: Scheme) -> bool:  # noqa: ARG002 - as every experiment
-        """Return True: the attack applies to all schemes."""
-        return True
 
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
         """Attack the last model by losses and by LiRA; return the ``summarize_attack`` of each."""
@@ -156,14 +146,8 @@ def compute_unit_confidences(task: Task, model: Vector) -> Vector:
 def _losses(task: Task, model: Vector) -> Vector:
     """Return the loss of each row; nan for an unusable row."""
     clients, usable = task.clients, task.clients.usable(task.model)
-    params = task.model.unflatten(model.astype(clients.features.dtype))
     losses = np.full(len(clients.features), np.nan)
-    kind = task.model.target_type(clients.features.dtype)
-    for first in range(0, losses.size, BLOCK):
-        rows = np.flatnonzero(usable[first : first + BLOCK]) + first
-        if rows.size:
-            outputs = task.model.apply(params, clients.features[rows])
-            losses[rows] = np.asarray(task.model.losses(outputs, clients.targets[rows].astype(kind)))
+    losses[usable] = task.model.compute_losses(model, clients.features[usable], clients.targets[usable])
     return losses
 
 

@@ -19,8 +19,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.schemes import Scheme
-from epsilog.study.experiment import Numbers, StudyRun, drop_test_set, get_engine
+from epsilog.study.experiment import Experiment, Numbers, StudyRun, drop_test_set, get_engine
 from epsilog.study.membership import evaluate_attack
 from epsilog.terms import CheckError, check
 from epsilog.training import Federation, Randomness, Task, compute_learning_rate_factor, sampling
@@ -32,7 +31,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class PropertyExperiment:
+class PropertyExperiment(Experiment):
     """A mark on rows of some clients.
 
     Attributes:
@@ -46,7 +45,6 @@ class PropertyExperiment:
     value: Annotated[float, check.finite()]
     share: Annotated[float, check.in_closed_interval(0, 1)] = 0.5
     every: Annotated[int, check.integer(1)] = 1
-    name: ClassVar[str] = "property"
     kind: ClassVar[str] = "property"
 
     def __post_init__(self) -> None:
@@ -60,27 +58,23 @@ class PropertyExperiment:
         if not task.is_scored:
             raise CheckError("property", "for a task with a test set, from which the attacker learns", task.name)
 
-    def applies(self, scheme: Scheme) -> bool:  # noqa: ARG002 - as every experiment
-        """Return True: the attack applies to all schemes."""
-        return True
-
     def measure(self, run: StudyRun) -> dict[str, Numbers | None]:
         """Return the AUC over rounds with which the attacker recognizes marked rounds."""
         plain = drop_test_set(run.task)
         coins = Randomness.from_seed(run.seed).stream("property", 0).coins((run.scheme.rounds,), 0.5)
         if coins.all() or not coins.any():
-            return {self.name: None}
+            return {self.kind: None}
         marked, unmarked = get_engine(_mark_clients(plain, self)), get_engine(plain)
         observer = _Observer(self, run)
         model = run.train(engines=lambda done: marked if coins[done - 1] else unmarked, watch=observer.look)
         if model is None:
-            return {self.name: None}
+            return {self.kind: None}
         scores, has = observer.scores(), coins[observer.rounds]
         if has.all() or not has.any():
-            return {self.name: None}
+            return {self.kind: None}
         found = evaluate_attack(scores, has, fpr=0.5)
         numbers: Numbers = {"auc": found.auc, "auc_beyond_chance": float(found.beyond_chance)}
-        return {self.name: numbers | {"rounds_with": float(found.members), "rounds_without": float(found.others)}}
+        return {self.kind: numbers | {"rounds_with": float(found.members), "rounds_without": float(found.others)}}
 
 
 class _Observer:

@@ -20,13 +20,8 @@ from epsilog.training import Task, require_matching_scheme
 
 DIGITS = 6  # of a calibrated noise multiplier
 UTILITY = "utility"
-TAKEN = {
-    UTILITY,
-    *ATTACKS,
-    MembershipExperiment.name,
-    PropertyExperiment.name,
-    CanaryExperiment.name,
-}  # names that no backdoor may have
+TAKEN = {UTILITY, *ATTACKS, *(one.kind for one in (MembershipExperiment, PropertyExperiment, CanaryExperiment))}
+"""Names that no backdoor may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +172,7 @@ def describe_inputs(subjects: tuple[Subject, ...], protocol: StudyProtocol) -> d
 
 
 def measure_subject(
-    subject: Subject,
-    protocol: StudyProtocol,
-    *,
-    on_progress: Callable[[str], None],
-    cells: ResultCells | None = None,
+    subject: Subject, protocol: StudyProtocol, *, on_progress: Callable[[str], None], cells: ResultCells | None = None
 ) -> Iterator[Condition]:
     """Yield the conditions of a subject, first without DP, then at each budget.
 
@@ -215,17 +206,19 @@ def measure_subject(
                 shared=shared,
             )
             progress = f"{where}: seed {place} of {len(protocol.seeds)}"
-            runs.append(_measure_run(run, protocol, partial(_report_at, on_progress, progress)))
+            runs.append(_measure_run(run, protocol, progress, on_progress))
         noise = None if epsilon is None else scheme.noise_multiplier
         yield Condition(subject.name, epsilon, noise, _largest(subject, scheme, protocol, epsilon), tuple(runs))
 
 
-def _measure_run(run: StudyRun, protocol: StudyProtocol, report: Callable[[str], None]) -> dict[str, Numbers | None]:
+def _measure_run(
+    run: StudyRun, protocol: StudyProtocol, where: str, on_progress: Callable[[str], None]
+) -> dict[str, Numbers | None]:
     """Return the numbers of one seed by attack; each attack is one cell."""
 
     def cell(name: str, compute: Callable[[], Any]) -> Any:
         def report_and_compute() -> Any:
-            report(name)
+            on_progress(f"{where}, {name}")
             return compute()
 
         return run.shared(f"seed {run.seed}, {name}", report_and_compute)
@@ -234,12 +227,8 @@ def _measure_run(run: StudyRun, protocol: StudyProtocol, report: Callable[[str],
     triggers = [one for one in applied if isinstance(one, Backdoor)]
     found: dict[str, Numbers | None] = {UTILITY: cell(UTILITY, lambda: _measure_utility(run, triggers))}
     for one in applied:
-        found |= cell(one.name, partial(one.measure, run))
+        found |= cell(one.label, partial(one.measure, run))
     return found
-
-
-def _report_at(on_progress: Callable[[str], None], where: str, what: str) -> None:
-    on_progress(f"{where}, {what}")
 
 
 def _measure_utility(run: StudyRun, triggers: Iterable[Backdoor]) -> Numbers | None:

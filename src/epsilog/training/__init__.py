@@ -13,7 +13,7 @@ from epsilog.training.data.dataset import Dataset
 from epsilog.training.federation import Federation, iterate_blocks
 from epsilog.training.noise import Randomness
 from epsilog.training.rounds import require_matching_scheme
-from epsilog.training.run import AuthorizedRun, DryRunResult, TrainingResult, run_rounds, train_without_charge
+from epsilog.training.run import AuthorizedRun, TrainingResult, run_rounds, train_without_charge
 from epsilog.training.server_optimizer import OPTIMIZERS, SCHEDULES, ServerOptimizer, compute_learning_rate_factor
 from epsilog.training.smoke_test import run_smoke_test
 from epsilog.training.task import LocalTraining, Task
@@ -23,7 +23,6 @@ __all__ = [
     "SCHEDULES",
     "AuthorizedRun",
     "Dataset",
-    "DryRunResult",
     "Federation",
     "LocalTraining",
     "Randomness",

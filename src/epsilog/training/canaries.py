@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from epsilog.terms import Canaries, CheckError, check
 from epsilog.training.federation import Federation, Floats
-from epsilog.training.models import Model
 from epsilog.training.noise import Randomness, RandomStream
 from epsilog.training.task import CANARY_SLOT_BOUND, Task
 
 Vector = NDArray[np.float64]
 COSINE, LOSS = "cosine", "loss"
-AT_ONCE = 1024  # rows in one batch of a model
 
 
 def draw_canaries(count: int, randomness: Randomness) -> Canaries:
@@ -133,7 +131,8 @@ def compute_canary_scores(task: Task, model: Vector) -> Vector:
         return _cosines(canaries, model - task.model.start)
     features, targets = make_canary_rows(canaries, task)
     with np.errstate(over="ignore", invalid="ignore"):
-        fell = _losses(task.model, task.model.start, features, targets) - _losses(task.model, model, features, targets)
+        fell = task.model.compute_losses(task.model.start, features, targets)
+        fell -= task.model.compute_losses(model, features, targets)
     return np.where(np.isfinite(fell), fell, 0.0)
 
 
@@ -143,16 +142,3 @@ def _cosines(canaries: Canaries, moved: Vector) -> Vector:
         return np.zeros(canaries.count)
     ahead = moved / length
     return np.array([float(make_canary_direction(canaries, one, moved.size) @ ahead) for one in range(canaries.count)])
-
-
-def _losses(model: Model, vector: Vector, features: Floats, targets: NDArray[Any]) -> Vector:
-    """Return the loss of each row under a parameter vector, in the precision of the data; shape (m,)."""
-    goals, found = targets.astype(model.target_type(features.dtype)), np.empty(len(features))
-    with model.doubles():
-        params = model.unflatten(model.asarray(vector.astype(features.dtype)))
-        for first in range(0, len(features), AT_ONCE):
-            rows = slice(first, first + AT_ONCE)
-            outputs = model.apply(params, model.asarray(features[rows]))
-            losses = model.losses(outputs, model.asarray(goals[rows]))
-            found[rows] = np.asarray(losses.detach() if model.framework == "torch" else losses)
-    return found

@@ -13,6 +13,7 @@ So each round that the ledger has as released can be rebuilt, and no other round
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -28,17 +29,8 @@ from epsilog import durable_io
 from epsilog.terms import ConflictError, CustodyRecord, RecordError, RoundRecord, RunArtifact, codec, record_line
 from epsilog.training.rounds import RoundResult, TrainingState, hash_model
 
-PARTS = (
-    "round",
-    "model",
-    "participations",
-    "memory",
-    "server",
-    "slots",
-    "bound",
-    "record",
-    "custody",
-)  # of a checkpoint
+STATE = tuple(each.name for each in dataclasses.fields(TrainingState))
+PARTS = (*STATE, "bound", "record", "custody")  # of a checkpoint
 Record = TypeVar("Record", RoundRecord, CustodyRecord)
 
 
@@ -91,12 +83,7 @@ class RunFolder:
         state = outcome.state
         np.savez(
             buffer,
-            round=state.round,
-            model=state.model,
-            participations=state.participations,
-            memory=state.memory,
-            server=state.server,
-            slots=state.slots,
+            **{name: getattr(state, name) for name in STATE},
             bound=np.array(self.bound),
             record=np.frombuffer(record_line(outcome.record), dtype=np.uint8),
             custody=np.frombuffer(record_line(outcome.custody), dtype=np.uint8),
@@ -144,7 +131,7 @@ class RunFolder:
             raise RecordError(
                 f"{self.checkpoint(last).name} and {self.custody.name} differ in the participations of clients"
             )
-        return TrainingState(last, *(stored[name] for name in ("model", "participations", "memory", "server", "slots")))
+        return TrainingState(last, **{name: stored[name] for name in STATE[1:]})
 
     def _require_last_round(self, last: int) -> None:
         """Refuse a finished round that the ledger does not have: the ledger was rolled back."""

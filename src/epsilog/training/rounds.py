@@ -32,7 +32,6 @@ __all__ = [
     "TrainingState",
     "compute_next_round",
     "hash_run_inputs",
-    "list_withdrawn",
     "make_initial_state",
 ]
 
@@ -85,13 +84,7 @@ def hash_run_inputs(scheme: Scheme, task: Task) -> str:
     A cap on participations counts clients by their positions in the data, under one scheme. If clients hold their own
     rows, their names replace the data.
     """
-    arrays = [
-        task.model.start,
-        task.clients.features,
-        task.clients.targets,
-        task.clients.sizes,
-        *task.test_set(),
-    ]
+    arrays = [task.model.start, task.clients.features, task.clients.targets, task.clients.sizes, *task.test_set()]
     stated: tuple[object, ...] = (scheme, task.name, task.unit, task.model.describe(), task.training)
     stated += (task.clients.names,) if task.canaries is None else (task.clients.names, task.canaries.commitment)
     whole = hashlib.sha256(hashlib.sha256(repr(stated).encode()).digest())

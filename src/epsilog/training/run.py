@@ -77,30 +77,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingResult:
-    """A finished run.
+    """A finished run, or a simulated one.
 
     Attributes:
         model: the last released model; shape (d,).
-        records: the public record of each round.
+        records: the public record of each round; they end early if training diverged.
         resumed_after: number of rounds that were released before the call.
     """
 
     model: NDArray[np.float64]
     records: tuple[RoundRecord, ...]
-    resumed_after: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DryRunResult:
-    """A finished dry run.
-
-    Attributes:
-        model: the model after the last round; shape (d,).
-        records: the record of each round; they end early if training diverged.
-    """
-
-    model: NDArray[np.float64]
-    records: tuple[RoundRecord, ...]
+    resumed_after: int = 0
 
 
 def run_rounds(
@@ -188,7 +175,7 @@ def train_without_charge(
     private: bool = True,
     engine: Callable[[Task], Engine] | None = None,
     withdrawn: Collection[int] = (),
-) -> DryRunResult:
+) -> TrainingResult:
     """Return the result of a simulated training without files and without a charge, for sweeps and baselines.
 
     Args:
@@ -210,4 +197,4 @@ def train_without_charge(
         outcome = compute_next_round(scheme, computing, state, randomness, private=private, withdrawn=withdrawn)
         state = outcome.state
         records.append(outcome.record)
-    return DryRunResult(state.model, tuple(records))
+    return TrainingResult(state.model, tuple(records))

@@ -72,7 +72,7 @@ def draw_cohort(cohorts: Cohorts, stream: RandomStream, before: SamplerHistory) 
 
 @draw_cohort.register
 def _(cohorts: PoissonSampler, stream: RandomStream, before: SamplerHistory) -> Ids:  # noqa: ARG001
-    return draw_poisson_cohort(stream, population=cohorts.clients, probability=cohorts.probability)
+    return np.flatnonzero(stream.coins((cohorts.clients,), cohorts.probability))
 
 
 @draw_cohort.register
@@ -96,16 +96,6 @@ def _(cohorts: RoundRobinSampler, stream: RandomStream, before: SamplerHistory) 
     return np.array(cohorts.due(before.round), dtype=np.int64)
 
 
-def draw_poisson_cohort(stream: RandomStream, *, population: int, probability: float) -> Ids:
-    """Draw a cohort that each of ``population`` clients joins independently with ``probability``; return sorted ids.
-
-    >>> from epsilog.training.noise import Randomness
-    >>> draw_poisson_cohort(Randomness.from_seed(1).stream("draw_cohort", 1), population=5, probability=1.0).tolist()
-    [0, 1, 2, 3, 4]
-    """
-    return np.flatnonzero(stream.coins((population,), probability))
-
-
 def draw_without_replacement(stream: RandomStream, *, eligible: Ids, size: int) -> Ids:
     """Draw ``size`` eligible clients, all subsets equally likely, or all if there are fewer; return sorted ids."""
     order = np.argsort(stream.uniforms((eligible.size,)), kind="stable")
@@ -125,8 +115,3 @@ def draw_integers(stream: RandomStream, *, count: int, below: int) -> Ids:
 def draw_permutation(stream: RandomStream, *, rows: int) -> NDArray[np.int64]:
     """Draw a uniform permutation of the rows of a client; shape (rows,)."""
     return np.argsort(stream.words(rows))  # equal 64-bit words do not occur in practice
-
-
-def draw_poisson_batches(stream: RandomStream, *, shape: tuple[int, ...], probability: float) -> NDArray[np.bool_]:
-    """Draw Poisson batches; True for each example that joins."""
-    return stream.coins(shape, probability)

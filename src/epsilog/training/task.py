@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.terms import Canaries, CheckError, check
-from epsilog.training import clipping, models
+from epsilog.training import clipping
 from epsilog.training.federation import PRECISIONS, Federation, Floats, require_arrays
 from epsilog.training.models import Model
+from epsilog.training.models.probe import require_per_example
 from epsilog.training.server_optimizer import SCHEDULES, ServerOptimizer
 
 CANARY_SLOT_BOUND = "at most the number of empty slots after all clients"  # canaries
@@ -109,7 +110,7 @@ class Task:
         )
         _require_width(self.model, clients=self.clients.features)
         if not self.model.shipped:
-            models.require_per_example(self.model, inputs=self.clients.features.shape[1])
+            require_per_example(self.model, inputs=self.clients.features.shape[1])
         _require_kind(self.model, targets=self.clients.targets)
         if self.clients.names and not self.unit_is_client and self.population is None:
             raise CheckError("population", "declared if clients hold their own rows", "None")

@@ -16,10 +16,7 @@ from epsilog.training.models import Model, build_model
 
 INPUTS, HIDDEN, CLASSES = 4, 5, 3
 OURS = build_model("mlp", inputs=INPUTS, classes=CLASSES, hidden=[HIDDEN])
-SCHEMES = [
-    ClientLevelCentral(8, 0.5, 2, 0.2, 1.0),
-    ExampleLevelClientSide(8, 4, 2, 2, 0.5, 1, 0.2, 1.0),
-]
+SCHEMES = [ClientLevelCentral(8, 0.5, 2, 0.2, 1.0), ExampleLevelClientSide(8, 4, 2, 2, 0.5, 1, 0.2, 1.0)]
 
 
 class Dense(nn.Module):

@@ -115,41 +115,6 @@ def test_a_run_on_flower_is_that_of_one_process_also_when_all_is_killed(config, 
     assert booked(apart, folder) == booked(tmp_path / "here", here)
 
 
-def supernodes(family):
-    def words(pid):
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            return []
-
-    return [pid for pid in sorted(family) if any(word.endswith(b"flower-supernode") for word in words(pid))]
-
-
-@pytest.mark.slow
-def test_a_supernode_that_is_killed_is_told_of_and_ends_no_run(config, tmp_path):
-    """Its clients are computed again, so that the model is that of one process."""
-    apart = tmp_path / "apart"
-    words = [word for word in command(config, apart, "--engine", "flower") if word != "--json"]
-    with (tmp_path / "told").open("w") as told:
-        first = subprocess.Popen(words, stdout=told, stderr=subprocess.STDOUT)
-    try:
-        wait_for(lambda: any(lines(folder, "rounds.jsonl") for folder in apart.glob("*")))
-        victim, *others = supernodes(list_descendants(first.pid))
-        assert len(others) == 1
-        for pid in {victim, *list_descendants(victim)}:
-            os.kill(pid, signal.SIGKILL)
-        assert first.wait(PATIENCE) == 0, (tmp_path / "told").read_text()[-3000:]
-    finally:
-        first.kill()
-        first.wait()
-    assert re.search(r"supernode-\d ended with exit code -9; it is started again", (tmp_path / "told").read_text())
-    (folder,) = [each.parent for each in apart.glob("*/model.npz")]
-    here, _ = run(config, tmp_path / "here")
-    ours, theirs = (np.load(where / "model.npz") for where in (folder, here))
-    for name in ours:
-        assert ours[name] == pytest.approx(theirs[name], abs=1e-12)
-
-
 @pytest.mark.slow
 def test_what_flower_cannot_run_is_refused_before_anything_starts(config, tmp_path):
     real = config.read_text(encoding="utf-8").replace("simulation = true", "simulation = false")

@@ -231,19 +231,6 @@ def test_an_example_on_which_the_module_fails_counts_as_zero_and_the_others_as_e
     assert not nothing.any()
 
 
-def test_what_is_of_the_machine_or_of_the_user_is_not_taken_for_an_examples():
-    for kind in (MemoryError, KeyboardInterrupt):
-
-        class Stopped(Own):
-            def forward(self, rows, kind=kind):
-                if torch.is_grad_enabled() and len(rows) == ROWS:
-                    raise kind
-                return super().forward(rows)
-
-        with pytest.raises(kind):
-            run_dp_sgd(Stopped(), each_loss, *data())(start(Own()), LocalDPSGD(1, 1.0, 1.0, 0.0), TRAINING)
-
-
 def test_a_site_answers_with_it_under_a_ledger_of_its_own(tmp_path):
     scheme = ExampleLevelClientSide(3, 2, 3, 2, 0.5, 1, 0.5, 2.0)
     with open_ledger(tmp_path / "site.db") as books:

@@ -10,15 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from epsilog.schemes import (
-    ClientLevelCentral,
-    ClientLevelClientSide,
-    ExampleLevelClientSide,
-    LocalDPSGD,
-    NoisyUpdate,
-    RawUpdate,
-)
-from epsilog.terms import CheckError, ConfigError
+from epsilog.schemes import ClientLevelCentral, LocalDPSGD, NoisyUpdate, RawUpdate
+from epsilog.terms import CheckError
 from epsilog.training import (
     Federation,
     LocalTraining,
@@ -26,23 +19,17 @@ from epsilog.training import (
     Task,
     add_canary_slots,
     canaries,
-    clipping,
     compute_canary_scores,
     draw_canaries,
     insert_canaries,
     train_without_charge,
 )
 from epsilog.training.engines import RoundInputs, make_engine, torch_engine
-from epsilog.training.engines.base import sum_clipped_examples
 from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.engines.remote import SimulatedDraws, TrainRequest
 from epsilog.training.engines.torch_engine import TorchEngine
-from epsilog.training.models import Model, build_model, from_torch, parse_model_kind
-from epsilog.training.noise import RandomStream
-from epsilog.training.site import compute_upload, make_task_site_engine
+from epsilog.training.models import build_model, from_torch
 
 COHORT = np.array([0, 2, 3, 5])
-ONE = np.zeros(1, dtype=np.int64)
 ROOT = Path(__file__).parents[3]
 
 
@@ -162,59 +149,6 @@ def test_sums_are_those_of_the_compiled_engine(kind, dtype, tolerance, sums, cli
         assert (ours.clipped, ours.dropped, ours.count) == (theirs.clipped, theirs.dropped, theirs.count)
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_scores_and_rows_that_cannot_be_used_are_those_of_the_compiled_engine(kind):
-    ours, theirs = both(kind)
-    (loss, score), (wanted, wanted_score) = (engine.evaluate(start(engine)) for engine in (ours, theirs))
-    assert loss == pytest.approx(wanted, abs=1e-12)
-    assert score == pytest.approx(wanted_score, abs=1e-7)  # an accuracy is a mean in single precision there
-    everybody = np.arange(8)
-    assert ours.unusable(everybody) == theirs.unusable(everybody) == 1
-
-
-def test_large_clients_and_many_gradients_are_computed_in_parts(monkeypatch):
-    ours = both("mlp")[0]
-    whole, scores = [sums(ours) for sums in (updates, noisy_runs)], ours.evaluate(start(ours))
-    monkeypatch.setattr(torch_engine, "ROWS", 2)
-    monkeypatch.setattr(torch_engine, "FORMED", 100)
-    for one, other in zip(whole, [sums(ours) for sums in (updates, noisy_runs)], strict=True):
-        assert other.total == pytest.approx(one.total, abs=1e-14)
-        assert (other.count, other.clipped) == (one.count, one.clipped)
-    assert ours.evaluate(start(ours)) == pytest.approx(scores, abs=1e-12)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scale", [1.0, 1e6, 1e18])
-@pytest.mark.parametrize("clip_norm", [1e-3, 0.5])
-def test_nobody_moves_a_sum_further_than_the_bound(scale, clip_norm, dtype):
-    task = task_of(MODELS["mlp"][1](), 4, dtype)
-    clients = dataclasses.replace(task.clients, features=(scale * task.clients.features).astype(dtype))
-    engine = TorchEngine(dataclasses.replace(task, clients=clients))
-    for client in range(8):
-        alone = updates(engine, clip_norm, np.array([client]))
-        assert np.linalg.norm(alone.total) <= clip_norm
-        assert alone.largest_norm <= clip_norm
-    runs = LocalDPSGD(1, 1.0, clip_norm, 0.0)
-    one = engine.sum_uploads(
-        dataclasses.replace(now(engine, np.array([1])), model=0 * start(engine), learning_rate_factor=1), runs
-    )
-    assert one.count == 1
-    assert one.largest_norm <= clip_norm
-    rate = engine.task.training.learning_rate / engine.task.training.expected_examples
-    assert np.linalg.norm(one.total) <= rate * clip_norm * (1 + 1e-6)  # the step in dtype's precision
-
-
-def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same():
-    rows, goals = np.array([[1e99, 0.0, 0.0, 0.0]]), np.array([1e-98])
-    task = dataclasses.replace(
-        task_of(MODELS["linear"][1](), 4, expected_examples=1), clients=Federation(rows, goals, np.array([1]))
-    )
-    runs, at = LocalDPSGD(1, 1.0, 0.01, 0.0), now(TorchEngine(task), np.array([0]))
-    one = TorchEngine(task).sum_uploads(dataclasses.replace(at, model=np.zeros(5), learning_rate_factor=1.0), runs)
-    assert 0 < np.linalg.norm(one.total) <= 0.2 * 0.01 * (1 + 1e-9)
-    assert one.clipped == 1
-
-
 def test_an_update_or_a_gradient_that_is_not_finite_counts_as_zero():
     class Bursts(nn.Module):
         def __init__(self):
@@ -299,24 +233,6 @@ def test_what_is_of_the_machine_or_of_the_user_ends_a_run(monkeypatch, kind):
     for sums in (updates, noisy_runs):
         with pytest.raises(kind):
             sums(engine)
-
-
-def test_a_site_with_a_row_on_which_the_module_fails_answers_as_others_do(tmp_path):
-    """Its answer is its noise, to the last bit; the server learns nothing of the row."""
-    scheme = ClientLevelClientSide(8, 4, 3, 2, 0.2, 1.0)
-    answers = []
-    for word in (11, 2):
-        task = words_task(c1=word)  # a client of one row
-        lies = task.clients.rows_of(1)
-        rows = Federation(task.clients.features[lies], task.clients.targets[lies], np.array([1]))
-        computing = make_task_site_engine(dataclasses.replace(task, clients=rows))(task.training)
-        draws = SimulatedDraws(1, 2)
-        answers.append(
-            compute_upload(TrainRequest("one", scheme, task.training, start(TorchEngine(task)), draws), computing, ONE)
-        )
-    noise = scheme.noise_stddev * RandomStream.from_key(2).normals(answers[0].shape)
-    assert np.array_equal(answers[0], noise)
-    assert 0 < np.linalg.norm(answers[1] - noise) <= 0.2
 
 
 def plain(*layers):
@@ -426,65 +342,6 @@ def test_what_is_not_trained_stays_and_is_told_and_the_users_module_is_left_alon
     assert [one.requires_grad for one in inner.parameters()] == [False, False, True, True, True, True]
 
 
-def test_only_models_of_pytorch_are_taken_and_they_by_no_other_engine():
-    with pytest.raises(CheckError, match=r"model must be a PyTorch model \(models.from_torch\), got one of jax"):
-        TorchEngine(task_of(MODELS["mlp"][0], 4))
-    with pytest.raises(CheckError, match="framework must be one of"):
-        Model(lambda: ((np.zeros(1),),), lambda _, x: x, "half-squared-error", framework="keras")
-
-
-@pytest.mark.parametrize(
-    "scheme",
-    [ClientLevelCentral(8, 0.5, 3, 0.2, 1.0), ExampleLevelClientSide(8, 4, 3, 2, 0.5, 1, 0.2, 1.0)],
-    ids=lambda one: one.kind,
-)
-def test_whole_runs_are_those_of_the_compiled_engine(scheme):
-    curves = []
-    for model in (MODELS["mlp"][1](), MODELS["mlp"][0]):
-        vector = 0.3 * np.random.default_rng(9).standard_normal(model.size)
-        moved = dataclasses.replace(model, init=lambda model=model, vector=vector: model.unflatten(vector))
-        task = dataclasses.replace(task_of(moved, 4, schedule="cosine"), unit_is_client=scheme.unit_is_client)
-        curves.append(train_without_charge(scheme, task, randomness=Randomness.from_seed(2)))
-    ours, theirs = curves
-    assert ours.model == pytest.approx(theirs.model, abs=1e-12)
-    for one, other in zip(ours.records, theirs.records, strict=True):
-        assert one.padding == pytest.approx(other.padding, abs=1e-12)
-        assert (one.test_loss, one.test_score) == pytest.approx((other.test_loss, other.test_score))
-
-
-def test_the_bound_of_a_clip_is_kept_by_the_sum_itself():
-    each = np.random.default_rng(4).standard_normal((50, 30)) * 10.0 ** np.arange(-25, 25)[:, None]
-    ours = sum_clipped_examples(each, 0.7)
-    assert np.linalg.norm(ours.total) <= 50 * 0.7
-    for row in each:
-        assert np.linalg.norm(sum_clipped_examples(row[None], 0.7).total) <= 0.7
-    assert ours.largest_norm <= 0.7 * (1 - clipping.HEADROOM / 2)
-
-
-def test_a_module_from_a_file_beside_the_programme(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from torch import manual_seed, nn\nfrom epsilog.training.models import from_torch\n\n"
-        "def linear(inputs, classes, seed=0):\n    manual_seed(seed)\n"
-        "    return from_torch(nn.Linear(inputs, classes), 'cross-entropy', classes=classes)\n"
-    )
-    model = parse_model_kind("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
-    assert (model.name, model.framework, model.size) == ("mine:linear", "torch", 15)
-    assert model.describe()["code_sha256"]
-    again = parse_model_kind("mine:linear", tmp_path, None, seed=2).build(inputs=4, classes=3)
-    assert np.array_equal(again.start, model.start)
-
-
-def test_settings_that_diverge_are_refused_in_rehearsal(tmp_path):
-    from epsilog.pipeline import PlanConfig, run
-
-    task = task_of(MODELS["mlp"][1](), 4, "float32")
-    settings = {"sampling_probability": 0.5, "rounds": 3, "clip_norm": 1e60}
-    programme = PlanConfig.for_simulation(task, "client-level-central", epsilon=4, delta="1e-4", **settings)
-    with pytest.raises(ConfigError, match="one round on blank data made it diverge"):
-        run(programme, task, runs=tmp_path / "runs")
-    assert not (tmp_path / "runs").exists()
-
-
 def test_the_page_on_pytorch_does_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page, names = (ROOT / "docs/how-to/train-with-pytorch.md").read_text(encoding="utf-8"), {}
@@ -507,7 +364,7 @@ def test_canaries_lose_as_much_as_on_the_compiled_engine(dtype):
         task = dataclasses.replace(engine.task, unit="row", unit_is_client=False)
         task = insert_canaries(add_canary_slots(task, 9), draw_canaries(9, Randomness.from_seed(3)))
         make_engine(None, task)
-        losses.append(canaries._losses(task.model, start(engine), *canaries.make_canary_rows(task.canaries, task)))
+        losses.append(task.model.compute_losses(start(engine), *canaries.make_canary_rows(task.canaries, task)))
         scores.append(compute_canary_scores(task, start(engine)))
     assert np.allclose(*losses, rtol=1e-4 if dtype == "float32" else 1e-9)
     assert [np.unique(each).size for each in (*losses, *scores)] == [9] * 4

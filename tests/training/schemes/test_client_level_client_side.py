@@ -10,8 +10,6 @@ from epsilog.mechanisms import GaussianDP
 from epsilog.schemes import ClientLevelClientSide
 from epsilog.terms import NeighboringRelation
 from epsilog.training import AuthorizedRun, Randomness
-from epsilog.training.engines.compiled import CompiledEngine
-from epsilog.training.rounds import compute_next_round, make_initial_state
 
 SCHEME = ClientLevelClientSide(
     clients=12, cohort_size=5, rounds=6, max_participations=3, clip_norm=0.2, noise_multiplier=2.0
@@ -28,16 +26,6 @@ def test_it_costs_one_gaussian_for_each_participation():
     assert SCHEME.noisy_sums(6) == 3
     every = epsilon(SCHEME.full_participation_release(), delta=1e-5, relation=NeighboringRelation.ZERO_OUT)
     assert every.lower > found.upper
-
-
-def test_a_client_beyond_its_cap_is_absent_and_nobody_left_is_an_empty_round(small_task):
-    task, engine, scheme = small_task(), CompiledEngine(small_task()), replace(SCHEME, cohort_size=12, rounds=5)
-    state, sizes = make_initial_state(task), []
-    for _ in range(5):
-        outcome = compute_next_round(scheme, engine, state, Randomness.from_seed(1))
-        state, sizes = outcome.state, [*sizes, len(outcome.custody.participants)]
-    assert sizes == [12, 12, 12, 0, 0]
-    assert state.participations.tolist() == [3] * 12
 
 
 def test_only_nothing_in_its_place_is_a_neighbor(small_task, charge_for):

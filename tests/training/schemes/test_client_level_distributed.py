@@ -6,13 +6,13 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
+from tests.training.fixed import Fixed
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import Repeated, ZeroConcentratedDP
 from epsilog.schemes import ClientLevelDistributed
 from epsilog.terms import NeighboringRelation
 from epsilog.training import Randomness, require_matching_scheme
-from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.rounds import compute_next_round, make_initial_state
 from epsilog.training.schemes.distributed import _wrap_modulo, draw_discrete_gaussians
 
@@ -37,7 +37,7 @@ def law(stddev, reach=60):
     return [weight / whole for weight in weights]
 
 
-@pytest.mark.parametrize("stddev", [1.0, *(pytest.param(stddev, marks=pytest.mark.slow) for stddev in (1.5, 2.25))])
+@pytest.mark.parametrize("stddev", [1.0, *(pytest.param(stddev, marks=pytest.mark.extended) for stddev in (1.5, 2.25))])
 def test_a_sum_of_shares_is_as_close_to_a_discrete_gaussian_as_the_price_says(stddev):
     """Convolved in 60 digits: the largest difference of logarithms, against what one coordinate is priced for."""
     shares = 4
@@ -114,27 +114,8 @@ def test_sums_wrap_around_and_come_back():
     assert _wrap_modulo(one + other, 62).tolist() == [5, 2**61 - 9]
 
 
-@pytest.mark.slow
-def test_the_model_is_the_mean_of_updates_on_the_grid_plus_all_shares(small_task):
-    """Without noise, the sum of truncated updates; with it, the spread is that of five shares of a quarter each."""
-    task, engine, draws, padding = small_task(), CompiledEngine(small_task()), [], []
-    fine = replace(SCHEME, noise_multiplier=1e-9, grid=1e-6, modulus_bits=40)
-    for seed in range(40):
-        loud, quiet = (
-            compute_next_round(scheme, engine, make_initial_state(task), Randomness.from_seed(seed))
-            for scheme in (SCHEME, fine)
-        )
-        assert loud.custody.participants == quiet.custody.participants
-        off = (loud.state.model - quiet.state.model) * 5
-        draws.append(off / (SCHEME.noise_stddev * np.sqrt(5 / 4)))
-        padding.extend(np.array(loud.record.padding) / SCHEME.noise_stddev)
-    for values in (np.concatenate(draws), np.array(padding)):
-        assert 5e-7 < stats.chi2.cdf(np.sum(values**2), values.size) < 1 - 5e-7
-        assert not 5e-7 < stats.chi2.cdf(np.sum((0.7 * values) ** 2), values.size) < 1 - 5e-7
-
-
 def test_rounding_towards_zero_makes_no_norm_larger(small_task):
-    task, engine = small_task(), CompiledEngine(small_task())
+    task, engine = small_task(), Fixed(small_task())
     for grid in (1.0, 0.3, 0.01):
         scheme = replace(
             SCHEME, cohort_size=1, survivors=1, rounds=1, max_participations=1, noise_multiplier=1e-12, grid=grid

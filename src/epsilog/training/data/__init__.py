@@ -9,19 +9,16 @@ from pathlib import Path
 from epsilog.terms import check
 from epsilog.training.data import chem97, fashion_mnist
 from epsilog.training.data.custom import CustomData, read_column_types
-from epsilog.training.data.dataset import Dataset, TestSet
+from epsilog.training.data.dataset import Dataset
 from epsilog.training.data.schema import DataSchema, Feature, Target, parse_feature, parse_target
 from epsilog.training.models import ModelKind, parse_model_kind
 from epsilog.training.task import LocalTraining, Task
 
 __all__ = [
-    "SHIPPED",
     "CustomData",
     "DataSchema",
     "Feature",
     "Target",
-    "TestSet",
-    "get_default_cache",
     "load_dataset",
     "load_task",
     "parse_feature",

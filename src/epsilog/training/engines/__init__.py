@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from epsilog.terms import CheckError, check
 from epsilog.training.engines.base import (
-    ClientStreams,
     ClippedSum,
     Engine,
     RoundInputs,
@@ -26,9 +25,7 @@ from epsilog.training.task import Task
 
 __all__ = [
     "CanaryClients",
-    "ClientStreams",
     "ClippedSum",
-    "DropoutEngine",
     "Engine",
     "RoundInputs",
     "RowEngine",

@@ -138,19 +138,8 @@ class Engine(ABC):
         """Return mean loss and score on the public test set of the task, which must have one."""
 
 
-class RowEngine(Engine):
-    """An engine that holds the rows of all clients. Abstract: subclasses compute updates and DP-SGD."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        clients = task.clients
-        self._weights = task.training.weights(clients.sizes)
-        self._usable, self._ends = clients.usable(task.model), clients.client_offsets
-        usable_before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
-        self._place = usable_before[self._ends - clients.sizes]  # first row of each client among all usable rows
-        self._counts = usable_before[self._ends] - self._place  # usable rows of each client
-        self._precision = clients.features.dtype
-        self._kind = task.model.target_type(self._precision)
+class LocalEngine(Engine):
+    """An engine that computes all uploads itself. Abstract: subclasses compute updates and DP-SGD."""
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
         """Return the sum of uploads, as ``Engine`` specifies."""
@@ -169,6 +158,21 @@ class RowEngine(Engine):
     @abstractmethod
     def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
         """Return the sum of the model differences of the cohort after DP-SGD."""
+
+
+class RowEngine(LocalEngine):
+    """An engine that holds the rows of all clients, and knows which of them a step can use. Abstract."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        clients = task.clients
+        self._weights = task.training.weights(clients.sizes)
+        self._usable, self._ends = clients.usable(task.model), clients.client_offsets
+        usable_before = np.concatenate([[0], np.cumsum(self._usable, dtype=np.int64)])
+        self._place = usable_before[self._ends - clients.sizes]  # first row of each client among all usable rows
+        self._counts = usable_before[self._ends] - self._place  # usable rows of each client
+        self._precision = clients.features.dtype
+        self._kind = task.model.target_type(self._precision)
 
     def unusable(self, cohort: Ids) -> int:
         """Return the number of unusable rows, as ``Engine`` specifies."""

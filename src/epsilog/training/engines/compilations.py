@@ -15,10 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SETTINGS = {
-    "jax_persistent_cache_min_compile_time_secs": 0.1,
-    "jax_persistent_cache_min_entry_size_bytes": -1,
-}
+SETTINGS = {"jax_persistent_cache_min_compile_time_secs": 0.1, "jax_persistent_cache_min_entry_size_bytes": -1}
 
 
 def enable_compilation_cache() -> Path | None:

@@ -65,7 +65,7 @@ class CompiledEngine(RowEngine):
             self._resident = self._rows(everything) if clients.features.nbytes <= RESIDENT else None
 
     def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
-        """Return the sum of updates, as ``RowEngine`` specifies."""
+        """Return the sum of updates, as ``LocalEngine`` specifies."""
         compute = partial(
             program.sum_updates,
             self.task.model,
@@ -82,7 +82,7 @@ class CompiledEngine(RowEngine):
         return _merge_parts(parts, now.model.size)
 
     def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """Return the sum of DP-SGD, as ``RowEngine`` specifies."""
+        """Return the sum of DP-SGD, as ``LocalEngine`` specifies."""
         p, training, size = runs.batch_probability, self.task.training, now.model.size
         nominal = p * training.expected_examples
         taken = math.ceil(
@@ -147,10 +147,7 @@ class CompiledEngine(RowEngine):
     def _poisson_batches(self, batches: ClientStreams, runs: LocalDPSGD, part: Ids) -> StepIndices:
         """Return the rows of noisy steps, drawn by Poisson sampling."""
         p, shapes = runs.batch_probability, ((runs.steps, count) for count in self._counts[part].tolist())
-        joins = [
-            sampling.draw_poisson_batches(batches(c), shape=s, probability=p)
-            for c, s in zip(part.tolist(), shapes, strict=True)
-        ]
+        joins = [batches(client).coins(shape, p) for client, shape in zip(part.tolist(), shapes, strict=True)]
         counts = np.array([each.sum(axis=1) for each in joins])
         rows = [np.nonzero(each)[1] for each in joins]
         return StepIndices(_join_rows(rows), counts.sum(axis=1), np.cumsum(counts, axis=1) - counts, counts)

@@ -70,13 +70,7 @@ def use_full_precision() -> Iterator[None]:
 
 @partial(jax.jit, static_argnames=("model", "tiles"))
 def sum_updates(
-    model: Model,
-    tiles: TileSize,
-    work: ClientWork,
-    *,
-    vector: Any,
-    clip_norm: Any,
-    learning_rate: Any,
+    model: Model, tiles: TileSize, work: ClientWork, *, vector: Any, clip_norm: Any, learning_rate: Any
 ) -> Any:
     """Return the sum of clipped updates, the largest norm, and the numbers of clipped, dropped and all updates."""
     start = model.unflatten(vector.astype(work.features.dtype))

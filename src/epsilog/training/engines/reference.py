@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.schemes import LocalDPSGD, NoisyUpdate, RawUpdate, Upload
+from epsilog.schemes import LocalDPSGD
 from epsilog.training import clipping
 from epsilog.training.engines import program
-from epsilog.training.engines.base import ClippedSum, Engine, RoundInputs, Vector, add_client_noise
+from epsilog.training.engines.base import ClippedSum, LocalEngine, RoundInputs, Vector
 from epsilog.training.models import Model
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
@@ -28,7 +28,7 @@ STEP = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceEngine(Engine):
+class ReferenceEngine(LocalEngine):
     """Computes the results of the fast engine without its code."""
 
     task: Task
@@ -37,17 +37,8 @@ class ReferenceEngine(Engine):
         """Return the number of unusable rows, as ``Engine`` specifies."""
         return sum(int(self.task.clients.sizes[client]) - len(self._usable(client)) for client in cohort)
 
-    def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
-        """Return the sum of uploads, as ``Engine`` specifies."""
-        match upload:
-            case RawUpdate(clip_norm):
-                return self._sum_updates(now, clip_norm)
-            case NoisyUpdate(clip_norm, noise_stddev):
-                return add_client_noise(lambda: self._sum_updates(now, clip_norm), now, noise_stddev)
-            case LocalDPSGD():
-                return self._sum_dp_sgd(now, upload)
-
-    def _sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
+    def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
+        """Return the sum of updates, as ``LocalEngine`` specifies."""
         updates = []
         for client in now.cohort:
             rows = self._usable(client)
@@ -58,7 +49,8 @@ class ReferenceEngine(Engine):
             updates.append(self._weight(client) * moved)
         return _clip_and_sum(updates, clip_norm, now.model)
 
-    def _sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
+    def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
+        """Return the sum of DP-SGD, as ``LocalEngine`` specifies."""
         model = now.model
         total, seen, padding = np.zeros_like(model), [_clip_and_sum([], runs.clip_norm, model)], []
         training = self.task.training

@@ -25,11 +25,9 @@ from epsilog.training.task import LocalTraining, Task
 
 __all__ = [
     "ClientTransport",
-    "SimulatedDraws",
     "TrainRequest",
     "make_remote_engine",
     "make_simulated_remote_engine",
-    "require_visible_uploads",
 ]
 
 LOCAL = ("learning_rate", "local_steps", "batch_size", "expected_examples", "example_cap")

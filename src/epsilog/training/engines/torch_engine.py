@@ -46,12 +46,12 @@ class TorchEngine(RowEngine):
         super().__init__(task)
 
     def sum_updates(self, now: RoundInputs, clip_norm: float) -> ClippedSum:
-        """Return the sum of updates, as ``RowEngine`` specifies."""
+        """Return the sum of updates, as ``LocalEngine`` specifies."""
         updates = (self._update_or_none(now, client) for client in now.cohort.tolist())
         return sum_clipped(updates, clip_norm, size=now.model.size)
 
     def sum_dp_sgd(self, now: RoundInputs, runs: LocalDPSGD) -> ClippedSum:
-        """Return the sum of DP-SGD, as ``RowEngine`` specifies."""
+        """Return the sum of DP-SGD, as ``LocalEngine`` specifies."""
         total, padding, seen = np.zeros(now.model.size), np.zeros(now.cohort.size), list[ClippedSum]()
         for place, client in enumerate(now.cohort.tolist()):
             change, padding[place], steps = self._noisy_run(now, runs, client)
@@ -105,7 +105,7 @@ class TorchEngine(RowEngine):
         """Return the weighted change of a client after DP-SGD, its padding, and the clipped sum of each step."""
         (features, targets), training = self._rows(client), self.task.training
         shape = (runs.steps, len(features))
-        joins = sampling.draw_poisson_batches(now.batches(client), shape=shape, probability=runs.batch_probability)
+        joins = now.batches(client).coins(shape, runs.batch_probability)
         drawn = runs.noise_stddev * now.noise(client).normals((runs.steps, now.model.size + 1))
         step_size = now.learning_rate(self.task) / (runs.batch_probability * training.expected_examples)
         here, seen = (start := self._tensor(now.model)), []

@@ -29,7 +29,22 @@ Directions = Callable[[int], Vector | None]
 """Returns the direction of a canary, of norm 1, by its id; None for an excluded one, which sends nothing."""
 
 
-class SplitEngine(Engine):
+class _Wrapper(Engine):
+    """An engine around another one, which has the rows and scores models. Abstract."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.task, self._engine = engine.task, engine
+
+    def unusable(self, cohort: Ids) -> int:
+        """Return the number of the inner engine, for all clients."""
+        return self._engine.unusable(cohort)
+
+    def evaluate(self, model: Vector) -> tuple[float, float]:
+        """Return loss and score of the inner engine."""
+        return self._engine.evaluate(model)
+
+
+class SplitEngine(_Wrapper):
     """An engine that delegates some clients to a second engine.
 
     Attributes:
@@ -37,23 +52,16 @@ class SplitEngine(Engine):
     """
 
     def __init__(self, honest: Engine, ids: Collection[int], others: Summing) -> None:
-        self.task, self._honest, self._others = honest.task, honest, others
+        super().__init__(honest)
+        self._others = others
         self._ids = np.array(sorted(ids), dtype=np.int64)
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
         """Return the sum of both engines."""
         here = np.isin(now.cohort, self._ids)
-        honest = self._honest.sum_uploads(now.of(now.cohort[~here]), upload)
+        honest = self._engine.sum_uploads(now.of(now.cohort[~here]), upload)
         others = self._others.sum_uploads(now.of(now.cohort[here]), upload)
         return combine_sums([honest, others], size=now.model.size)
-
-    def unusable(self, cohort: Ids) -> int:
-        """Return the number of the honest engine, for all clients."""
-        return self._honest.unusable(cohort)
-
-    def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Return loss and score of the honest engine."""
-        return self._honest.evaluate(model)
 
 
 class CanaryClients:
@@ -93,7 +101,7 @@ def add_canary_clients(honest: Engine, task: Task) -> Engine:
     return SplitEngine(honest, range(first, task.clients.count), directions)
 
 
-class DropoutEngine(Engine):
+class DropoutEngine(_Wrapper):
     """An engine with silent clients; their uploads and noise are missing from the sum.
 
     Attributes:
@@ -101,13 +109,8 @@ class DropoutEngine(Engine):
     """
 
     def __init__(self, engine: Engine, dropout: float) -> None:
-        """Wrap an engine.
-
-        Args:
-            engine: computes for the clients that reply.
-            dropout: the probability that a client of a cohort does not reply, in [0, 1).
-        """
-        self.task, self._engine = engine.task, engine
+        """Wrap an engine; ``dropout`` is the probability in [0, 1) that a client of a cohort does not reply."""
+        super().__init__(engine)
         self._dropout = check.in_half_open_interval(0, 1)(dropout=dropout)
 
     def sum_uploads(self, now: RoundInputs, upload: Upload) -> ClippedSum:
@@ -116,11 +119,3 @@ class DropoutEngine(Engine):
         heard = now.of(now.cohort[~np.array(silent, dtype=bool)])
         found = self._engine.sum_uploads(heard, upload)
         return replace(found, silent=found.silent + sum(silent))
-
-    def unusable(self, cohort: Ids) -> int:
-        """Return the number of unusable rows of all clients, silent or not."""
-        return self._engine.unusable(cohort)
-
-    def evaluate(self, model: Vector) -> tuple[float, float]:
-        """Return loss and score of the engine."""
-        return self._engine.evaluate(model)

@@ -7,7 +7,7 @@
 from epsilog.training.models.base import Model, build_layered_model
 from epsilog.training.models.custom import is_custom, require_factory_name
 from epsilog.training.models.kinds import KINDS, ModelKind, build_model, get_cached_model, parse_model_kind
-from epsilog.training.models.probe import ROWS, call_user_code, require_deterministic_per_row, require_per_example
+from epsilog.training.models.probe import ROWS, call_user_code, require_deterministic_per_row
 from epsilog.training.models.released import ReleasedModel
 from epsilog.training.models.torch_modules import ROWS_APART, from_torch, reject_cross_row_layers
 
@@ -28,5 +28,4 @@ __all__ = [
     "reject_cross_row_layers",
     "require_deterministic_per_row",
     "require_factory_name",
-    "require_per_example",
 ]

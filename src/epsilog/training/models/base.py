@@ -56,6 +56,7 @@ LOSSES: dict[str, Loss] = {"half-squared-error": half_squared_error, "cross-entr
 
 FRAMEWORKS = ("jax", "torch")
 NAME = re.compile(r"(?!.*\.npy$)[\w.-]+")  # all readers of a file agree on such a name
+AT_ONCE = 1024  # rows in one batch
 MOST_IDS = 2**24  # float32 represents integers up to here exactly
 Params = Any
 """A pytree of arrays."""
@@ -188,6 +189,19 @@ class Model:
         """Return the loss of each example; shape (n,)."""
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
         return loss(outputs, targets)
+
+    def compute_losses(
+        self, vector: NDArray[Any], features: NDArray[Any], targets: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """Return the loss of each row under a parameter vector (d,), in the precision of the data; shape (n,)."""
+        goals, found = targets.astype(self.target_type(features.dtype)), np.empty(len(features))
+        with self.doubles():
+            params = self.unflatten(self.asarray(vector.astype(features.dtype)))
+            for first in range(0, len(features), AT_ONCE):
+                rows = slice(first, first + AT_ONCE)
+                losses = self.losses(self.apply(params, self.asarray(features[rows])), self.asarray(goals[rows]))
+                found[rows] = np.asarray(losses.detach() if self.framework == "torch" else losses)
+        return found
 
     def compute_score(self, outputs: Any, targets: Any) -> Any:
         """Return the score of outputs on a whole test set."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilog.schemes import Scheme, Upload, remove_protection
-from epsilog.training.engines import ClientStreams, ClippedSum, Engine, RoundInputs
+from epsilog.training.engines import ClippedSum, Engine, RoundInputs
+from epsilog.training.engines.base import ClientStreams
 from epsilog.training.noise import RandomStream
 from epsilog.training.sampling import Ids
 from epsilog.training.task import Task
@@ -87,11 +88,8 @@ class RoundContext:
         return engine.sum_uploads(inputs, upload if self.private else remove_protection(upload))
 
 
-class RoundFunction(Protocol):
-    """The part of a round that depends on the scheme."""
-
-    def __call__(self, scheme: Any, engine: Engine, now: RoundContext, /) -> RoundUpdate:
-        """Return the clipped, summed and noisy update of a round."""
+RoundFunction = Callable[[Any, Engine, RoundContext], RoundUpdate]
+"""(scheme, engine, now) -> the clipped, summed and noisy update of a round: what depends on the scheme."""
 
 
 @dataclass(frozen=True, slots=True)
