@@ -35,7 +35,6 @@ from tests.server.browsing import (
     held_back,
     media,
     one,
-    press,
     put,
     screen,
     scripted,
@@ -149,18 +148,6 @@ def test_nothing_jumps_after_an_edit(browser, site):
         until(lambda: told_meaning(browser) not in {"", first})
         time.sleep(0.2)
         assert browser.execute_script("return window.shifted") < 0.005
-
-
-def test_a_form_is_never_scrolled_inside_itself(browser, site):
-    with screen(browser, 1280):
-        browser.get(site.url + "/federated")
-        claim(browser)
-        unfold(browser)
-        form = "const form = document.querySelector('form.inputs'); "
-        assert browser.execute_script(form + "return form.scrollHeight <= form.clientHeight + 1")
-        assert browser.execute_script(form + "return form.offsetHeight") > 880  # the control: higher than the screen
-        browser.execute_script(form + "scrollTo(0, form.offsetHeight)")
-        until(lambda: browser.execute_script(form + "return form.getBoundingClientRect().bottom <= innerHeight"))
 
 
 def sheets(driver):
@@ -317,22 +304,6 @@ def test_the_result_of_the_front_page_follows_the_handle_and_is_settled_by_the_s
     shown = settled(browser, ".example .use b")
     browser.get(link)
     assert 1 <= float(shown.removeprefix("ε ≤ ")) / float(claim(browser)) < 1.03  # the browser's bound at first
-
-
-def test_the_menu_names_the_main_pages_and_folds_the_others(browser, site):
-    browser.get(site.url + "/")
-    settled(browser)
-    shown = [a.text for a in every(browser, ".top nav > a")]
-    order = ["DP-SGD", "Queries", "Federated", "Verdict", "Verify", "Ledger", "Docs"]
-    assert shown == [name for name in order if name in shown]
-    assert {"Queries", "Federated", "Verify", "Ledger", "Docs"} <= set(shown)
-    assert [a.text for a in every(browser, ".places a")] == shown
-    press(browser, one(browser, ".more summary").text, ".more summary")
-    until(lambda: one(browser, ".more a[href='/compare']").is_displayed())
-    press(browser, "Compare", ".more a")
-    until(lambda: "/compare" in browser.current_url)
-    assert not one(browser, ".more a[href='/compare']").is_displayed()
-    assert one(browser, ".more a[aria-current]").get_attribute("textContent") == "Compare"
 
 
 def test_the_docs_open_cleanly_and_pass_axe(browser, site, monkeypatch, tmp_path_factory):

@@ -69,20 +69,6 @@ def test_a_mix_means_what_its_one_release_means_on_its_own_page():
     assert of_mix[0]["max_releases_under_cap"] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.extended
-def test_whoever_is_never_sampled_has_no_other_number_beside_it():
-    part = {"mechanism": "gaussian", "parameter": 3.0, "count": 4}
-    labels = [
-        [
-            sentence(label)
-            for label, _ in asked("/account/risk", {"parts": [part | {"sampling_probability": q}]})["rows"]
-        ]
-        for q in (0.2, 1.0)
-    ]
-    assert [sum("unamplified" in label for label in each) for each in labels] == [1, 0]
-
-
 def test_the_page_has_none_of_these_sentences_of_its_own():
     """Words that the library says are not written again; the control is a phrase that the page does say itself."""
     texts = "".join(file.read_text(encoding="utf-8") for file in PAGES.rglob("*.tsx"))

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from starlette.exceptions import HTTPException
 
-from epsilog import plan
 from epsilog.accounting.montecarlo import bound_delta, compute_balls_in_bins_delta, strategies
 from epsilog.mechanisms import (
     BallsInBins,
@@ -23,7 +22,7 @@ from epsilog.mechanisms import (
 )
 from epsilog.server import create_app, montecarlo
 from epsilog.server.montecarlo import _SOFTWARE, MAX_SEQUENTIAL_ROUNDS, MonteCarloRequest, MonteCarloService
-from epsilog.terms import CheckError, codec
+from epsilog.terms import CheckError
 
 EVERYBODY = {"population": 50_000, "cohort_size": 50_000, "rounds": 20, "noise_multiplier": 1.2}
 
@@ -122,46 +121,6 @@ def test_runs_are_taken_up_as_they_were_left_and_told_newest_first(tmp_path):
     assert (tmp_path / f"{names[2]}.ask.json").exists()
 
 
-def test_a_run_is_drawn_told_and_kept(tmp_path, monkeypatch):
-    calls = []
-
-    def drawn(release, **named):
-        calls.append((release, {name: named[name] for name in named if name not in {"journal", "progress"}}))
-        assert named["journal"].parent == tmp_path / "new"
-        named["journal"].write_text(json.dumps(head) + "\n")
-        for way in ("remove", "add", "remove"):
-            trial = SimpleNamespace(tilt=SimpleNamespace(direction=way), bound=2.0, samples=5000)
-            named["progress"](trial, 10 * len(calls), 3)
-        return result
-
-    head = {"provenance": "the operating system", "run": "0f"}
-    result = SimpleNamespace(interval=plan.plan_federated(**EVERYBODY).epsilon, to_json=lambda: {"a": 1})
-    monkeypatch.setattr(montecarlo, "bound_delta", drawn)
-    monkeypatch.setattr(montecarlo, "compute_running_interval", lambda _, draws, hits, failure: (draws, hits + failure))
-    found = MonteCarloService(tmp_path / "new")
-    ask = MonteCarloRequest(participation="b-min-sep", bins=2, epochs=3, epsilon=0.5, failure=0.01, samples=5000)
-    job = found.ask(ask)
-    for _ in range(200):
-        if job.is_finished and not job.is_active:
-            break
-        time.sleep(0.01)
-    assert job.snapshot["state"] == "done", job.snapshot
-    assert calls == [(ask.release(), {"epsilon": 0.5, "failure": 0.01, "samples": 5000})]
-    seen = {"draws": 10, "hits": 3, "lower": 10, "upper": 3.005, "estimate": 0.6}
-    seen = seen | {"trail": [seen]}  # the second look at removal is no further on
-    assert job.snapshot["directions"] == {"remove": seen, "add": seen}
-    assert job.snapshot["born"] == {"provenance": head["provenance"], "plan": head["run"]}
-    assert job.snapshot["interval"] == codec.encode(result.interval)
-    assert (job.snapshot["of"], job.snapshot["exact"], job.snapshot["ask"]) == (5000, None, ask.model_dump())
-    kept = {path.name.removeprefix(f"{job.id}."): json.loads(path.read_text()) for path in found.folder.iterdir()}
-    asked = {"software": _SOFTWARE, "ask": ask.model_dump()}
-    assert kept == {"ask.json": asked, "evidence.json": {"a": 1}, "journal.json": head}
-    request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(montecarlo=found)))
-    download = montecarlo.download_montecarlo_evidence_route(job.id, request)
-    assert json.loads(download.body) == {"a": 1}
-    assert f'filename="montecarlo-{job.id}.json"' in download.headers["content-disposition"]
-
-
 def events(site, name):
     stream = site.get(f"montecarlo/{name}/events")
     assert stream.headers["content-type"].startswith("text/event-stream")
@@ -176,6 +135,7 @@ def test_a_run_narrows_to_the_exact_value(site):
     assert seen[-1]["state"] == "done"
     assert seen[-1]["interval"]["lower"] <= started.json()["exact"] <= seen[-1]["interval"]["upper"]
     document = site.get(f"montecarlo/{started.json()['id']}/evidence.json")
+    assert "attachment; filename=" in document.headers["content-disposition"]
     assert seen[-1]["born"] == {"provenance": "entropy", "plan": document.json()["commitment"]}
     assert started.json()["born"] is None
     looks = seen[-1]["directions"]["remove"]["trail"]

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from epsilog.ledger import open_ledger
-from epsilog.queries import Count, Mean, MostCommonCategory, Sum, estimate_query_cost, run_query
+from epsilog.queries import Count, run_query
 from epsilog.server import create_app
-from epsilog.terms import BudgetExceededError, ConflictError
+from epsilog.terms import ConflictError
 
 FRAME = {"id": [1, 1, 2, 3], "age": [30, 40, 50, 60], "kind": ["a", "b", "a", "a"]}
 
@@ -21,29 +21,6 @@ def site(tmp_path_factory, serve_app):
         ledger.create_budget("z", kind="zcdp", rho="1")
     with serve_app(create_app(ledger=str(path))) as site:
         yield site
-
-
-@pytest.mark.slow
-def test_questions_are_asked_of_a_ledger_far_away(site, tmp_path):
-    with open_ledger(site.url) as ledger:
-
-        def put(query, key, **price):
-            scope = "z" if "rho" in price else "acme/anna"
-            return run_query(ledger, scope, query, FRAME, unit="id", key=key, keep=tmp_path, **price)
-
-        told = put(Count(), "count", epsilon="0.5")
-        assert estimate_query_cost(ledger, "acme", Count(), unit="id", epsilon="0.5").charged == told.charged
-        assert put(Count(), "count", epsilon="0.5") == told
-        put(Mean("age", (0, 99)), "mean", epsilon="0.5")
-        put(MostCommonCategory("kind", ("a", "b")), "kind", epsilon="0.5")
-        put(Sum("age", (0, 99)), "sum", rho="0.5")
-        assert ledger.balance("acme").spent["epsilon"] == "1.5"
-        with pytest.raises(BudgetExceededError):
-            put(Count(), "more", epsilon="3")
-        with pytest.raises(ConflictError):
-            put(Count("age"), "count", epsilon="0.5")
-        assert ledger.find("count").state == "committed"
-        ledger.verify()
 
 
 @pytest.mark.slow

@@ -114,46 +114,39 @@ def test_the_key_may_come_as_a_header_and_must_be_the_same(site, top):
 
 
 ODD = ["1e400", "NaN", "-0", "-1", "", " 1", "1_0", "0x1", "١", "1" * 101, "Infinity", "1e1000"]
+ODD_EPSILONS = [b"1e400", b"NaN", b"-0.25", b'"x"']
 
 
-@pytest.mark.slow_beyond(30)
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b'{"scope": "acme", "scope": "lab"}',
-        b"[" * 30_000,
-        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "surprise": 1}).encode(),
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": 1e400}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": NaN}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": -0.25}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure", "epsilon": "x"}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "pure"}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": {"type": "interval", "lower": 0, "upper": 1}}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": 1, "term": [1]}}',
-        b'{"scope": "TOP", "key": "odd", "release": {"v": false, "term": {}}}',
-        b'{"scope": "TOP", "key": "\\ud800", "release": {"v": 1, "term": {"type": "pure", "epsilon": 0.25}}}',
-        *(
-            json.dumps({"scope": "TOP", "key": "odd", "release": DATA, field: value}).encode()
-            for odd in ODD
-            for field, value in (("delta", odd), ("amount", {"epsilon": odd}))
-        ),
-        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "delta": 0.5}).encode(),
-        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "rounds": 1.5}).encode(),
-        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "rounds": 10**30}).encode(),
-        json.dumps({"scope": "TOP", "key": "odd", "release": DATA, "until": "soon"}).encode(),
-    ],
-)
+BODIES = [
+    *(b"", b"[]", b"null", b'{"scope": "odd", "scope": "lab"}', b"[" * 30_000),
+    *(
+        b'{"scope": "odd", "key": "odd", "release": ' + release + b"}"
+        for release in (
+            *(b'{"v": 1, "term": {"type": "pure", "epsilon": ' + epsilon + b"}}" for epsilon in ODD_EPSILONS),
+            *(b'{"v": 1, "term": {"type": "pure"}}', b'{"v": 1, "term": [1]}', b'{"v": false, "term": {}}'),
+            b'{"v": 1, "term": {"type": "interval", "lower": 0, "upper": 1}}',
+        )
+    ),
+    b'{"scope": "odd", "key": "\\ud800", "release": {"v": 1, "term": {"type": "pure", "epsilon": 0.25}}}',
+    *(
+        json.dumps({"scope": "odd", "key": "odd", "release": DATA, field: value}).encode()
+        for field, value in (
+            *((field, value) for odd in ODD for field, value in (("delta", odd), ("amount", {"epsilon": odd}))),
+            *(("surprise", 1), ("delta", 0.5), ("rounds", 1.5), ("rounds", 10**30), ("until", "soon")),
+        )
+    ),
+]
+
+
 @pytest.mark.parametrize("path", ["reserve", "charge"])
-def test_odd_bodies_are_refused_and_nothing_is_written(site, ledger, raw, path):
-    if not ledger.budgets() or "odd" not in {budget.scope for budget in ledger.budgets()}:
+def test_odd_bodies_are_refused_and_nothing_is_written(site, ledger, path):
+    if "odd" not in {budget.scope for budget in ledger.budgets()}:
         ledger.create_budget("odd", kind="approximate", epsilon="10", delta="0.1")
     before = ledger.head()
-    found = site.post(f"ledger/{path}", raw=raw.replace(b"TOP", b"odd"))
-    assert 400 <= found.status < 500, found.body
-    assert found.headers["content-type"] == "application/problem+json"
+    for raw in BODIES:
+        found = site.post(f"ledger/{path}", raw=raw)
+        assert 400 <= found.status < 500, (raw, found.body)
+        assert found.headers["content-type"] == "application/problem+json"
     assert ledger.head() == before
 
 
