@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from epsilog.server import AccessConfig, create_app, tls
+from epsilog.server import AccessConfig, create_app, server
 from epsilog.server.access import (
     LOCAL_HOLDER,
     LOOPBACK_ADDRESSES,
@@ -22,7 +22,7 @@ from epsilog.server.access import (
     Role,
     require_permission,
 )
-from epsilog.server.tls import TlsCertificate, make_tls_context
+from epsilog.server.server import TlsCertificate, make_tls_context
 from epsilog.terms import CheckError, PermissionDeniedError, StorageError
 
 MAY = {  # as the documentation's table has it, by hand
@@ -192,7 +192,9 @@ def shown(tls_certificate):
 
 
 def test_a_renewed_certificate_is_shown_and_a_wrong_pair_is_not(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(tls, "_LOG", logging.getLogger("renewed"))  # servers of other tests silence the logger itself
+    monkeypatch.setattr(
+        server, "_LOG", logging.getLogger("renewed")
+    )  # servers of other tests silence the logger itself
 
     def der():
         return ssl.PEM_cert_to_DER_cert((tmp_path / "cert.pem").read_text())

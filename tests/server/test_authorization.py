@@ -18,9 +18,8 @@ from epsilog.server import AccessConfig, authorization, create_app, pages, token
 from epsilog.server.access import Role
 from epsilog.server.authorization import TokenAuthMiddleware
 from epsilog.server.jobs import JobRegistry
-from epsilog.server.middleware import HostGuardMiddleware
+from epsilog.server.middleware import HostGuardMiddleware, TokenBuckets
 from epsilog.server.montecarlo import MonteCarloService
-from epsilog.server.rate_limits import TokenBuckets
 
 CLOSED = (
     *("/api/v1/ledger", "/api/v1/ledger/entries", "/api/v1/runs", "/api/v1/runs/x", "/api/v1/montecarlo", "/metrics"),

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from epsilog.mechanisms import Gaussian
-from epsilog.server import card_images, pages
+from epsilog.server import cards, pages
 from epsilog.server.cards import MAX_KEPT, CardCache
 from epsilog.terms import codec
 
@@ -91,11 +91,11 @@ def read_png(data):
 
 def count_dots(rows, top, color):
     """How many dots of the picture have a color, by the pixel in their middle."""
-    middle = card_images.SPACING // 2
+    middle = cards.SPACING // 2
     found = 0
     for i in range(1000):
-        x = card_images.MARGIN + i % card_images.COLUMNS * card_images.SPACING + middle
-        row = rows[top + i // card_images.COLUMNS * card_images.SPACING + middle]
+        x = cards.MARGIN + i % cards.COLUMNS * cards.SPACING + middle
+        row = rows[top + i // cards.COLUMNS * cards.SPACING + middle]
         found += row[3 * x : 3 * x + 3] == bytes(color)
     return found
 
@@ -108,11 +108,11 @@ def test_the_image_shows_as_many_dots_as_the_card_says(site):
     width, height, rows = read_png(reply.body)
     assert (width, height) == (1200, 630)
     card = site.post("verdict", {"epsilon": 4.0, "delta": 1e-5, "date": "2026-11-28"}).json()
-    lines = len(list(card_images.wrap("The best attack could pick out at most 546 of 1,000 people.", "large", 1088)))
-    top = card_images.MARGIN + 62 * lines + 12
-    assert count_dots(rows, top, card_images.RISK) == card["found"] - card["guessed"] == 536
-    assert count_dots(rows, top, card_images.INK) == 10
-    assert count_dots(rows, top, card_images.LINE) == 1000 - 546
+    lines = len(list(cards.wrap("The best attack could pick out at most 546 of 1,000 people.", "large", 1088)))
+    top = cards.MARGIN + 62 * lines + 12
+    assert count_dots(rows, top, cards.RISK) == card["found"] - card["guessed"] == 536
+    assert count_dots(rows, top, cards.INK) == 10
+    assert count_dots(rows, top, cards.LINE) == 1000 - 546
     again = site.ask("GET", f"/embed/verdict.png?{urlencode(PAIR)}")
     assert hashlib.sha256(again.body).digest() == hashlib.sha256(reply.body).digest()
 
@@ -156,11 +156,9 @@ def test_long_and_foreign_text_fits_the_image():
         "engine": "epsilog 0",
         "sha256": "0" * 64,
     }
-    width, height, _ = read_png(card_images.draw_preview(card))
+    width, height, _ = read_png(cards.draw_preview(card))
     assert (width, height) == (1200, 630)
-    assert all(
-        card_images.measure(line, "large") <= 600 for line in card_images.wrap("a bb " * 90 + "W" * 90, "large", 600)
-    )
+    assert all(cards.measure(line, "large") <= 600 for line in cards.wrap("a bb " * 90 + "W" * 90, "large", 600))
 
 
 def test_the_cache_keeps_the_last_cards_only():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsilog.server.rate_limits import TokenBuckets, get_client_address
+from epsilog.server.middleware import TokenBuckets, get_client_address
 
 
 class Clock:

@@ -16,7 +16,7 @@ from epsilog.accounting import epsilon
 from epsilog.cli.app import load
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.plan import plan_dp_sgd
-from epsilog.server import dp_sgd_snippets, worker
+from epsilog.server import snippets, worker
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 from epsilog.terms.formatting import format_upper
 from epsilog.terms.messages import sentence
@@ -172,7 +172,7 @@ def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):
         assert wrong in str(done.exception)
 
 
-# --- a DP-SGD run, with the code for other libraries --------------------------------------------------------------------
+# --- a DP-SGD run, with the code for other libraries ------------------------------------------------------------------
 
 DP_SGD = {"examples": 100, "batch_size": 16, "delta": 1e-3, "epochs": 2.0, "noise_multiplier": 1.5}
 DP_SGD_CASES = {
@@ -268,6 +268,6 @@ def test_a_run_without_a_proof_has_no_number_in_its_comment(monkeypatch):
         raise UnsupportedMechanismError(Gaussian(1.0), method="test")
 
     plan = plan_dp_sgd(**DP_SGD)
-    monkeypatch.setattr(dp_sgd_snippets, "bound_schedule_epsilon", refuse)
-    code, _ = dp_sgd_snippets.write_opacus(plan)
+    monkeypatch.setattr(snippets, "bound_schedule_epsilon", refuse)
+    code, _ = snippets.write_opacus(plan)
     assert code.endswith("# no bound is proven\n")

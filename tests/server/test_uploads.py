@@ -15,7 +15,7 @@ from tests.extent import amount
 
 from epsilog.ledger import iterate_verified_documents, open_ledger, read_ledger, write_bundle
 from epsilog.mechanisms import PureDP
-from epsilog.server import uploads
+from epsilog.server import verification
 from epsilog.server.middleware import MAX_BODY_BYTES
 from epsilog.server.workers import COMMAND
 
@@ -80,9 +80,9 @@ def test_archives_are_refused_without_being_opened(site):
 
 
 def test_what_is_too_long_or_not_ours_is_refused(site, monkeypatch):
-    monkeypatch.setattr(uploads, "MAX_BUNDLE_BYTES", 1000)
+    monkeypatch.setattr(verification, "MAX_BUNDLE_BYTES", 1000)
     assert site.post("verify/bundle", raw=body(b"x" * 1001)).status == 413
-    monkeypatch.setattr(uploads, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(verification, "MAX_LINE_BYTES", 1000)
     assert site.post("verify/bundle", raw=b"x" * 5000).status == 413
     monkeypatch.undo()
     for line in (b"[]", b"not json", b'{"surplus": 1}', b'{"bundle": "x"}', b'{"record": "{}"}'):
@@ -120,7 +120,7 @@ def test_a_client_has_one_upload_at_a_time_and_gives_its_place_back(site):
 
 
 def test_an_upload_that_does_not_keep_its_pace_is_refused(site, monkeypatch):
-    monkeypatch.setattr(uploads, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(verification, "PATIENCE_SECONDS", 0.2)
     with begin_upload(site) as client:
         assert client.recv(100).startswith(b"HTTP/1.1 408")
     assert left_behind() == []

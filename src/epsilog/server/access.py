@@ -62,13 +62,7 @@ ALLOWED_ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The sender of a request.
-
-    Attributes:
-        name: for people and the log.
-        role: what the holder may do.
-        scope: where, with everything under it; None for the whole ledger.
-    """
+    """The sender of a request: name, role, and where the role holds; no scope is the whole ledger."""
 
     name: str
     role: Role

@@ -19,7 +19,6 @@ from starlette.middleware.gzip import GZipMiddleware
 from epsilog.server import (
     cards,
     ledger_commands,
-    ledger_reads,
     metrics,
     montecarlo,
     page_data,
@@ -27,7 +26,6 @@ from epsilog.server import (
     problems,
     routes,
     snippets,
-    uploads,
     verification,
 )
 from epsilog.server.access import AccessConfig
@@ -46,9 +44,9 @@ _PARTS = (
     snippets.routes.router(),
     routes.playground.router(),
     verification.routes.router(),
-    uploads.router,
+    verification.router,
     montecarlo.router,
-    ledger_reads.router,
+    page_data.client_router,
     ledger_commands.router,
     page_data.router,
 )
@@ -61,7 +59,7 @@ async def _run_services(app: FastAPI) -> AsyncIterator[None]:
     with TemporaryDirectory(prefix="epsilog-", ignore_cleanup_errors=True) as scratch:
         state.montecarlo = montecarlo.MonteCarloService(state.montecarlo_in or Path(scratch))
         state.ledger_checks = JobRegistry(what="checks of the ledger", at_once=1)
-        state.uploads = uploads.Uploads()
+        state.uploads = verification.Uploads()
         await state.uploads.open()
         state.workers = state.workers or WorkerPool()
         await state.workers.open()

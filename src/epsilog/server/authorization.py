@@ -35,9 +35,9 @@ from epsilog.server.access import (
     require_permission,
 )
 from epsilog.server.identity import JWT_PATTERN, Identity, IdentityProvider
+from epsilog.server.middleware import TokenBuckets, get_client_address
 from epsilog.server.pages import PAGE_NAMES
 from epsilog.server.problems import FAILURE, make_problem_response, map_error_to_problem, too_many_requests
-from epsilog.server.rate_limits import TokenBuckets, get_client_address
 from epsilog.server.routes import PREFIX
 from epsilog.server.tokens import Token, TokenStore
 from epsilog.terms import PermissionDeniedError, StorageError
@@ -52,12 +52,7 @@ _LOG = logging.getLogger("uvicorn.error")
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The permission that a route requires.
-
-    Attributes:
-        action: what it does.
-        entire_ledger: whether to the whole ledger; else to a scope in the request, or to what the caller can read.
-    """
+    """The permission that a route requires: on the entire ledger, or on what the caller can read."""
 
     action: Action
     entire_ledger: bool = False
@@ -146,11 +141,7 @@ def find_permission(method: str, path: str) -> Permission | None:
 
 
 def document_permissions(document: dict[str, Any]) -> dict[str, Any]:
-    """Add to an OpenAPI document what each route needs.
-
-    Raises:
-        KeyError: a route is neither in the table nor public.
-    """
+    """Add to an OpenAPI document what each route needs; a route that is neither in the table nor public is an error."""
     document["components"]["securitySchemes"] = {
         SCHEME: {
             "type": "http",
@@ -213,13 +204,6 @@ class TokenAuthMiddleware:
 
     Failures are counted by address, and for a known id by address and token: wrong tokens lock out a holder only if
     their sender shares the address and knows the id.
-
-    Args:
-        app: the application.
-        keys: the tokens of this server, if it has any.
-        identities: verifies the tokens of other issuers, if they are accepted.
-        rate: sustained requests per second of one holder.
-        trust_proxy: as for ``get_client_address``.
     """
 
     def __init__(

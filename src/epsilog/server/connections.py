@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from epsilog.server.rate_limits import get_client_address
+from epsilog.server.middleware import get_client_address
 
 HEADER_TIMEOUT_SECONDS = 10.0  # for the head of a request, however slowly it arrives
 MAX_CONNECTIONS = 256

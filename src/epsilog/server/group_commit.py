@@ -49,11 +49,7 @@ class _SharedTransaction:
             self._over.set()
 
     def wait(self) -> None:
-        """Return once everything is on disk.
-
-        Raises:
-            StorageError: it was not kept, or that is unknown.
-        """
+        """Return once everything is on disk, or refuse if it was not kept or that is unknown."""
         self._over.wait()
         if self._trouble:
             raise StorageError(f"what was written together with others may not have been kept: {self._trouble}")

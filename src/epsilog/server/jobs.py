@@ -28,12 +28,7 @@ class JobStoppedError(Exception):
 
 @final
 class Job:
-    """Calls ``work``, which calls ``report_progress`` often and returns the last news; a stopped job calls it again.
-
-    Attributes:
-        id: its name in URLs.
-        snapshot: what watchers see: its ``state`` and news; replaced, never changed.
-    """
+    """Calls ``work``, which calls ``report_progress`` often and returns the last news; a stopped job calls it again."""
 
     def __init__(self, work: Work, *, name: str | None = None, **news: Any) -> None:
         self.id = name or secrets.token_hex(8)

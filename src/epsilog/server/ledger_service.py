@@ -24,8 +24,8 @@ from epsilog.ledger.factory import open_local_ledger
 from epsilog.ledger.headroom import CostModel, compute_headroom, max_repetitions
 from epsilog.ledger.http_codec import TRANSMITTED_ERRORS, cost_from_json, cost_to_json, error_from_json
 from epsilog.server.group_commit import GroupCommitStore
+from epsilog.server.middleware import TokenBuckets
 from epsilog.server.problems import ProblemError, too_many_requests
-from epsilog.server.rate_limits import TokenBuckets
 from epsilog.server.responses import ResponseModel
 from epsilog.server.routes import RequestModel, Routes
 from epsilog.server.workers import WorkerPool
@@ -147,12 +147,7 @@ def _build_request(request: ChargeRequest, path: Sequence[Balance]) -> PathCostR
 
 
 class LedgerService:
-    """A ledger that a server writes.
-
-    Args:
-        url: as ``open_ledger`` takes it; it must exist when it is first asked: no server creates a ledger.
-        costs: computes costs for it.
-    """
+    """A ledger that a server writes; it must exist when it is first asked: no server creates a ledger."""
 
     def __init__(self, url: str, costs: PooledCostModel) -> None:
         self._url, self.costs = url, costs

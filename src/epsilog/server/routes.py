@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from epsilog import reports
 from epsilog.plan import QUESTIONS, Question
 from epsilog.server import responses
-from epsilog.server.rate_limits import get_client_address
+from epsilog.server.middleware import get_client_address
 from epsilog.server.responses import ResponseModel
 from epsilog.terms import CheckError, fields
 
@@ -38,24 +38,14 @@ class RequestModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path that a question is posted to.
+    """One path that a question is posted to."""
 
-    Attributes:
-        path: below ``PREFIX``; also the question's name between processes.
-        summary: a line for the API's description.
-        request: the model of the body.
-        response: the model of the answer.
-        answer: computes the answer.
-        work: a rough bound on its CPU seconds.
-        description: more about the answer.
-    """
-
-    path: str
+    path: str  # below ``PREFIX``; also the question's name between processes
     summary: str
     request: type[RequestModel]
     response: type[ResponseModel]
     answer: Answer
-    work: Callable[[Any], float]
+    work: Callable[[Any], float]  # a rough bound on the CPU seconds of the answer
     description: str | None = None
 
 

@@ -214,15 +214,7 @@ def read_tokens(path: Path) -> list[Token]:
 
 @final
 class TokenStore:
-    """The tokens of a running server, as the file states them now.
-
-    A secret is checked with argon2 once; then a keyed digest of it is trusted until the file changes. Only valid tokens
-    are remembered, at most one per row.
-
-    Args:
-        path: the file.
-        clock: Unix time; only the latest value that it returned counts.
-    """
+    """The tokens of a running server, as the file states them now; argon2 checks a secret once until it changes."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] | None = None) -> None:
         self._path, self._clock = path, clock or make_monotonic_clock()

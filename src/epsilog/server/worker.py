@@ -15,7 +15,7 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 
-from epsilog.server import ledger_service, problems, routes, snippets, uploads, verification
+from epsilog.server import ledger_service, problems, routes, snippets, verification
 
 ROUTES = {
     path: route
@@ -24,7 +24,7 @@ ROUTES = {
         snippets.routes,
         routes.playground,
         verification.routes,
-        uploads.internal,
+        verification.internal,
         ledger_service.routes,
     )
     for path, route in table.by_path.items()

@@ -43,18 +43,7 @@ COMMAND = (sys.executable, "-P", "-m", "epsilog.server.worker")
 
 
 class WorkerPool:
-    """Answers questions in its own processes; see ``open`` and ``close``.
-
-    Args:
-        workers: how many quick questions are answered at a time.
-        slow: how many slow ones besides them.
-        deadline: seconds of work for one question, waiting not counted.
-        max_queued: how many more of either kind may wait; the next is refused.
-        max_slow_per_client: how many slow ones a client may have here; the next is refused.
-        niceness: of the processes with slow questions.
-        command: starts one process that speaks as ``epsilog.server.worker`` does.
-        reused: whether a process answers more than one question; one that is not gives its memory back at its end.
-    """
+    """Answers questions in its own processes; see ``open`` and ``close``."""
 
     def __init__(
         self,
@@ -66,7 +55,7 @@ class WorkerPool:
         max_slow_per_client: int = MAX_SLOW_PER_CLIENT,
         niceness: int = NICENESS,
         command: Sequence[str] = COMMAND,
-        reused: bool = True,
+        reused: bool = True,  # a process that answers one question alone gives its memory back at its end
     ) -> None:
         self.deadline, self._max_slow_per_client = deadline, max_slow_per_client
         self._quick = _WorkerQueue([_Worker(command) for _ in range(workers)], max_queued, reused)
@@ -90,13 +79,7 @@ class WorkerPool:
         await self._slow.close()
 
     async def answer(self, route: Route, ask: RequestModel, *, client: str | None = None) -> Response:
-        """Return the answer as a response, or a problem document: too much work, or too many that wait.
-
-        Args:
-            route: which question.
-            ask: its fields.
-            client: the address that slow questions are counted by; None counts none.
-        """
+        """Return the answer as a response, or a problem document: too much work, or too many that wait."""
         work = route.work(ask)
         if work > MAX_WORK_SECONDS:
             return _refuse_work(f"The estimated computation time exceeds {MAX_WORK_SECONDS:g} s.")

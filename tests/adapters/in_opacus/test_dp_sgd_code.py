@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from epsilog.plan import plan_dp_sgd
-from epsilog.server.dp_sgd_snippets import write_opacus
+from epsilog.server.snippets import write_opacus
 
 RUN = {"examples": 100, "batch_size": 16, "delta": 1e-3, "noise_multiplier": 1.5}
 
