@@ -54,27 +54,16 @@ _SHORT = re.compile(r"\d+ +pwrite64\(.*, (\d+), \d+\) += (-?\d+)")
 
 @dataclass(frozen=True, slots=True)
 class FaultReport:
-    """What a campaign of faults found.
+    """What a campaign of faults found."""
 
-    Attributes:
-        runs: writers that met a fault.
-        possible: faults that there are: each call of a writer, with each error, once and from then on.
-        confirmed: steps that the ledger confirmed, over all runs.
-        lost: confirmed steps that the ledger does not have afterwards.
-        broken: runs after which the ledger does not open, or does not hold.
-        doubled: charges that a retry with the same key made again.
-        overspent: runs after which more stands against the cap than it bears.
-        untold: errors that a writer met and that are not the ledger's own.
-    """
-
-    runs: int
-    possible: int
-    confirmed: int
-    lost: int
-    broken: int
-    doubled: int
-    overspent: int
-    untold: int
+    runs: int  # writers that met a fault
+    possible: int  # faults that there are: each call of a writer, with each error, once and from then on
+    confirmed: int  # steps that the ledger confirmed, over all runs
+    lost: int  # confirmed steps that the ledger does not have afterwards
+    broken: int  # runs after which the ledger does not open, or does not hold
+    doubled: int  # charges that a retry with the same key made again
+    overspent: int  # runs after which more stands against the cap than it bears
+    untold: int  # errors that a writer met and that are not the ledger's own
 
     @property
     def passed(self) -> bool:
@@ -85,19 +74,12 @@ class FaultReport:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong.
+    """One thing that goes wrong."""
 
-    Attributes:
-        call: that is not made; "" for a disk that is full.
-        answer: what the writer is told instead.
-        at: the how manyeth such call, from 1; of a full disk, how many bytes a file may have.
-        ever_after: whether all that follow are answered so too.
-    """
-
-    call: str
-    answer: str
-    at: int
-    ever_after: bool = False
+    call: str  # that is not made; "" for a disk that is full
+    answer: str  # what the writer is told instead
+    at: int  # the how manyeth such call, from 1; of a full disk, how many bytes a file may have
+    ever_after: bool = False  # whether all that follow are answered so too
 
     @property
     def options(self) -> list[str]:
@@ -110,32 +92,16 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What became of one writer.
+    """What became of one writer."""
 
-    Attributes:
-        calls: how often it made each call.
-        fault: whether it met its fault.
-        confirmed: keys and steps, in their order.
-        untold: errors that are not the ledger's own.
-    """
-
-    calls: Counter[str]
-    fault: bool
-    confirmed: tuple[tuple[str, str], ...]
-    untold: tuple[str, ...]
+    calls: Counter[str]  # how often it made each call
+    fault: bool  # whether it met its fault
+    confirmed: tuple[tuple[str, str], ...]  # keys and steps, in their order
+    untold: tuple[str, ...]  # errors that are not the ledger's own
 
 
 def fault_campaign(folder: Path, *, seed: int, runs: int | None = None) -> FaultReport:
-    """Lets writers meet the faults of a disk, one each, and judges what they leave.
-
-    Args:
-        folder: an empty folder.
-        seed: picks the faults, where not all are tried.
-        runs: how many are tried at most; None for all there are.
-
-    Raises:
-        EpsilogError: there is no ``strace`` here, or it may not look.
-    """
+    """Lets writers meet the faults of a disk, one each, and judges what they leave."""
     some = None if runs is None else check.integer(1)(runs=runs)
     found = FaultReport(0, 0, 0, 0, 0, 0, 0, 0)
     place = prepared(folder)

@@ -46,21 +46,13 @@ _LEDGER = "cut.db"
 
 @dataclass(frozen=True, slots=True)
 class CutReport:
-    """What a campaign of power cuts found.
+    """What a campaign of power cuts found."""
 
-    Attributes:
-        cuts: moments at which the power was cut.
-        confirmed: steps that the ledger had confirmed before, over all cuts.
-        lost: confirmed steps that the ledger does not have afterwards, over all cuts.
-        broken: cuts after which the ledger does not open, or does not hold.
-        overspent: cuts after which more stands against the cap than it bears.
-    """
-
-    cuts: int
-    confirmed: int
-    lost: int
-    broken: int
-    overspent: int
+    cuts: int  # moments at which the power was cut
+    confirmed: int  # steps that the ledger had confirmed before, over all cuts
+    lost: int  # confirmed steps that the ledger does not have afterwards, over all cuts
+    broken: int  # cuts after which the ledger does not open, or does not hold
+    overspent: int  # cuts after which more stands against the cap than it bears
 
     @property
     def passed(self) -> bool:
@@ -70,19 +62,12 @@ class CutReport:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that the writer did.
+    """One thing that the writer did."""
 
-    Attributes:
-        what: ``made``, ``written``, ``resized``, ``synced``, ``removed`` or ``confirmed``.
-        name: of the file, without its folder; "" is the folder itself. Of what is confirmed: key and step.
-        at: where it was written to, or the size that it was given.
-        data: what was written.
-    """
-
-    what: str
-    name: str
-    at: int = 0
-    data: bytes = b""
+    what: str  # ``made``, ``written``, ``resized``, ``synced``, ``removed`` or ``confirmed``
+    name: str  # of the file, without its folder; "" is the folder itself. Of what is confirmed: key and step
+    at: int = 0  # where it was written to, or the size that it was given
+    data: bytes = b""  # what was written
 
 
 @dataclass(slots=True)
@@ -160,17 +145,7 @@ def _apply(content: bytearray, event: Event) -> None:
 
 
 def power_cut_campaign(folder: Path, *, seed: int, cuts: int = 1000, charges: int = 60) -> CutReport:
-    """Records a writer, cuts its power at random moments, and opens what each cut leaves.
-
-    Args:
-        folder: an empty folder; what is in it matters little, since the disk is simulated: one in memory will do.
-        seed: picks the moments and what is left at each.
-        cuts: how many.
-        charges: that the writer makes; the budget bears nine tenths of them.
-
-    Raises:
-        EpsilogError: there is no ``strace`` here, or it may not look.
-    """
+    """Records a writer, cuts its power at random moments, and opens what each cut leaves."""
     cuts, charges = check.integer(1)(cuts=cuts), check.integer(10)(charges=charges)
     folder = folder.resolve()
     place = folder / "disk"
@@ -195,11 +170,7 @@ def recorded(place: Path, trace: Path, *, charges: int) -> list[Event]:
 
 
 def parsed(lines: Iterable[str], place: Path) -> Iterator[Event]:
-    """The events in a trace that are of one folder.
-
-    Raises:
-        EpsilogError: something was done to the folder that the simulation knows nothing of.
-    """
+    """The events in a trace that are of one folder."""
     inside = _escaped(str(place))
     for line in lines:
         if inside not in line:

@@ -36,19 +36,12 @@ BOUND = {  # by the proof; the ledger's own number and its place are checked whe
 
 @dataclass(frozen=True, slots=True)
 class TamperReport:
-    """What a campaign of changed rows found.
+    """What a campaign of changed rows found."""
 
-    Attributes:
-        changes: that a database let through.
-        found: of these, how many a verification refused.
-        ways: how many there were of each.
-        missed: the first ten that passed, as way, table and column.
-    """
-
-    changes: int
-    found: int
-    ways: dict[str, int] = field(default_factory=dict)
-    missed: tuple[tuple[str, str, str], ...] = ()
+    changes: int  # that a database let through
+    found: int  # of these, how many a verification refused
+    ways: dict[str, int] = field(default_factory=dict)  # how many there were of each
+    missed: tuple[tuple[str, str, str], ...] = ()  # the first ten that passed, as way, table and column
 
     @property
     def passed(self) -> bool:
@@ -57,14 +50,7 @@ class TamperReport:
 
 
 def tamper_campaign(folder: Path, *, seed: int, changes: int = 10_000, url: str | None = None) -> TamperReport:
-    """Changes rows of a new ledger, one at a time, and verifies it after each.
-
-    Args:
-        folder: an empty folder.
-        seed: picks the changes.
-        changes: how many the database must have let through.
-        url: a ledger that is not there yet, as ``open_ledger`` takes it; a file in the folder for None.
-    """
+    """Changes rows of a new ledger, one at a time, and verifies it after each."""
     changes = check.integer(1)(changes=changes)
     rng, ways, missed = random.Random(seed), Counter[str](), list[tuple[str, str, str]]()  # noqa: S311 no secrets here
     passed = 0

@@ -1,20 +1,17 @@
 """Who may do what to budgets above their own: every verb of the table, tried by owners from the leaf up to the whole.
 
-A verb is done on a ledger here and on one that a server keeps. What each takes is worked out from what it did to the
-budgets above, and stands beside that in ``LEAST``, by hand.
+What each takes is worked out from what it did to the budgets above, and stands beside that in ``LEAST``, by hand.
 """
 
 from datetime import timedelta
 
 import pytest
-from tests.server.conftest import serving
+from tests.ledger.stores import InMemory
 
-from epsilog.ledger import open_ledger
+from epsilog.ledger import Ledger
 from epsilog.ledger.entries import Verb
-from epsilog.ledger.factory import open_local_ledger
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.mechanisms import Gaussian, PureDP
-from epsilog.server import AccessConfig, create_app, tokens
 from epsilog.server.access import Holder, Role
 from epsilog.terms import PermissionDeniedError
 
@@ -152,56 +149,15 @@ LEAST = {
 CASES = [(verb, number) for verb, ways in WAYS.items() for number in range(len(ways))]
 
 
-class Here:
-    """A ledger that is open here, on behalf of an owner."""
-
-    def __init__(self, folder, clock):
-        self.root = open_local_ledger(folder / "budget.db", clock=clock)
-
-    def of(self, scope):
-        return self.root.on_behalf_of("somebody", owns=Holder("somebody", Role.OWNER, scope).owns)
-
-    def close(self):
-        self.root.close()
+@pytest.fixture
+def root(clock):
+    with Ledger(InMemory(None).open(), clock=clock) as ledger:
+        yield ledger
 
 
-class Served:
-    """One that a server keeps, with a token of each owner."""
-
-    def __init__(self, folder, clock, site):
-        self.app, url, held = site
-        self.root = self.app.state.ledger_service._ledger = open_local_ledger(folder / "budget.db", clock=clock)
-
-        self.asked = {scope: open_ledger(url, token=token) for scope, token in held.items()}
-
-    def of(self, scope):
-        return self.asked[scope]
-
-    def close(self):
-        for asked in self.asked.values():
-            asked.close()
-        self.root.close()
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A server whose ledger is exchanged between tests."""
-    file = tmp_path_factory.mktemp("team") / "tokens.json"
-    held = {
-        scope: tokens.create_token(file, f"owner-{number}", role=Role.OWNER, scope=scope)[1]
-        for number, scope in enumerate(OWNERS)
-    }
-    app = create_app(ledger="not-used.db", access=AccessConfig(file, rate=10_000.0))
-    with serving(app) as served:
-        yield app, served.url, held
-
-
-@pytest.fixture(params=["here", pytest.param("served", marks=pytest.mark.slow)])
-def kept(request, tmp_path, clock):
-    served = request.param == "served"
-    found = Served(tmp_path, clock, request.getfixturevalue("site")) if served else Here(tmp_path, clock)
-    yield found
-    found.close()
+def of(root, scope):
+    """The ledger, on behalf of an owner."""
+    return root.on_behalf_of("somebody", owns=Holder("somebody", Role.OWNER, scope).owns)
 
 
 def counted(ledger):
@@ -216,26 +172,26 @@ def test_every_verb_of_the_table_is_tried():
 
 
 @pytest.mark.parametrize(("verb", "number"), CASES)
-def test_an_act_takes_an_owner_of_every_budget_that_it_changes(kept, clock, verb, number):
+def test_an_act_takes_an_owner_of_every_budget_that_it_changes(root, clock, verb, number):
     before, do = WAYS[verb][number]
     if before is None:
-        charge = promised(kept.root, until=clock.now + timedelta(seconds=30))
+        charge = promised(root, until=clock.now + timedelta(seconds=30))
         clock.now += timedelta(minutes=1)
         assert charge.key == "k"
     else:
-        before(kept.root)
+        before(root)
     least = LEAST.get((verb, number), LEAF)
     for owner in OWNERS[: OWNERS.index(least)]:
-        head = kept.root.head()
+        head = root.head()
         with pytest.raises(PermissionDeniedError):
-            do(kept.of(owner), clock.now)
-        assert kept.root.head() == head, "a refused act was written"
-    stood = counted(kept.root)
-    do(kept.of(least), clock.now)
-    entry = next(one for one in kept.root.page(limit=9) if one.verb is verb)
+            do(of(root, owner), clock.now)
+        assert root.head() == head, "a refused act was written"
+    stood = counted(root)
+    do(of(root, least), clock.now)
+    entry = next(one for one in root.page(limit=9) if one.verb is verb)
     moves = TRANSITIONS[verb].debit is not None or (
         TRANSITIONS[verb].reserves and entry.body["request"]["amount"] is None
     )
     if least == LEAF and not moves:  # what nobody above was asked for changes nothing above
-        assert counted(kept.root) == stood
-    kept.root.verify()
+        assert counted(root) == stood
+    root.verify()

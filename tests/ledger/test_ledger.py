@@ -242,17 +242,15 @@ def test_no_entry_is_written_that_verify_would_not_read(tmp_path, name, fields):
         books.verify()
 
 
-@pytest.mark.parametrize("key", [None, 1, True, b"1", {}, ("1",), "", " ", "a\0b", "x" * 501])
+@pytest.mark.parametrize("key", [None, 1, {}, "", "a\0b", "x" * 501])
 @pytest.mark.parametrize(
     "ask",
     [
         lambda ledger, key: ledger.find(key),
-        lambda ledger, key: ledger.charge_record(key),
-        lambda ledger, key: ledger.charge_rounds(key),
         lambda ledger, key: ledger.execute(Start(key=key)),
         lambda ledger, key: ledger.charge("acme", PureDP(0.1), key=key),
     ],
-    ids=["find", "record", "rounds", "start", "charge"],
+    ids=["find", "start", "charge"],
 )
 def test_what_is_no_key_is_refused_by_name(ledger, ask, key):
     ledger.create_budget("acme", kind="pure", epsilon="1")
