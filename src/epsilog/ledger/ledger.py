@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from epsilog.ledger import commands
 from epsilog.ledger.amounts import Number
@@ -18,7 +18,6 @@ from epsilog.ledger.commands import Command
 from epsilog.ledger.commands.base import Caller
 from epsilog.ledger.entries import Entry
 from epsilog.ledger.execute import Done, Local
-from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.headroom import HERE, CostModel
 from epsilog.ledger.store import Store
 from epsilog.ledger.view import ChargeView, LedgerView, Served
@@ -273,31 +272,6 @@ class Ledger(LedgerView):
         """Return the charge with a key, if there is one that the caller may see."""
         entry = self._opening(key, scope)
         return None if entry is None else Charge(self, entry, replayed=True)
-
-
-class ChargeProtocol(Protocol):
-    """The part of a charge that a run needs: a ``Charge``, or any object with the same methods."""
-
-    @property
-    def request(self) -> ChargeRequest:
-        """Return the request that the ledger reserved."""
-
-    @property
-    def state(self) -> str:
-        """One of those in ``State``, from reserved on."""
-
-    @property
-    def rounds_released(self) -> Mapping[int, str]:
-        """Output hash of every released round, by round number."""
-
-    def start(self) -> None:
-        """Spend the amount."""
-
-    def round_started(self, number: int, /) -> None:
-        """Notes that a round begins; called again for a round that was started and never released."""
-
-    def round_released(self, number: int, /, *, output_hash: str) -> None:
-        """Notes durably that a round's output, which is already on disk, is released."""
 
 
 class Charge(ChargeView):

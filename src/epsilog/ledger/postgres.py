@@ -19,44 +19,8 @@ from epsilog.terms.extras import install_command
 
 PLACEHOLDER = "%s"  # of a value, in a statement
 
-# Texts compare by their bytes, and a position may be any that a ledger grows to.
-SCHEMA = (
-    """CREATE TABLE head (
-    one INTEGER CONSTRAINT head_key PRIMARY KEY CONSTRAINT head_one CHECK (one = 1),
-    format INTEGER NOT NULL,
-    count BIGINT NOT NULL,
-    hash TEXT COLLATE "C" NOT NULL,
-    id TEXT COLLATE "C" NOT NULL,
-    home TEXT COLLATE "C" NOT NULL
-)""",
-    """CREATE TABLE entries (
-    position BIGINT CONSTRAINT entries_key PRIMARY KEY,
-    scope TEXT COLLATE "C" NOT NULL,
-    document TEXT COLLATE "C" NOT NULL,
-    hash TEXT COLLATE "C" NOT NULL
-)""",
-    """CREATE TABLE balances (
-    scope TEXT COLLATE "C" CONSTRAINT balances_key PRIMARY KEY,
-    document TEXT COLLATE "C" NOT NULL
-)""",
-    """CREATE TABLE charges (
-    key TEXT COLLATE "C",
-    scope TEXT COLLATE "C",
-    document TEXT COLLATE "C" NOT NULL,
-    CONSTRAINT charges_key PRIMARY KEY (key, scope)
-)""",
-    """CREATE TABLE rounds (
-    key TEXT COLLATE "C",
-    scope TEXT COLLATE "C",
-    number BIGINT,
-    attempts BIGINT NOT NULL,
-    output_hash TEXT COLLATE "C",
-    CONSTRAINT rounds_key PRIMARY KEY (key, scope, number)
-)""",
-    "CREATE INDEX entries_scope ON entries (scope)",
-    "CREATE INDEX charges_scope ON charges (scope)",
-)
-
+# Columns as the catalog describes them: texts compare by their bytes, "!" is NOT NULL, and a position may be any that a
+# ledger grows to.
 _TEXT, _NUMBER, _COUNT = "text C", "integer", "bigint"
 _COLUMNS = {
     "head": f"one {_NUMBER}! format {_NUMBER}! count {_COUNT}! hash {_TEXT}! id {_TEXT}! home {_TEXT}!",
@@ -72,12 +36,27 @@ _KEYS = {
     "charges": "key, scope",
     "rounds": "key, scope, number",
 }
+_INDEXED = ("entries", "charges")  # by scope
+_COLUMN = re.compile(f"(\\w+) ({_TEXT}|{_NUMBER}|{_COUNT})(!?)")
+_SPELLED = {_TEXT: 'text COLLATE "C"', _NUMBER: _NUMBER, _COUNT: _COUNT}
+
+
+def _create_table(name: str) -> str:
+    found = _COLUMN.findall(_COLUMNS[name])
+    parts = [f"{column} {_SPELLED[kind]}{' NOT NULL' if full else ''}" for column, kind, full in found]
+    parts.append(f"CONSTRAINT {name}_key PRIMARY KEY ({_KEYS[name]})")
+    if name == "head":
+        parts.append("CONSTRAINT head_one CHECK (one = 1)")
+    return f"CREATE TABLE {name} ({', '.join(parts)})"
+
+
+SCHEMA = (*map(_create_table, _COLUMNS), *(f"CREATE INDEX {name}_scope ON {name} (scope)" for name in _INDEXED))
 PARTS = frozenset(
     {f"table {name}: {columns}" for name, columns in _COLUMNS.items()}
     | {f"constraint {name}_key of {name}: PRIMARY KEY ({key})" for name, key in _KEYS.items()}
     | {"constraint head_one of head: CHECK ((one = 1))"}
     | {f"index {name}_key of {name}: unique btree ({key})" for name, key in _KEYS.items()}
-    | {f"index {name}_scope of {name}: btree (scope)" for name in ("entries", "charges")}
+    | {f"index {name}_scope of {name}: btree (scope)" for name in _INDEXED}
 )
 """The exact description of a ledger's schema in the catalog."""
 

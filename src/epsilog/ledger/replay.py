@@ -145,22 +145,18 @@ class LedgerReplay:
 
 
 class Onto:
-    """What the entries before amount to, for the next; see ``commands.Known``."""
+    """What the entries before amount to, for the next; see ``commands.base.Known``."""
 
-    __slots__ = ("_replay", "_rounds", "charge", "has_budgets", "has_children", "path", "restore_state")
+    __slots__ = ("_rounds", "charge", "has_budgets", "has_children", "last", "path", "restore_state")
 
     def __init__(self, replay: LedgerReplay, entry: Entry) -> None:
-        name, self._replay, self.restore_state = entry.charge_id, replay, replay.restore_state
+        name, self.restore_state = entry.charge_id, replay.restore_state
         self.charge = None if name is None else replay.charges.get(name)
         self._rounds = () if name is None else replay.rounds.get(name, ())
+        self.last = self._rounds[-1] if self._rounds else None
         above = scopes.list_ancestors(entry.scope) if entry.scope else ()
         self.path = [replay.balances[scope] for scope in above if scope in replay.balances]
         self.has_budgets, self.has_children = entry.scope in replay.has_budgets, entry.scope in replay.above
-
-    @property
-    def last(self) -> charge_record.RoundState | None:
-        """Return the last round that the charge began."""
-        return self._rounds[-1] if self._rounds else None
 
     def round(self, number: int) -> charge_record.RoundState | None:
         """One round of the charge, if it began."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilog.ledger.ledger import ChargeProtocol
+from epsilog.ledger import Charge
 from epsilog.schemes import Scheme
 from epsilog.terms import CheckError, ConflictError, NeighboringRelation, RecordError, RoundRecord
 from epsilog.training.checkpoints import RunFolder, read_records
@@ -39,7 +39,7 @@ class AuthorizedRun:
     """
 
     scheme: Scheme
-    charge: ChargeProtocol
+    charge: Charge
     randomness: Randomness
 
     def __post_init__(self) -> None:

@@ -79,52 +79,36 @@ class Caller(NamedTuple):
 
 
 class Known(Protocol):
-    """What an entry is folded onto.
-
-    Attributes:
-        standing: whether the ledger was restored, and whether its owner has accepted that.
-        path: the budgets at and above the scope, from the top.
-        charge: the charge that is meant, if there is one.
-        last: the last round that it began.
-        populated: whether a charge or a partition was ever made at or under the scope.
-        nested: whether a budget was made under the scope.
-    """
+    """What an entry is folded onto."""
 
     @property
-    def restore_state(self) -> RestoreState: ...  # noqa: D102
+    def restore_state(self) -> RestoreState: ...  # noqa: D102 - whether the ledger was restored, and whether its owner has accepted that
     @property
-    def path(self) -> Sequence[Balance]: ...  # noqa: D102
+    def path(self) -> Sequence[Balance]: ...  # noqa: D102 - the budgets at and above the scope, from the top
     @property
-    def charge(self) -> ChargeRecord | None: ...  # noqa: D102
+    def charge(self) -> ChargeRecord | None: ...  # noqa: D102 - the charge that is meant, if there is one
     @property
-    def last(self) -> RoundState | None: ...  # noqa: D102
+    def last(self) -> RoundState | None: ...  # noqa: D102 - the last round that it began
     @property
-    def has_budgets(self) -> bool: ...  # noqa: D102
+    def has_budgets(self) -> bool: ...  # noqa: D102 - whether a charge or a partition was ever made at or under the scope
     @property
-    def has_children(self) -> bool: ...  # noqa: D102
+    def has_children(self) -> bool: ...  # noqa: D102 - whether a budget was made under the scope
 
     def round(self, number: int) -> RoundState | None:
         """One round of the charge, if it began."""
 
 
 class At(Known, Protocol):
-    """What a command is applied to.
-
-    Attributes:
-        head: count of the entries, and hash of the last.
-        now: the time that an entry notes.
-        caller: who gives the command.
-        prepared: the result of ``Command.prepare``, if any.
-    """
+    """What a command is applied to."""
 
     @property
-    def head(self) -> tuple[int, str]: ...  # noqa: D102
+    def head(self) -> tuple[int, str]: ...  # noqa: D102 - count of the entries, and hash of the last
     @property
-    def now(self) -> str: ...  # noqa: D102
+    def now(self) -> str: ...  # noqa: D102 - the time that an entry notes
     @property
-    def caller(self) -> Caller: ...  # noqa: D102
+    def caller(self) -> Caller: ...  # noqa: D102 - who gives the command
     @property
-    def prepared(self) -> Any: ...  # noqa: D102
+    def prepared(self) -> Any: ...  # noqa: D102 - the result of ``Command.prepare``, if any
 
     def entry(self, index: int) -> Entry:
         """Return an entry that exists."""
