@@ -83,11 +83,6 @@ def get_renyi_order(quantity: str) -> Fraction | None:
     return order if 1 < order <= _LARGEST_ORDER else None
 
 
-def is_quantity(name: str) -> bool:
-    """Return whether amounts can be of it."""
-    return name in DECIMALS or get_renyi_order(name) is not None
-
-
 def make_rdp_quantity(order: Number) -> str:
     """Return the quantity of Renyi divergence at an order.
 

@@ -209,11 +209,9 @@ def compute_available(balance: Balance, below: Sequence[Balance]) -> Amounts:
 
 def compute_committed(balance: Balance, below: Sequence[Balance]) -> Amounts:
     """Return the sum compared with a cap for a charge: spent, reserved, or a quota off the charge's path."""
-    return (
-        balance.total_reserved
-        if balance.set_aside is None
-        else balance.total_reserved + sum_quotas_elsewhere(balance, below)
-    )
+    if balance.set_aside is None:
+        return balance.total_reserved
+    return balance.total_reserved + (balance.set_aside - list_remaining_quotas(balance, below))
 
 
 def allows_charge(balance: Balance, asked: Amounts, below: Sequence[Balance]) -> bool:
@@ -231,12 +229,6 @@ def require_terms(
                 f"{name} must be that of the budget of {balance.scope!r} ({stated}), got {asked}: "
                 "losses of different kinds do not add up"
             )
-
-
-def sum_quotas_elsewhere(balance: Balance, below: Sequence[Balance]) -> Amounts:
-    """Return the amount that a budget sets aside for quotas off a path."""
-    aside = balance.set_aside
-    return Amounts.zero(balance.caps) if aside is None else aside - list_remaining_quotas(balance, below)
 
 
 def build_refusal(balance: Balance, asked: Amounts, committed: Amounts, *, reason: str = "") -> BudgetExceededError:

@@ -67,7 +67,7 @@ class Cost:
         return Amounts.from_charge(self.values)
 
 
-def compute_cost(request: ChargeRequest, kind: str, *, orders: Sequence[str] = (), overridden: bool = False) -> Cost:
+def compute_cost(request: ChargeRequest, kind: str, orders: Sequence[str] = (), overridden: bool = False) -> Cost:
     """Compute the cost of a request under a kind of budget.
 
     Args:

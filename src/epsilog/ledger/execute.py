@@ -108,7 +108,10 @@ class Local:
                 for index, command in enumerate(batch.commands):
                     at = self._read(session, batch, index, caller)
                     try:
-                        outcomes.append(_write_prepared(session, command, at, batch, index))
+                        require_own(command, at)
+                        if command.prepare(at) is not None:
+                            raise batch.failed.get(index) or _NotPreparedError(index)
+                        outcomes.append(_write(session, command, at))
                     except _REFUSALS as refusal:  # before anything of it was written
                         outcomes.append(_require_refusal(refusal))
                         if isinstance(refusal, BudgetExceededError):
@@ -153,13 +156,6 @@ def _require_refusal(error: Exception) -> Exception:
     if isinstance(error, StorageError | LedgerIntegrityError):
         raise error
     return error
-
-
-def _write_prepared(session: WriteTransaction, command: Command, at: Reading, batch: _Batch, index: int) -> Done:
-    require_own(command, at)
-    if command.prepare(at) is not None:
-        raise batch.failed.get(index) or _NotPreparedError(index)
-    return _write(session, command, at)
 
 
 def _write(session: WriteTransaction, command: Command, at: Reading) -> Done:

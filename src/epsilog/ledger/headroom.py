@@ -138,10 +138,6 @@ def max_repetitions(request: ChargeRequest, path: Sequence[Balance]) -> int:
     return find_last_integer(fit, start=repeated.count, limit=_MOST)
 
 
-def _compute_cost(request: ChargeRequest, kind: str, orders: Sequence[str], overridden: bool) -> Cost:
-    return compute_cost(request, kind, orders=orders, overridden=overridden)
-
-
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """The computation of costs and the check of certificates, which may take long: here, or in a server's workers.
@@ -152,7 +148,7 @@ class CostModel:
         check_certificate: see ``certificates.check_charge_certificate``.
     """
 
-    compute_cost: Callable[[ChargeRequest, str, Sequence[str], bool], Cost] = _compute_cost
+    compute_cost: Callable[[ChargeRequest, str, Sequence[str], bool], Cost] = compute_cost
     repetitions: Callable[[ChargeRequest, Sequence[Balance]], int] = max_repetitions
     check_certificate: Callable[[ChargeRequest, str], ProvenClaim] = check_charge_certificate
 

@@ -82,33 +82,26 @@ def error_from_json(problem: Mapping[str, Any]) -> Exception:
         return EpsilogError(detail)
 
 
-def _budget_error_from_json(problem: Mapping[str, Any]) -> Exception:
-    refusal = dict(problem["refusal"])
-    return BudgetExceededError(**refusal | {"owners": tuple(refusal["owners"])})
+def _read_unsupported(problem: Mapping[str, Any]) -> Exception:
+    term, method, reason = problem["term"], str(problem["method"]), str(problem["reason"])
+    return UnsupportedMechanismError(decode(term) if isinstance(term, dict) else term, method=method, reason=reason)
 
 
-def _batch_error_from_json(problem: Mapping[str, Any]) -> Exception:
-    return BatchRefusedError(int(problem["index"]), str(problem["key"]), error_from_json(problem["refusal"]))
-
-
-def _unsupported_error_from_json(problem: Mapping[str, Any]) -> Exception:
-    term = problem["term"]
-    return UnsupportedMechanismError(
-        decode(term) if isinstance(term, dict) else term, method=str(problem["method"]), reason=str(problem["reason"])
-    )
-
-
-def _make_error_reader(kind: type[Exception]) -> Callable[[Mapping[str, Any]], Exception]:
+def _read_words(kind: type[Exception]) -> Callable[[Mapping[str, Any]], Exception]:
     return lambda problem: kind(str(problem["message"]))
 
 
 _RAISED: dict[str, Callable[[Mapping[str, Any]], Exception]] = {
     "check": lambda problem: CheckError(*map(str, problem["check"])),
-    "batch-refused": _batch_error_from_json,
-    "budget-exceeded": _budget_error_from_json,
+    "batch-refused": lambda problem: BatchRefusedError(
+        int(problem["index"]), str(problem["key"]), error_from_json(problem["refusal"])
+    ),
+    "budget-exceeded": lambda problem: BudgetExceededError(
+        **dict(problem["refusal"]) | {"owners": tuple(problem["refusal"]["owners"])}
+    ),
     "integrity": lambda problem: LedgerIntegrityError(str(problem["message"]), index=problem["index"]),
-    "unsupported": _unsupported_error_from_json,
-} | {code: _make_error_reader(kind) for code, kind in _WORDS.items()}
+    "unsupported": _read_unsupported,
+} | {code: _read_words(kind) for code, kind in _WORDS.items()}
 TRANSMITTED_ERRORS = frozenset(_RAISED)
 
 
@@ -128,7 +121,7 @@ def done_to_json(command: Command, done: Done) -> dict[str, Any]:
 
 def cost_to_json(cost: Cost) -> dict[str, Any]:
     """Return a cost as plain JSON values, to the last bit."""
-    return {"values": {name: _number(value) for name, value in cost.values.items()}, "method": cost.method.code}
+    return {"values": {name: _write_number(value) for name, value in cost.values.items()}, "method": cost.method.code}
 
 
 def cost_from_json(data: Mapping[str, Any]) -> Cost:
@@ -138,12 +131,11 @@ def cost_from_json(data: Mapping[str, Any]) -> Cost:
     >>> cost_from_json(cost_to_json(Cost(values, Message("method/stated-cost@1")))).values
     {'epsilon': inf, 'rho': Fraction(1, 3), 'delta': '1e-6'}
     """
-    return Cost(
-        {name: _number_from_json(value) for name, value in data["values"].items()}, Message.read(data["method"])
-    )
+    values = {name: _read_number(value) for name, value in data["values"].items()}
+    return Cost(values, Message.read(data["method"]))
 
 
-def _number(value: Number) -> float | str:
+def _write_number(value: Number) -> float | str:
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
     if isinstance(value, str):
@@ -151,7 +143,7 @@ def _number(value: Number) -> float | str:
     return float(value) if math.isfinite(value) else "inf"
 
 
-def _number_from_json(value: float | str) -> Number:
+def _read_number(value: float | str) -> Number:
     if not isinstance(value, str):
         return value
     return Fraction(value) if "/" in value else math.inf if value == "inf" else value
