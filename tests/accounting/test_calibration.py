@@ -51,7 +51,7 @@ def test_a_cost_that_falls_inside_the_unit_interval():
     [
         (lambda count: Repeated(Gaussian(10.0), count), 5),
         (lambda sensitivity: DiscreteLaplace(30.0, sensitivity), 30),
-        pytest.param(lambda bins: BallsInBins(Gaussian(1.0), bins), 79, marks=pytest.mark.slow),
+        pytest.param(lambda bins: BallsInBins(Gaussian(1.0), bins), 79, marks=pytest.mark.extended),
     ],
 )
 def test_whole_numbers_are_exact_whether_the_cost_grows_or_falls(make, exact):

@@ -69,7 +69,9 @@ def test_an_excess_is_bounded_and_near(one, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "release", [Laplace(1.0), Repeated(PoissonSampled(Gaussian(1.0), 0.05), 60)], ids=["laplace", "sgd"]
+    "release",
+    [Laplace(1.0), pytest.param(Repeated(PoissonSampled(Gaussian(1.0), 0.05), 60), marks=pytest.mark.extended)],
+    ids=["laplace", "sgd"],
 )
 def test_no_test_does_better_than_the_fit_says_nor_much_worse(release):
     fit, curve = fit_gaussian_dp(release), ep.profile(release)

@@ -170,8 +170,8 @@ def test_rare_samples_have_narrow_answers(share, count):
     assert found.relative_width < 1e-4
 
 
-@pytest.mark.every(3)
 @pytest.mark.slow
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_compositions_of_any_two_outcomes_hold_the_truth(seed):
     rng = np.random.default_rng(seed)

@@ -157,11 +157,11 @@ def two_outputs(lean, s):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.extended)])
 def test_exponential_mechanisms(count):
     """What any instance of two outputs attains is allowed; what is said to be attained some instance attains."""
     release = Repeated(ExponentialMechanism(1.0), count)
-    leans = np.linspace(0.001, 0.999, amount(100, 999))
+    leans = np.linspace(0.001, 0.999, amount(250, 999))
     for fpr in (0.01, 0.3, 0.8):
         found = profile(release).tpr(fpr)
         truth = max(best_test(*composed(*[two_outputs(lean, 1.0)] * count), fpr) for lean in leans)

@@ -41,7 +41,7 @@ from epsilog.mechanisms.composition import Composition, flatten
 from epsilog.terms import EpsilogError, NeighboringRelation
 
 ADD, REPLACE, ZERO = NeighboringRelation
-EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", amount(5, 25)))
+EXAMPLES = int(os.environ.get("EPSILOG_EXAMPLES", amount(3, 25)))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 RELATIVE_WIDTH = 0.02
 SLACK = 1.01 + RELATIVE_WIDTH  # both numbers are bounds of their own

@@ -29,6 +29,7 @@ def plain(release):
 
 
 @pytest.mark.slow
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("release", "at"),
     [

@@ -162,6 +162,6 @@ def test_the_largest_payoff_by_tilt():
 @pytest.mark.slow
 def test_deltas_out_of_reach_are_small_and_never_nothing():
     """M far below the least double, and brackets that underflow: what is claimed is above the truth, which is not 0."""
-    for noise, epsilon in ((5.0, 400.0), (100.0, 50.0), (1e5, 1.0)):
+    for noise, epsilon in ((5.0, 400.0), (1e5, 1.0)):
         found = certified(BallsInBins(Gaussian(noise), 16), epsilon=epsilon, samples=1000, seed=1)
         assert 0 < found.interval.upper < 1e-100

@@ -56,7 +56,7 @@ def test_limits():
         assert 0 < tiny.upper < 1e-300
 
 
-@pytest.mark.parametrize("stddev", [0.3, pytest.param(3.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stddev", [0.3, pytest.param(3.0, marks=pytest.mark.extended)])
 def test_both_directions_agree_at_epsilon_zero_and_remove_is_worse_above(stddev):
     assert priced(20, stddev, 0.0).value == pytest.approx(priced(20, stddev, 0.0, "add").value, rel=1e-8)
     assert priced(20, stddev, 0.5).lower > priced(20, stddev, 0.5, "add").upper

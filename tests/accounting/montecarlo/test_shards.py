@@ -65,7 +65,7 @@ def test_every_key_opens_its_own_stream():
     assert len({float(rng.random()) for rng in streams}) == len(keys) + 2
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_processes_count_the_same():
     one = trial(samples=6 * shards.SHARD)
     assert run.run_trials([one], seed=4, workers=2) == run.run_trials([one], seed=4)

@@ -51,7 +51,7 @@ def exact_overall(samples, base):
         (10**30, 0.999999),
         (10**18, 1e-16),
         (1, 1e-300),
-        (167164667686606329610240, 7.587969306381874e-295),
+        pytest.param(167164667686606329610240, 7.587969306381874e-295, marks=pytest.mark.extended),
     ],
 )
 def test_overall_delta_is_the_exact_value_rounded_up(samples, base):
@@ -99,7 +99,10 @@ def test_one_sample_fewer_fails():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("base", "target"), [(0.4999999, 0.5), (5e-21, 1e-20), (2e-300, 4e-300)])
+@pytest.mark.parametrize(
+    ("base", "target"),
+    [(0.4999999, 0.5), (5e-21, 1e-20), pytest.param(2e-300, 4e-300, marks=pytest.mark.extended)],
+)
 def test_minimum_samples_of_any_size_is_exact(base, target):
     """Independent of the code: the ratio at its minimum, found by golden sections in 700 digits."""
     found = minimum_samples(base_delta=base, target_delta=target)
