@@ -1,8 +1,6 @@
 """Budgets that require approvals: nothing starts before enough owners, other than who reserved it, have approved it."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 
 import pytest
 from tests.ledger.test_replay import rehashed
@@ -72,29 +70,6 @@ def test_a_charge_in_one_step_is_refused_alone_and_in_a_batch(ledger):
         ledger.charge("acme", COST, key="o", amount={"epsilon": "0.1"})
     assert ledger.head()[0] == before[0] + 1
     assert ledger.balance("acme").total_reserved == {"epsilon": "0"}
-
-
-def test_a_request_that_expired_or_was_revoked_cannot_be_approved(ledger, clock):
-    ledger.create_budget("acme", requires_approvals=1, **PURE)
-    ledger.reserve("acme", COST, key="late", until=clock() + timedelta(hours=1))
-    ledger.reserve("acme", COST, key="denied")
-    ledger.revoke("denied", **ACT)
-    clock.now += timedelta(hours=2)
-    ledger.expire("late")
-    for key in ("late", "denied"):
-        with pytest.raises(ConflictError, match="to be reserved, but it is cancelled"):
-            ledger.approve(key, actor="dora")
-    assert ledger.balance("acme").available == {"epsilon": "9"}
-
-
-def test_one_owner_counts_once_however_often_and_at_once(ledger):
-    ledger.create_budget("acme", requires_approvals=2, **PURE)
-    charge = ledger.reserve("acme", COST, key="k")
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: ledger.approve("k", actor="dora"), range(12)))
-    assert approvals(ledger) == (ChargeState.RESERVED, ["dora"])
-    with pytest.raises(ConflictError, match="1 of 2"):
-        charge.start()
 
 
 def test_a_chain_in_which_an_approval_was_removed_does_not_hold(ledger):

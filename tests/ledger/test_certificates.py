@@ -186,18 +186,6 @@ def test_a_cost_override_needs_the_certificate_all_the_same(required, proof):
         required.charge("acme", STEPS, certificate=proof, **stated)
 
 
-def test_the_rule_is_of_the_creation_and_shown(required):
-    budget = required.balance("acme")
-    assert budget.requires_certificate is True
-    assert type(budget).parse(budget.document()) == budget
-    caps = {"kind": "approximate", "epsilon": "9", "delta": "1e-4"}
-    assert required.create_budget("acme", requires_certificate=True, **caps) == budget
-    with pytest.raises(ConflictError):
-        required.create_budget("acme", **caps)
-    required.set_cap("acme", epsilon="8", delta="1e-4", actor="dora", reason="less")
-    assert required.balance("acme").requires_certificate is True
-
-
 def documents_of(ledger):
     return [json.loads(document) for _, document in ledger.documents()]
 

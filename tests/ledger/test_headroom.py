@@ -51,17 +51,6 @@ def test_headroom_is_the_least_on_the_path_and_counts_charges(budget):
     assert budget.get_headroom("acme/claims", ApproximateDP(0.1, 1e-6)).charges == 0
 
 
-@pytest.mark.slow
-def test_nothing_fits_a_spent_budget(budget):
-    budget.charge("acme", ApproximateDP(4.0, 1e-5), key="all")
-    assert budget.get_headroom("acme", Repeated(STEP, 10), delta="1e-9") == Headroom(
-        {"epsilon": "0", "delta": "0"}, 0, 0
-    )
-    with pytest.raises(BudgetExceededError) as refusal:
-        budget.reserve("acme", Repeated(STEP, 10), key="more", delta="1e-9")
-    assert "repetitions" not in refusal.value.hint
-
-
 def test_delta_is_asked_for_where_it_is_needed(budget):
     with pytest.raises(ValueError, match="delta must be given"):
         budget.reserve("acme", STEP, key="run")

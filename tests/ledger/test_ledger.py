@@ -149,27 +149,6 @@ def test_a_charge_costs_the_same_however_long_the_history_is(ledger):
     ]
 
 
-@pytest.mark.slow
-def test_rounds_cost_the_same_however_many_there_were(ledger, charge):
-    endless = ledger.reserve("acme", PureDP(0.1), key="endless")
-    endless.start()
-    statements = traced(ledger)
-
-    def counted(number):
-        statements.clear()
-        endless.round_started(number)
-        endless.round_released(number, output_hash=HASH)
-        return [(sql[:20], len(sql) // 100) for sql in statements]
-
-    for number in range(1, 101):
-        counted(number)
-    first = counted(101)
-    for number in range(102, 150):
-        counted(number)
-    assert counted(150) == first
-    assert len(first) > 20
-
-
 def test_a_ledger_is_told_by_its_content_and_read_without_being_changed(ledger, path, charge, tmp_path):
     ledger.close()
     before = path.read_bytes()

@@ -208,35 +208,6 @@ def test_a_time_outside_the_calendar_is_refused(books, moment, hours):
     assert books.head()[0] == 1
 
 
-# --- what owners do to the charges of others --------------------------------------------------------------------------
-
-
-def test_decommissioned_money_stays_spent_and_only_the_lifetime_counts(books):
-    books.create_budget("acme/a", kind="pure", epsilon="5")
-    books.charge("acme/a", PureDP(4.0), key="old")
-    books.charge("acme/a", PureDP(0.5), key="new")
-    books.decommission("old", **ACT)
-    books.decommission("old", **ACT)
-    assert last(books).verb is Verb.DECOMMISSIONED
-    for scope in ("acme", "acme/a"):
-        balance = books.balance(scope)
-        assert (balance.spent, balance.active) == ({"epsilon": "4.5"}, {"epsilon": "0.5"})
-        assert balance.decommissioned == {"epsilon": "4"}
-    assert books.balance("acme/a").available == {"epsilon": "0.5"}
-    with pytest.raises(BudgetExceededError):
-        books.charge("acme/a", PureDP(1.0), key="more")
-    with pytest.raises(ConflictError, match="it is decommissioned"):
-        books.decommission("old", actor="emil", reason="again")
-    assert books.charge("acme/a", PureDP(4.0), key="old").replayed
-    waiting = books.reserve("acme", PureDP(1.0), key="waiting")
-    for step in (lambda: None, waiting.start):
-        step()
-        with pytest.raises(ConflictError, match="requires charge 'waiting' to be committed or abandoned"):
-            books.decommission("waiting", **ACT)
-    old = books.verify().charges["acme/a", "old"]
-    assert old.closed < old.decommissioned
-
-
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -270,16 +241,6 @@ def test_a_refusal_says_all_that_is_needed_to_act_on_it(books):
     with pytest.raises(BudgetExceededError) as refused:
         books.charge("acme/a/x", PureDP(0.75), key="3")
     assert refused.value.owners == ("acme/a",)
-
-
-def test_what_nobody_can_allow_is_for_no_owner(books):
-    with pytest.raises(BudgetExceededError) as refused:
-        books.charge("acme", Gaussian(1.0), key="1")
-    assert (refused.value.requested, refused.value.owners) == ({"epsilon": "inf"}, ())
-    books.retire("acme", **ACT)
-    with pytest.raises(BudgetExceededError) as refused:
-        books.charge("acme", PureDP(0.1), key="1")
-    assert (refused.value.reason, refused.value.owners) == ("scope retired (entry 2)", ())
 
 
 def test_what_was_written_off_is_part_of_what_was_spent(books):

@@ -444,14 +444,3 @@ def test_rounds_that_are_over_stay_over(told):
     for further in ([(start, 3)], [(release, 2)], [(start, 2), (release, 2), (release, 2)], [(start, 2), (start, 3)]):
         with pytest.raises(LedgerIntegrityError, match="breaks a rule of the ledger: round"):
             so_far(*further)
-
-
-def test_what_a_closed_charge_was_is_still_known(told):
-    books = replay.replay_entries(told[0])
-    quarter = [("acme/q", key) for key in ("planned", "revoked", "crashed", "unknown")]
-    closed = {("acme/x", "one"), RUN, ("acme", "no"), *quarter, ("data/q/1", "block")}
-    assert {name for name, charge in books.charges.items() if charge.closed is not None} == closed
-    assert {name: one.document() for name, one in books.charges.items()} == told[1].charges
-    for nobody in (("acme", "nobody"), ("acme/x", "run")):
-        with pytest.raises(KeyError):
-            books.charges[nobody]

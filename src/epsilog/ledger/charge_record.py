@@ -24,36 +24,27 @@ from epsilog.terms import ConflictError, check
 
 @dataclass(frozen=True, slots=True)
 class ChargeRecord:
-    """The state of a charge.
+    """The state of a charge."""
 
-    Attributes:
-        key: its idempotency key, which belongs to its scope.
-        scope: the scope it names.
-        state: one of those in ``transitions``.
-        amounts: its cost, by kind of budget.
-        rounds: the most rounds it may run; None for no limit.
-        opened: index of the entry that reserved it, or allowed it, or registered its plan.
-        closed: index of the entry that closed it; None while it is open.
-        override_hash: SHA-256 of the one request that it may be reserved with, if an owner has overridden its cost.
-        plan: SHA-256 of the one plan that it may be reserved for, if that was registered.
-        until: when anyone may cancel a reservation, UTC, ISO 8601; None for never.
-        decommissioned: index of the entry that took what it released out of use; None while it is in use.
-        actor: who registered or reserved it, by the name of their token; None without a name.
-        approvals: the owners who approved it, in order; None without any.
-    """
-
-    key: str
+    key: str  # its idempotency key, which belongs to its scope
     scope: str
     state: ChargeState
-    amounts: Mapping[str, Amounts]
-    rounds: int | None
-    opened: int
-    closed: int | None = None
-    override_hash: str | None = None
+    amounts: Mapping[str, Amounts]  # its cost, by kind of budget
+    rounds: int | None  # the most rounds it may run; None for no limit
+    opened: int  # index of the entry that reserved it, or allowed it, or registered its plan
+    closed: int | None = None  # index of the entry that closed it; None while it is open
+    override_hash: str | None = (
+        None  # SHA-256 of the one request that it may be reserved with, if its cost is overridden
+    )
+    # SHA-256 of the one plan that it may be reserved for, if that was registered
     plan: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    # when anyone may cancel a reservation, UTC, ISO 8601; None for never
     until: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    # index of the entry that took what it released out of use; None while it is in use
     decommissioned: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    # who registered or reserved it, by the name of their token; None without a name
     actor: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    # the owners who approved it, in order; None without any
     approvals: tuple[str, ...] | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property

@@ -62,19 +62,12 @@ class StreamedRows(Generic[Name_co, What_co]):
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """The stored state, which must equal the replay of the entries.
+    """The stored state, which must equal the replay of the entries."""
 
-    Attributes:
-        head: count of the entries, and hash of the last.
-        balances: documents by scope.
-        charges: documents by scope and key.
-        rounds: by scope and key of the charge, and number; those of one charge in order.
-    """
-
-    head: tuple[int, str]
-    balances: RowMapping[str, str]
-    charges: RowMapping[ChargeId, str]
-    rounds: RowMapping[tuple[ChargeId, int], RoundState]
+    head: tuple[int, str]  # count of the entries, and hash of the last
+    balances: RowMapping[str, str]  # documents by scope
+    charges: RowMapping[ChargeId, str]  # documents by scope and key
+    rounds: RowMapping[tuple[ChargeId, int], RoundState]  # by charge and number; those of one charge in order
 
 
 def parse_state(parse: Callable[[str], T], document: str, **named: str) -> T:

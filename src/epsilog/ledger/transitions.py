@@ -49,40 +49,22 @@ HELD: dict[ChargeState | None, str] = {  # the sum of a budget that holds a char
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What a verb does.
+    """What a verb does."""
 
-    Attributes:
-        from_states: states of the charge in which it is allowed; None for a key of which nothing is known. Empty for a
-            verb that is of no charge.
-        to_state: the state that the charge is in afterwards.
-        spends: whether budgets count its amounts, at once and permanently, without a charge.
-        memo: an additional sum to add to, for a view that counts against no cap.
-        rounds: stages in which the round must be: the one that is named, or else the last that began.
-        stage: the stage that the named round is in afterwards.
-        ledger_wide: whether it is of the whole ledger, and of no scope.
-        owned: whether it takes an owner, of its scope or of the whole ledger.
-        unproven: whether its amounts count without a proof; it then needs the owners of every budget that counts it.
-        untimed: whether a run says it, at a time that depends on its data: the entry carries the reservation's time.
-        debit: the sum of every budget on the path from which the charge's cost is taken, by its state.
-        credit: the sum that it is added to, likewise. What is added without being taken must fit.
-        reserves: whether it counts the cost of a new charge.
-        retired: whether it is allowed at or under a retired scope: it ends a charge, or continues with a round.
-    """
-
-    from_states: tuple[ChargeState | None, ...] = ()
-    to_state: ChargeState | None = None
-    spends: bool = False
-    memo: str | None = None
-    rounds: tuple[RoundStage, ...] = tuple(RoundStage)
-    stage: RoundStage | None = None
-    ledger_wide: bool = False
-    owned: bool = False
-    unproven: bool = False
-    untimed: bool = False
-    debit: str | None = field(init=False)
-    credit: str | None = field(init=False)
-    reserves: bool = field(init=False)
-    retired: bool = field(init=False)
+    from_states: tuple[ChargeState | None, ...] = ()  # where it is allowed; None: an unknown key; empty: of no charge
+    to_state: ChargeState | None = None  # the state that the charge is in afterwards
+    spends: bool = False  # budgets count its amounts, at once and permanently, without a charge
+    memo: str | None = None  # an additional sum to add to, for a view that counts against no cap
+    rounds: tuple[RoundStage, ...] = tuple(RoundStage)  # stages of the named round, or else of the last that began
+    stage: RoundStage | None = None  # the stage that the named round is in afterwards
+    ledger_wide: bool = False  # it is of the whole ledger, and of no scope
+    owned: bool = False  # it takes an owner, of its scope or of the whole ledger
+    unproven: bool = False  # it counts without a proof, so it needs the owners of every budget that counts it
+    untimed: bool = False  # a run says it, at a time that depends on its data: the entry has the reservation's time
+    debit: str | None = field(init=False)  # the sum of every budget on the path that the cost leaves, by its state
+    credit: str | None = field(init=False)  # the sum that it is added to; what no other sum lost must fit
+    reserves: bool = field(init=False)  # it counts the cost of a new charge
+    retired: bool = field(init=False)  # allowed at or under a retired scope: it ends a charge, or goes on with a round
 
     def __post_init__(self) -> None:
         held = {HELD.get(state) for state in self.from_states}
