@@ -39,23 +39,32 @@ def document() -> str:
     """The whole file."""
     schemas = create_app().openapi()["components"]["schemas"]
     ours = {name: schema for name, schema in schemas.items() if "ValidationError" not in name}
-    parts = [HEAD, *(_type(name, schema) for name, schema in ours.items())]
+    members = {name: _members(name, schema) for name, schema in ours.items()}
+    parts = [HEAD, *(_type(name, ours[name]["description"], members) for name in ours)]
     parts += [_parameters({name: ours[name] for name in FORMS})]
     parts += [_reader(name, ours[name]) for name in READ]
     parts += [_published()]
     return "\n".join(parts)
 
 
-def _type(name: str, schema: Schema) -> str:
-    """An object type; where a question has a default the pages give a value all the same, an answer may lack it."""
-    asked = name.endswith(("Request", "Goal", "Schedule", "Part"))
-    lines = [f"/** {schema['description']} */", f"export type {name} = {{"]
+def _members(name: str, schema: Schema) -> dict[str, str]:
+    """Each member; where a question has a default the pages give a value all the same, an answer may lack it."""
+    asked, found = name.endswith(("Request", "Goal", "Schedule", "Part")), {}
     for field, told in schema["properties"].items():
-        if "description" in told:
-            lines.append(f"  /** {told['description']} */")
+        words = f"  /** {told['description']} */\n" if "description" in told else ""
         sure = asked or field in schema.get("required", ())
-        lines.append(f"  {field}{'' if sure else '?'}: {_written(told)};")
-    return "\n".join([*lines, "};", ""])
+        found[field] = f"{words}  {field}{'' if sure else '?'}: {_written(told)};"
+    return found
+
+
+def _type(name: str, description: str, members: dict[str, dict[str, str]]) -> str:
+    """An object type; it adds its members to those of the largest type that it has all members of."""
+    own = members[name]
+    inner = [other for other, more in members.items() if len(own) > len(more) > 2 and more.items() <= own.items()]
+    base = max(inner, key=lambda other: len(members[other]), default=None)
+    lines = [line for field, line in own.items() if base is None or field not in members[base]]
+    head = f"/** {description} */\nexport type {name} = {'' if base is None else f'{base} & '}{{"
+    return "\n".join([head, *lines, "};", ""])
 
 
 def _written(told: Schema) -> str:

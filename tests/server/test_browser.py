@@ -12,7 +12,6 @@ import sys
 import time
 from functools import partialmethod
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.docs.built import built_in
@@ -179,40 +178,12 @@ def test_what_is_printed_begins_with_the_answer_and_what_it_means_fits_one_sheet
     assert sheets(browser) == 1
 
 
-LONG = r"""
-    const said = [...document.querySelectorAll('main p, main li, main h1, main h2, main small, main span')]
-        .filter(each => each.checkVisibility() && !each.closest('.hidden'))
-        .flatMap(each => each.innerText.split(/[.;:!?](?= |$)|\n/));
-    return said.filter(each => each.split(/\s+/).filter(Boolean).length > 20);
-"""
-WORDS = r"""
-    let count = 0;
-    const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-        const each = texts.currentNode, range = document.createRange();
-        const shown = each.parentElement.checkVisibility();
-        if (!shown || each.parentElement.closest('.hidden, select, datalist, svg')) continue;
-        range.selectNode(each);
-        const box = range.getBoundingClientRect();
-        if (box.height > 0 && box.top < innerHeight)
-            count += each.textContent.trim().split(/\s+/).filter(Boolean).length;
-    }
-    return count;
-"""
-RETIRED = ("false alarm", "even odds", "somebody", "anybody", "bears")
-
-
-@pytest.mark.parametrize("path", FIRST)
-@pytest.mark.parametrize("width", [1280, 820, 390, 320])
-def test_a_first_screen_is_short_and_keeps_the_result_in_sight(browser, site, path, width):
-    """At most 150 words, no sentence above 20; on a narrow screen the result stays while the form scrolls."""
-    with screen(browser, width):
-        browser.get(site.url + path)
-        settled(browser)
-        assert 10 < browser.execute_script(WORDS) <= 150
-        assert browser.execute_script(LONG) == []
-        assert not [word for word in RETIRED if word in text(browser)]
-        if path != "/":
+@pytest.mark.parametrize("path", ["/queries", "/federated", "/playground", "/compare"])
+def test_the_result_stays_in_sight_while_the_form_scrolls(browser, site, path):
+    for width in (1280, 820, 390, 320):
+        with screen(browser, width):
+            browser.get(site.url + path)
+            settled(browser)
             browser.execute_script("document.querySelector('.inputs').scrollIntoView({block: 'end'})")
             box = browser.execute_script("return document.querySelector('.outcome').getBoundingClientRect().toJSON()")
             assert -1 <= box["top"] < box["bottom"] < 420
@@ -497,20 +468,6 @@ def test_a_record_names_a_file_by_the_hash_that_the_browser_works_out(browser, s
     claim(browser)  # what is being worked out again is faint
     assert broken_rules(browser, "'.owned'") == []
     assert clean(browser) == []
-
-
-def test_playground(browser, site):
-    browser.get(site.url + "/playground?v=1&mix=gaussian:2:::3|pure:0.1:::1&delta=1e-6")
-    before = float(claim(browser))
-    link = until(lambda: browser.find_element("link text", "Make a card of this epsilon").get_attribute("href"))
-    assert parse_qs(urlsplit(link).query)["delta"] == ["0.000001"]
-    assert "Release 1" in text(browser, "form")
-    assert "Release 2: stated ε-DP, 0.1" in text(browser, "form")
-    assert not every(browser, "form details")[1].get_attribute("open")
-    button(browser, "Add a release").click()
-    until(lambda: float(claim(browser)) > before)
-    unfold(browser, "The best attack")
-    shows(browser, "Advantage over a random guess", ".results")
 
 
 def test_two_releases_stand_side_by_side_and_the_smaller_epsilon_is_the_weaker_one(browser, site):

@@ -25,7 +25,7 @@ from epsilog.server.workers import WorkerPool
 from epsilog.terms import CheckError, EpsilogError
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+@pytest.mark.parametrize("host", ["localhost", "::1"])
 def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host):
     told = []
 
@@ -53,11 +53,6 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
     address = f"http://[::1]:{port}" if host == "::1" else f"http://{host}:{port}"
     assert (bound, told) == ([(host, 8123)], ["warm", address, [listener]])
     assert listener.fileno() == -1  # closed with the server
-    bound.clear(), told.clear()
-    monkeypatch.setattr(server, "_bind", lambda *_: socket.socket())
-    monkeypatch.setattr(Server, "__init__", lambda *_: None)
-    server.serve(host, 8123)
-    assert len(told) == 2
 
 
 def test_a_server_begins_its_first_process_before_it_loads_what_only_it_needs(tmp_path):

@@ -30,7 +30,6 @@ from epsilog.server.authorization import authenticate
 from epsilog.server.workers import WorkerPool
 from epsilog.signing import SigningKey
 from epsilog.terms import (
-    BudgetExceededError,
     CheckError,
     ConflictError,
     EpsilogError,
@@ -190,19 +189,6 @@ def test_a_charge_is_for_who_reserved_it_and_for_owners(ledger, top, held_by, se
         assert here.verify().count == here.head()[0]
 
 
-def test_a_charge_that_names_nobody_is_for_all_who_may_spend_there(ledger, top, held_by, served):
-    with open_ledger(served[2]) as here:
-        here.reserve(top, PureDP(0.125), key=f"{top}-1")
-    held_by(Role.SPENDER, top, "bob")
-    found = ledger.find(f"{top}-1")
-    assert ledger.charge_record(f"{top}-1").actor is None
-    found.start()
-    found.commit()
-    with open_ledger(served[2]) as here:  # what a name was noted with is the same request without one
-        ledger.charge(top, PureDP(0.125), key=f"{top}-2")
-        assert here.charge(top, PureDP(0.125), key=f"{top}-2").replayed
-
-
 def test_a_price_that_an_owner_allows_is_for_who_asks_and_says_who_allowed_it(ledger, top, held_by, served):
     allow = functools.partial(ledger.override_cost, top, PureDP(0.25), amount={"epsilon": "0.125"}, reason="proof")
     held_by(Role.SPENDER, top)
@@ -265,27 +251,6 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
 def test_a_row_whose_index_is_no_number_is_no_entry(index):
     with pytest.raises(LedgerIntegrityError, match="an entry cannot be read"):
         parse_entry_row(json.dumps({"index": index, "scope": "acme"}))
-
-
-def test_threads_that_race_for_a_cap_meet_it_exactly(site, ledger, top):
-    granted, refused = [], []
-
-    def race(name):
-        with open_ledger(site.url) as books:
-            for number in range(6):
-                try:
-                    books.charge(f"{top}/{name}", PureDP(0.0625), key=f"{top}-{name}-{number}")
-                    granted.append(name)
-                except BudgetExceededError:
-                    refused.append(name)
-
-    racers = [threading.Thread(target=race, args=(name,)) for name in "abcd"]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join()
-    assert (len(granted), len(refused)) == (16, 8)
-    assert ledger.balance(top).spent["epsilon"] == "1"
 
 
 @pytest.mark.parametrize(

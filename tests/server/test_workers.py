@@ -163,22 +163,6 @@ def test_short_work_that_nobody_waits_for_keeps_its_process(question, tmp_path):
     assert (second, echo) == (first, 7)  # and the answer is its own, not that of the one before
 
 
-@pytest.mark.slow
-def test_what_nobody_waits_for_is_not_begun(tmp_path):
-    async def story(desk):
-        busy = asyncio.create_task(desk.answer(LIGHT, Order(sleeps=0.7, begins=str(tmp_path / "begun"))))
-        await begun(tmp_path / "begun")
-        left = [asyncio.create_task(desk.answer(LIGHT, Order(sleeps=600))) for _ in range(20)]
-        await asyncio.sleep(0.1)
-        for each in left:
-            each.cancel()
-        last = await desk.answer(LIGHT, Order())
-        return pid_of(await busy), pid_of(last)
-
-    worked, last = with_desk(story, workers=1, deadline=300.0)
-    assert worked == last  # had one of the twenty been begun, its process would have been ended
-
-
 def test_a_process_that_dies_is_an_error_once():
     async def story(desk):
         with pytest.raises(RuntimeError, match="ended before"):

@@ -33,6 +33,8 @@ from epsilog.terms import CheckError, fields
 from epsilog.terms.messages import sentence
 from epsilog.terms.numerals import read_number
 
+router = APIRouter(include_in_schema=False)
+
 WIDTH, HEIGHT = 1200, 630
 MARGIN, COLUMNS, SPACING, RADIUS = 48, 50, 14, 5.3
 PAPER, INK, SOFT, LINE, RISK = (250, 248, 244), (29, 35, 38), (86, 96, 102), (223, 219, 210), (163, 72, 12)
@@ -41,6 +43,13 @@ LEVELS = 15  # of a letter's mask
 NEARLY_ALL, HARDLY_ANY = 990, 11
 _CHARACTER, _PAD = 6.7, 10  # pixels of a badge's letter, on average, and beside a text
 
+PATH = "/verdict"
+IMAGE, BADGE = "/embed/verdict.png", "/embed/verdict.svg"
+MAX_QUERY = 8000  # characters of an address's inputs
+MAX_KEPT = 256  # cards that are kept
+_CACHED = {"Cache-Control": "public, max-age=3600"}
+_TITLE = "What does this epsilon mean?"
+_ABOUT = "What a differential-privacy epsilon means, out of 1,000 people, beside what a blind guess finds."
 Color = tuple[int, int, int]
 
 
@@ -203,17 +212,6 @@ def draw_badge(card: Mapping[str, Any]) -> bytes:
         f'<g clip-path="url(#r)" fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">{body}</g>'
         "</svg>\n"
     ).encode()
-
-
-router = APIRouter(include_in_schema=False)
-
-PATH = "/verdict"
-IMAGE, BADGE = "/embed/verdict.png", "/embed/verdict.svg"
-MAX_QUERY = 8000  # characters of an address's inputs
-MAX_KEPT = 256  # cards that are kept
-_CACHED = {"Cache-Control": "public, max-age=3600"}
-_TITLE = "What does this epsilon mean?"
-_ABOUT = "What a differential-privacy epsilon means, out of 1,000 people, beside what a blind guess finds."
 
 
 class CardCache:

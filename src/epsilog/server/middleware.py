@@ -19,6 +19,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from epsilog.server.access import AccessConfig
 from epsilog.server.problems import make_problem_response
 
+MAX_BODY_BYTES = 64 * 1024
+MAX_REPORT_BODY_BYTES = 10 * 1024 * 1024
+REPORTS = "/api/v1/verify"
+STREAMED = "/api/v1/verify/bundle"  # its route bounds the body, and holds none of it in memory
+BODY_TIMEOUT_SECONDS = 60.0  # from the first byte of a body to its last
+REFUSAL_DELAY_SECONDS = 0.25  # before a body that cannot be read is refused
+CANCELLABLE = tuple(f"/api/v1/{name}" for name in ("federated", "queries", "account", "sensitivity", "verdict"))
+_SINGLE_HEADERS = ("idempotency-key", "origin", "content-type")  # with two values it would be unclear which counts
+_UNREADABLE = frozenset({400, 413})
+_MAX_LENGTH_DIGITS = 18
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
+)
+
 
 @final
 class TokenBuckets:
@@ -68,23 +84,6 @@ def get_client_address(scope: Scope, *, trust_proxy: bool) -> str:
             address = address.ipv4_mapped
         return str(address)
     return "unknown"
-
-
-MAX_BODY_BYTES = 64 * 1024
-MAX_REPORT_BODY_BYTES = 10 * 1024 * 1024
-REPORTS = "/api/v1/verify"
-STREAMED = "/api/v1/verify/bundle"  # its route bounds the body, and holds none of it in memory
-BODY_TIMEOUT_SECONDS = 60.0  # from the first byte of a body to its last
-REFUSAL_DELAY_SECONDS = 0.25  # before a body that cannot be read is refused
-CANCELLABLE = tuple(f"/api/v1/{name}" for name in ("federated", "queries", "account", "sensitivity", "verdict"))
-_SINGLE_HEADERS = ("idempotency-key", "origin", "content-type")  # with two values it would be unclear which counts
-_UNREADABLE = frozenset({400, 413})
-_MAX_LENGTH_DIGITS = 18
-
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
-)
 
 
 def parse_host(header: str) -> str:

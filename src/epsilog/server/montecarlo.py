@@ -122,9 +122,7 @@ class MonteCarloService:
 
     def ask(self, ask: MonteCarloRequest) -> Job:
         """Put a run in the registry and set it to work."""
-        release, exact = ask.release(), ask.exact()  # wrong values are refused here, by name
-        news: dict[str, Any] = {"of": ask.samples, "exact": exact, "born": None, "directions": {}}
-        job = Job(self._work(ask, release), ask=ask.model_dump(), **news)
+        job = self._make_job(ask)
         self._write(job, "ask", {"software": _SOFTWARE, "ask": ask.model_dump()})
         try:
             self.registry.begin(job)
@@ -132,6 +130,12 @@ class MonteCarloService:
             self._file(job, "ask").unlink()
             raise
         return job
+
+    def _make_job(self, ask: MonteCarloRequest, *, name: str | None = None, **more: Any) -> Job:
+        """Return the job of a run, in which wrong values are refused by name."""
+        release, exact = ask.release(), ask.exact()
+        news = {"ask": ask.model_dump(), "of": ask.samples, "exact": exact, "born": None, "directions": {}} | more
+        return Job(self._work(ask, release), name=name, **news)
 
     def cancel(self, job: Job) -> None:
         """Ends it for good."""
@@ -182,17 +186,16 @@ class MonteCarloService:
             ask = MonteCarloRequest(**kept["ask"])
             if not _NAME.fullmatch(name) or kept["software"] != _SOFTWARE:
                 return
-            release, exact = ask.release(), ask.exact()
-            news = {"ask": ask.model_dump(), "of": ask.samples, "exact": exact, "born": None, "directions": {}}
+            news: dict[str, Any] = {}
             finished = path.with_name(f"{name}.evidence.json")
             if finished.is_file():
                 document = json.loads(finished.read_text())
                 born = {"provenance": document["source"]["provenance"], "plan": document["commitment"]}
-                news |= {"state": "done", "interval": document["interval"], "born": born}
-                news |= {"directions": _build_looks(document, ask.failure)}
+                news = {"state": "done", "interval": document["interval"], "born": born}
+                news["directions"] = _build_looks(document, ask.failure)
+            self.registry.keep(self._make_job(ask, name=name, **news))
         except (OSError, ValueError, KeyError, TypeError):
             return
-        self.registry.keep(Job(self._work(ask, release), name=name, **news))
 
 
 def _look(

@@ -26,11 +26,21 @@ from epsilog.server.ledger_service import Service, parse_ledger_url
 from epsilog.terms import CheckError, LedgerIntegrityError, RunArtifact, check
 
 router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(authorize)])
+client_router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(authorize)])
 
 MAX_REPORT_BYTES = 20_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _MEDIA_TYPES: dict[str, str] = {RunArtifact.REPORT: "application/json", RunArtifact.PAGE: "text/html"}
 _AMOUNTS = ("caps", "reserved", "started", "committed", "spent", "available")
+MAX_CHARACTERS = 4 * 1024 * 1024  # of entries in one answer; the last entry may exceed it
+MAX_INDEX = 2**53 - 1
+
+ScopeQuery = Annotated[str | None, Query(max_length=500, description="at and under this scope; all if it is absent")]
+KeyQuery = Annotated[str, Query(max_length=500, description="the charge's idempotency key, within its scope")]
+AtQuery = Annotated[
+    str | None, Query(max_length=500, description="the charge's scope; absent if one charge alone has the key")
+]
+Limit = Annotated[int, Query(ge=1, le=500)]
 
 
 @router.get("/holder", summary="Caller and permissions")
@@ -231,19 +241,6 @@ def _summarize(report: dict[str, Any]) -> dict[str, Any]:
         "status": report["verification"]["status"],
         "rounds": report["result"]["rounds"],
     }
-
-
-client_router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(authorize)])
-
-MAX_CHARACTERS = 4 * 1024 * 1024  # of entries in one answer; the last entry may exceed it
-MAX_INDEX = 2**53 - 1
-
-ScopeQuery = Annotated[str | None, Query(max_length=500, description="at and under this scope; all if it is absent")]
-KeyQuery = Annotated[str, Query(max_length=500, description="the charge's idempotency key, within its scope")]
-AtQuery = Annotated[
-    str | None, Query(max_length=500, description="the charge's scope; absent if one charge alone has the key")
-]
-Limit = Annotated[int, Query(ge=1, le=500)]
 
 
 @client_router.get("/ledger/head", summary="Number of entries")

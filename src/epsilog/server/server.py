@@ -15,6 +15,10 @@ from epsilog.server.access import AccessConfig
 from epsilog.terms import CheckError, EpsilogError, check
 from epsilog.terms.extras import install_command
 
+if TYPE_CHECKING:
+    import uvicorn
+
+SHUTDOWN_SECONDS = 1  # for open requests once the server is to end; a stream of events would never end
 RELOAD_SECONDS = 30.0  # between two looks at the files
 _LOG = logging.getLogger("uvicorn.error")
 
@@ -78,12 +82,6 @@ def make_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
         found = f"{certificate} and {key} ({error})"
         raise CheckError("tls_cert", "a TLS certificate and its key, in PEM", found) from error
     return context
-
-
-if TYPE_CHECKING:
-    import uvicorn
-
-SHUTDOWN_SECONDS = 1  # for open requests once the server is to end; a stream of events would never end
 
 
 def serve(

@@ -22,6 +22,11 @@ from epsilog.server.routes import Routes
 from epsilog.terms import CheckError, EpsilogError, UnsupportedMechanismError, codec
 from epsilog.terms.formatting import format_upper
 
+routes = Routes("calculators")
+
+_POLICY = "delta_cap"
+_MAX_PLAYGROUND_LINES = 12
+
 _OPACUS = """\
 # dataset, model: yours
 from itertools import islice
@@ -194,12 +199,6 @@ def _write_opacus_result(plan: DPSGDPlan, steps: int) -> str:
     except UnsupportedMechanismError:
         return "# no bound is proven"
     return f"# epsilon <= {found} at delta {plan.delta!r} for these {steps} steps, from epsilog"
-
-
-routes = Routes("calculators")
-
-_POLICY = "delta_cap"
-_MAX_PLAYGROUND_LINES = 12
 
 
 @routes.add("/federated/elsewhere", SnippetsResponse, summary="Export a schedule to other tools", work=0.1)

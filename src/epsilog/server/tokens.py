@@ -41,11 +41,7 @@ _TIMES = ("created", "expires", "ended")
 _KEYS = ("id", "name", "role", "scope", *_TIMES, "hash")
 RETRY = 60.0  # seconds until a server tries again to record expiries
 _LOG = logging.getLogger("uvicorn.error")
-_COST = {
-    "time_cost": 2,
-    "memory_cost": 19 * 1024,
-    "parallelism": 1,
-}  # 2 passes over 19 MiB: OWASP's minimum
+_COST = {"time_cost": 2, "memory_cost": 19 * 1024, "parallelism": 1}  # 2 passes over 19 MiB: OWASP's minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,15 +309,8 @@ def make_monotonic_clock() -> Callable[[], float]:
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
     """Changes with every change of a file, its owner and its mode."""
-    return (
-        found.st_dev,
-        found.st_ino,
-        found.st_mode,
-        found.st_uid,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-    )
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return (found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_size, *times)
 
 
 def _unusable(path: Path, why: str) -> StorageError:

@@ -51,10 +51,22 @@ from epsilog.verification import (
 )
 
 routes = Routes("verify")
+router = APIRouter(tags=["verify"], dependencies=[Depends(authorize)])
+internal = Routes("verify")  # asked by this module alone: its folder is never a client's choice
+
 _Text: TypeAlias = Annotated[str | None, Field(max_length=4 * 1024 * 1024)]
 _BEGINNING = b"epsilog-bundle/v0\n"
 _EXAMPLE = Path(__file__).parent / "example"  # the records of a small rehearsal, and the bundle of its ledger
 _Note: TypeAlias = Annotated[str | None, Field(max_length=64 * 1024)]  # a signature, a checkpoint
+MAX_BUNDLE_BYTES = 200 * 1024 * 1024
+MAX_LINE_BYTES = 10 * 1024 * 1024  # of the other fields
+MAX_UPLOADS = 2  # that arrive, wait or are checked: twice the largest bundle on disk
+PATIENCE_SECONDS = 30.0  # for an upload of no bytes, and for each pause
+MIN_BYTES_PER_SECOND = 500_000.0  # besides: the largest bundle has seven minutes
+CHECK_SECONDS = 180.0  # of work on one bundle; a bundle of 200 MB takes about 70
+CHECK_BYTES = 2 * 1024**3  # of address space of the process that checks; such a bundle needs about half
+POLL_SECONDS = 0.5  # between two looks whether the client is still there
+_LINE, _BUNDLE = "fields.json", "ledger.bundle"
 
 
 class VerifyRequest(RequestModel):
@@ -193,20 +205,6 @@ def _name_unreadable(field: str, wanted: str, *, quote: bool = True) -> Iterator
         if not quote:
             raise CheckError(field, wanted, "another text") from None
         raise CheckError(field, wanted, f"another: {error}") from error
-
-
-MAX_BUNDLE_BYTES = 200 * 1024 * 1024
-MAX_LINE_BYTES = 10 * 1024 * 1024  # of the other fields
-MAX_UPLOADS = 2  # that arrive, wait or are checked: twice the largest bundle on disk
-PATIENCE_SECONDS = 30.0  # for an upload of no bytes, and for each pause
-MIN_BYTES_PER_SECOND = 500_000.0  # besides: the largest bundle has seven minutes
-CHECK_SECONDS = 180.0  # of work on one bundle; a bundle of 200 MB takes about 70
-CHECK_BYTES = 2 * 1024**3  # of address space of the process that checks; such a bundle needs about half
-POLL_SECONDS = 0.5  # between two looks whether the client is still there
-_LINE, _BUNDLE = "fields.json", "ledger.bundle"
-
-router = APIRouter(tags=["verify"], dependencies=[Depends(authorize)])
-internal = Routes("verify")  # asked by this module alone: its folder is never a client's choice
 
 
 class Uploads:

@@ -5,13 +5,7 @@ import { choice, choiceOrNull, flag, number, numberOrNull } from "./parse-values
 import { numbersOrNull, type RawValues, text, textOrNull } from "./parse-values";
 
 /** Close a charge whose run is lost; it stays charged. */
-export type AbandonRequest = {
-  /** the charge's idempotency key */
-  key: string;
-  /** the charge's scope; null: the only visible one with the key */
-  scope: string | null;
-  /** who decides; stored permanently */
-  actor: string;
+export type AbandonRequest = ApproveRequest & {
   /** why; stored permanently */
   reason: string;
 };
@@ -160,15 +154,7 @@ export type ComparisonResponse = {
 };
 
 /** Interpret epsilon of several releases, against a cap. */
-export type CompositionInterpretationRequest = {
-  /** the releases */
-  parts: Part[];
-  /** failure probability, in [0, 1) */
-  delta: number;
-  /** neighboring relation */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** FPR at which the trade-off curve is evaluated */
-  fpr: number;
+export type CompositionInterpretationRequest = CompositionRequest & {
   /** the policy's cap on epsilon */
   cap: number | null;
 };
@@ -315,40 +301,18 @@ export type DPSGDResponse = {
 };
 
 /** A DP-SGD run exported to other tools, with the epsilon of what each does. */
-export type DPSGDSnippetsResponse = {
-  python: string;
-  command: string;
-  /** the run config (TOML); null if none can express the plan */
-  run_config: string | null;
-  /** reason why a file is absent, or would be rejected */
-  no_run_config: string | null;
-  /** an address; null if its form cannot express the plan */
-  playground: string | null;
-  /** an address of the ledger's page, with the release */
-  charge: string;
+export type DPSGDSnippetsResponse = SnippetsResponse & {
   foreign: ForeignSnippetModel[];
 };
 
 /** Declare the scopes under a scope disjoint blocks. */
-export type DeclarePartitionRequest = {
-  /** names joined by '/' */
-  scope: string;
+export type DeclarePartitionRequest = RetireRequest & {
   /** exact decimals by quantity */
   caps: Record<string, unknown>;
-  /** who decides; stored permanently */
-  actor: string;
-  /** why; stored permanently */
-  reason: string;
 };
 
 /** Record that a release is out of use; it stays spent. */
-export type DecommissionRequest = {
-  /** the charge's idempotency key */
-  key: string;
-  /** the charge's scope; null: the only visible one with the key */
-  scope: string | null;
-  /** who decides; stored permanently */
-  actor: string;
+export type DecommissionRequest = ApproveRequest & {
   /** why; stored permanently */
   reason: string;
 };
@@ -412,138 +376,26 @@ export type ExpireRequest = {
 };
 
 /** A schedule with a target: the inverse questions vary its noise or its rounds. */
-export type FederatedGoal = {
-  /** number of privacy units; declared, public */
-  population: number;
-  /** expected number of units per round */
-  cohort_size: number;
-  /** training rounds */
-  rounds: number;
-  /** noise standard deviation of the sum, divided by the clip norm */
-  noise_multiplier: number;
-  /** L2 clip norm of one unit's contribution; does not affect epsilon */
-  clip_norm: number;
-  /** failure probability */
-  delta: number | null;
-  /** maximum delta of the policy */
-  delta_cap: number | null;
-  /** sampling method that the code uses for each cohort */
-  sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** neighboring relation */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what two neighboring data sets differ in */
-  privacy_unit: string;
-  /** runs on the same population that are released per period */
-  releases_per_period: number;
+export type FederatedGoal = FederatedSchedule & {
   /** target epsilon, in nats */
   epsilon: number;
 };
 
 /** Interpret epsilon of a schedule, against a cap. */
-export type FederatedInterpretationRequest = {
-  /** number of privacy units; declared, public */
-  population: number;
-  /** expected number of units per round */
-  cohort_size: number;
-  /** training rounds */
-  rounds: number;
-  /** noise standard deviation of the sum, divided by the clip norm */
-  noise_multiplier: number;
-  /** L2 clip norm of one unit's contribution; does not affect epsilon */
-  clip_norm: number;
-  /** failure probability */
-  delta: number | null;
-  /** maximum delta of the policy */
-  delta_cap: number | null;
-  /** sampling method that the code uses for each cohort */
-  sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** neighboring relation */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what two neighboring data sets differ in */
-  privacy_unit: string;
-  /** runs on the same population that are released per period */
-  releases_per_period: number;
-  /** each unit gives at most one update per round */
-  without_replacement: boolean;
-  /** rounds between two released models */
-  rounds_per_release: number;
-  /** the clip norm is learned from the same data */
-  adaptive_clip: boolean;
-  /** how late or missing replies are handled */
-  late_replies: "count-as-zero" | "close-early" | "replace";
-  /** maximum number of units per person; adds the cost for that person */
-  group_size: number;
-  /** distribution of the number of runs, if only the best is released; adds the cost of tuning */
-  trials: string | null;
+export type FederatedInterpretationRequest = FederatedRequest & {
   /** the policy's cap on epsilon */
   cap: number | null;
 };
 
 /** A schedule with the scope of its claim, with what its owner says in the record. */
-export type FederatedRecordRequest = {
+export type FederatedRecordRequest = FederatedRequest & {
   /** the reason for this delta */
   delta_reason: string | null;
   references: FileReferenceModel[];
-  /** number of privacy units; declared, public */
-  population: number;
-  /** expected number of units per round */
-  cohort_size: number;
-  /** training rounds */
-  rounds: number;
-  /** noise standard deviation of the sum, divided by the clip norm */
-  noise_multiplier: number;
-  /** L2 clip norm of one unit's contribution; does not affect epsilon */
-  clip_norm: number;
-  /** failure probability */
-  delta: number | null;
-  /** maximum delta of the policy */
-  delta_cap: number | null;
-  /** sampling method that the code uses for each cohort */
-  sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** neighboring relation */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what two neighboring data sets differ in */
-  privacy_unit: string;
-  /** runs on the same population that are released per period */
-  releases_per_period: number;
-  /** each unit gives at most one update per round */
-  without_replacement: boolean;
-  /** rounds between two released models */
-  rounds_per_release: number;
-  /** the clip norm is learned from the same data */
-  adaptive_clip: boolean;
-  /** how late or missing replies are handled */
-  late_replies: "count-as-zero" | "close-early" | "replace";
-  /** maximum number of units per person; adds the cost for that person */
-  group_size: number;
-  /** distribution of the number of runs, if only the best is released; adds the cost of tuning */
-  trials: string | null;
 };
 
 /** A schedule with the scope of its claim. */
-export type FederatedRequest = {
-  /** number of privacy units; declared, public */
-  population: number;
-  /** expected number of units per round */
-  cohort_size: number;
-  /** training rounds */
-  rounds: number;
-  /** noise standard deviation of the sum, divided by the clip norm */
-  noise_multiplier: number;
-  /** L2 clip norm of one unit's contribution; does not affect epsilon */
-  clip_norm: number;
-  /** failure probability */
-  delta: number | null;
-  /** maximum delta of the policy */
-  delta_cap: number | null;
-  /** sampling method that the code uses for each cohort */
-  sampling: "poisson" | "fixed-size" | "balls-in-bins";
-  /** neighboring relation */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out";
-  /** what two neighboring data sets differ in */
-  privacy_unit: string;
-  /** runs on the same population that are released per period */
-  releases_per_period: number;
+export type FederatedRequest = FederatedSchedule & {
   /** each unit gives at most one update per round */
   without_replacement: boolean;
   /** rounds between two released models */
@@ -852,56 +704,16 @@ export type ProfileResponse = {
 };
 
 /** Interpret epsilon of all queries, against a cap. */
-export type QueriesInterpretationRequest = {
-  /** total epsilon of the budget, in nats */
-  epsilon: number;
-  /** number of planned queries */
-  queries: number;
-  /** sensitivity: maximum change of an answer by one unit */
-  sensitivity: number;
-  /** the noise */
-  mechanism: "laplace" | "gaussian";
-  /** total failure probability */
-  delta: number | null;
-  /** maximum delta of the policy */
-  delta_cap: number | null;
-  /** number of queries already answered */
-  queries_used: number;
-  /** relative share of each query */
-  weights: number[] | null;
-  /** number of privacy units, for the delta policy */
-  population: number | null;
-  /** typical true answer, for relative errors */
-  magnitude: number | null;
+export type QueriesInterpretationRequest = QueriesRequest & {
   /** the policy's cap on epsilon */
   cap: number | null;
 };
 
 /** A budget over several queries, with what its owner says in the record. */
-export type QueriesRecordRequest = {
+export type QueriesRecordRequest = QueriesRequest & {
   /** the reason for this delta */
   delta_reason: string | null;
   references: FileReferenceModel[];
-  /** total epsilon of the budget, in nats */
-  epsilon: number;
-  /** number of planned queries */
-  queries: number;
-  /** sensitivity: maximum change of an answer by one unit */
-  sensitivity: number;
-  /** the noise */
-  mechanism: "laplace" | "gaussian";
-  /** total failure probability */
-  delta: number | null;
-  /** maximum delta of the policy */
-  delta_cap: number | null;
-  /** number of queries already answered */
-  queries_used: number;
-  /** relative share of each query */
-  weights: number[] | null;
-  /** number of privacy units, for the delta policy */
-  population: number | null;
-  /** typical true answer, for relative errors */
-  magnitude: number | null;
 };
 
 /** A budget over several queries. */
@@ -1011,13 +823,7 @@ export type RegisterPlanRequest = {
 };
 
 /** Record the release of a round, before its output leaves. */
-export type ReleaseRoundRequest = {
-  /** the charge's idempotency key */
-  key: string;
-  /** the charge's scope; null: the only visible one with the key */
-  scope: string | null;
-  /** which round, from 1 */
-  round: number;
+export type ReleaseRoundRequest = StartRoundRequest & {
   /** SHA-256, 64 hex digits */
   output_hash: string;
 };
@@ -1037,25 +843,7 @@ export type ReportVerificationModel = {
 };
 
 /** Reserve the cost of a release; nothing is spent yet. */
-export type ReserveRequest = {
-  /** names joined by '/' */
-  scope: string;
-  /** the charge's idempotency key, within its scope */
-  key: string | null;
-  /** the release, as tagged JSON */
-  release: Record<string, unknown>;
-  /** the neighboring relation; null: that of the nearest budget */
-  relation: "add-or-remove-one" | "replace-one" | "zero-out" | null;
-  /** what two neighboring data sets differ in; null: that of the nearest budget */
-  privacy_unit: string | null;
-  /** the data are simulated; only budgets of simulations accept the charge */
-  simulation: boolean;
-  /** delta that approximate budgets are charged; null: the release states it, or needs none */
-  delta: string | null;
-  /** the caller's cost, at least the accountant's; null: the accountant computes it */
-  amount: Record<string, unknown> | null;
-  /** a certificate of the release, its text; null: none; or that of the charge it repeats */
-  certificate: string | null;
+export type ReserveRequest = ChargeAtOnceRequest & {
   /** SHA-256 of the plan, 64 hex digits; null: no plan */
   plan_hash: string | null;
   /** the most rounds it may run; null: no limit */
@@ -1075,13 +863,7 @@ export type RetireRequest = {
 };
 
 /** Revoke a reservation of others that has not started. */
-export type RevokeRequest = {
-  /** the charge's idempotency key */
-  key: string;
-  /** the charge's scope; null: the only visible one with the key */
-  scope: string | null;
-  /** who decides; stored permanently */
-  actor: string;
+export type RevokeRequest = ApproveRequest & {
   /** why; stored permanently */
   reason: string;
 };
@@ -1120,15 +902,9 @@ export type SensitivityRequest = {
 };
 
 /** Set another cap, higher or lower. */
-export type SetCapRequest = {
-  /** names joined by '/' */
-  scope: string;
+export type SetCapRequest = RetireRequest & {
   /** exact decimals by quantity */
   caps: Record<string, unknown>;
-  /** who decides; stored permanently */
-  actor: string;
-  /** why; stored permanently */
-  reason: string;
 };
 
 /** A calculation exported to other tools, each of which reproduces its number. */

@@ -1,6 +1,6 @@
 """Takes the pictures in docs/images, of every page and a report at three widths, in Chromium: no test, run by hand.
 
-python tests/server/pictures.py runs/ledger.db runs
+python scripts/pictures.py runs/ledger.db runs
 
 The folder is one that `epsilog run examples/fashion.toml examples/central.toml examples/local.toml` wrote: what
 `make run` runs, with Fashion-MNIST and without. Look at each picture afterwards.
@@ -15,7 +15,7 @@ from types import ModuleType
 
 from epsilog.server import create_app
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[1] / "tests"
 IMAGES = TESTS.parent / "docs" / "images"
 QUALITY = 45
 WIDTHS = {"wide": 1280, "middle": 820, "narrow": 390}
@@ -97,8 +97,8 @@ def take(ledger: str, runs: str) -> None:
     """Takes them all."""
     ours = sys.modules["tests"] = ModuleType("tests")  # some libraries install a package of that name
     ours.__path__ = [str(TESTS)]
-    from tests.server.browsing import start_browser
-    from tests.server.conftest import serving
+    from tests.server.browsing import start_browser  # noqa: PLC0415
+    from tests.server.conftest import serving  # noqa: PLC0415
 
     app = create_app(ledger=ledger, runs=runs)
     with serving(app, processes=True) as site, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
