@@ -1,6 +1,7 @@
 """Budgets that require approvals: nothing starts before enough owners, other than who reserved it, have approved it."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from tests.ledger.test_replay import rehashed
@@ -86,6 +87,92 @@ def test_a_chain_in_which_an_approval_was_removed_does_not_hold(ledger):
         replay_entries(rehashed(left))
 
 
+@pytest.mark.parametrize("required", [1, 2])
+def test_a_cap_rises_once_other_owners_have_approved_exactly_it(ledger, required):
+    ledger.create_budget("acme", requires_approvals=required, **PURE)
+    ledger.approve_cap("acme", epsilon="12", **ACT)  # who sets it later does not count
+    for number in range(required):
+        with pytest.raises(ConflictError, match=rf"has {number} of {required} approvals"):
+            ledger.set_cap("acme", epsilon="12", **ACT)
+        ledger.approve_cap("acme", epsilon="12", actor=f"owner {number}", reason="board")
+    with pytest.raises(ConflictError, match=f"has 0 of {required} approvals"):
+        ledger.set_cap("acme", epsilon="12.000000001", **ACT)
+    assert ledger.set_cap("acme", epsilon="12", **ACT).caps == {"epsilon": "12"}
+    assert ledger.set_cap("acme", epsilon="12", **ACT).cap_approval is None  # the same again changes nothing
+    assert ledger.set_cap("acme", epsilon="1", **ACT).caps == {"epsilon": "1"}  # lower needs no approval
+    with pytest.raises(ConflictError, match=f"has 0 of {required} approvals"):
+        ledger.set_cap("acme", epsilon="12", **ACT)  # an approval is of one change
+    ledger.verify()
+
+
+def test_an_approval_of_a_cap_expires_and_another_cap_replaces_it(ledger, clock):
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    ledger.approve_cap("acme", epsilon="12", actor="emil", reason="board")
+    clock.now += timedelta(days=7, seconds=1)
+    with pytest.raises(ConflictError, match="has 0 of 1"):
+        ledger.set_cap("acme", epsilon="12", **ACT)
+    ledger.approve_cap("acme", epsilon="12", actor="emil", reason="board", until=clock() + timedelta(hours=1))
+    ledger.approve_cap("acme", epsilon="13", actor="emil", reason="rather this")
+    with pytest.raises(ConflictError, match="has 0 of 1"):
+        ledger.set_cap("acme", epsilon="12", **ACT)
+    ledger.set_cap("acme", epsilon="13", **ACT)
+    ledger.verify()
+
+
+def test_the_same_approval_again_writes_nothing(ledger):
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    ledger.approve_cap("acme", epsilon="12", **ACT)
+    before = ledger.head()
+    ledger.approve_cap("acme", epsilon="12", **ACT)
+    assert ledger.head() == before
+
+
+def test_a_budget_above_that_requires_approvals_guards_caps_below_it(ledger):
+    ledger.create_budget("acme", requires_approvals=1, privacy_unit="person", **PURE)
+    ledger.create_budget("acme/team", kind="pure", epsilon="1", privacy_unit="person", quota=True)
+    ledger.declare_partition("acme/months", epsilon="1", **ACT)
+    for scope in ("acme/team", "acme/months"):
+        with pytest.raises(ConflictError, match="has 0 of 1"):
+            ledger.set_cap(scope, epsilon="2", **ACT)
+        ledger.approve_cap(scope, epsilon="2", actor="emil", reason="board")
+        assert ledger.set_cap(scope, epsilon="2", **ACT).caps == {"epsilon": "2"}
+    ledger.verify()
+
+
+def test_where_nothing_requires_approvals_none_is_taken(ledger):
+    ledger.create_budget("acme", **PURE)
+    with pytest.raises(ConflictError, match="no budget at or above 'acme' requires approvals"):
+        ledger.approve_cap("acme", epsilon="12", **ACT)
+    ledger.set_cap("acme", epsilon="12", **ACT)
+
+
+@pytest.mark.parametrize("caps", [{"rho": "1"}, {"epsilon": "2", "delta": "1e-6"}, {"epsilon": "-1"}, {}])
+def test_an_approved_cap_has_the_quantities_of_its_budget(ledger, caps):
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    with pytest.raises(ValueError, match=r"caps|epsilon"):
+        ledger.approve_cap("acme", **caps, **ACT)
+
+
+def test_a_guarantee_is_approved_as_it_is_stated(ledger):
+    ledger.create_budget("acme", kind="zcdp", epsilon="1", delta="1e-6", requires_approvals=1)
+    ledger.approve_cap("acme", epsilon="2", delta="1e-6", actor="emil", reason="board")
+    with pytest.raises(ConflictError, match="has 0 of 1"):
+        ledger.set_cap("acme", epsilon="2", delta="1e-5", **ACT)
+    assert ledger.set_cap("acme", epsilon="2", delta="1e-6", **ACT).target_guarantee["epsilon"] == "2"
+
+
+def test_a_chain_in_which_the_approval_of_a_cap_was_removed_does_not_hold(ledger):
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    ledger.approve_cap("acme", epsilon="12", actor="emil", reason="board")
+    ledger.set_cap("acme", epsilon="12", **ACT)
+    with ledger._store.reading() as session:
+        documents = [json.loads(row.document) for row in session.rows()]
+    assert isinstance(replay_entries(rehashed(documents)), LedgerReplay)
+    left = [{**one, "index": place} for place, one in enumerate([documents[0], documents[2]], 1)]
+    with pytest.raises(LedgerIntegrityError, match=r"has 0 of 1 approvals"):
+        replay_entries(rehashed(left))
+
+
 @pytest.mark.slow
 def test_at_a_server_an_approval_is_by_the_holder_of_a_token_whatever_it_says(tmp_path):
     file, path = tmp_path / "tokens.json", tmp_path / "ledger.db"
@@ -112,6 +199,12 @@ def test_at_a_server_an_approval_is_by_the_holder_of_a_token_whatever_it_says(tm
         with pytest.raises(ConflictError, match="another than 'fred'"):
             fred.approve("own", actor="somebody")
         assert own.state is ChargeState.RESERVED
+        for approver, actor in ((dora, "dora"), (dora, "emil"), (emil, "emil")):
+            approver.approve_cap("acme", epsilon="12", actor=actor, reason="board")
+        for caller, refusal in ((anna, PermissionDeniedError), (leaf, PermissionDeniedError), (dora, ConflictError)):
+            with pytest.raises(refusal):  # whoever approved it does not count where they set it
+                caller.set_cap("acme", epsilon="12", actor="gina", reason="board")
+        assert fred.set_cap("acme", epsilon="12", actor="dora", reason="board").caps == {"epsilon": "12"}
         for one in (anna, leaf, dora, emil, fred):
             one.close()
     with open_ledger(path) as books:

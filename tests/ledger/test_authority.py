@@ -101,6 +101,10 @@ WAYS = {
         (share, lambda ledger, _: ledger.set_cap(f"{LEAF}/share", epsilon="1", **ACT)),
         (nearest_share, lambda ledger, _: ledger.set_cap(f"{LEAF}/own", epsilon="3", **ACT)),
     ],
+    Verb.CAP_APPROVED: [
+        (waiting, lambda ledger, _: ledger.approve_cap(f"{LEAF}/two", epsilon="3", **ACT)),
+        (waiting_above, lambda ledger, _: ledger.approve_cap(f"{LEAF}/own", epsilon="3", **ACT)),
+    ],
     Verb.SCOPE_RETIRED: [
         (budgets, lambda ledger, _: ledger.retire(f"{LEAF}/own", **ACT)),
         (share, lambda ledger, _: ledger.retire(f"{LEAF}/share", **ACT)),
@@ -143,6 +147,7 @@ LEAST = {
     (Verb.COST_OVERRIDDEN, 1): "board",
     (Verb.COST_OVERRIDDEN, 2): "board",
     (Verb.APPROVED, 1): "board",
+    (Verb.CAP_APPROVED, 1): "board",
     (Verb.LEDGER_RESTORED, 0): None,
     (Verb.RESTORE_ACCEPTED, 0): None,
 }

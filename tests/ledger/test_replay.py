@@ -75,6 +75,7 @@ def owners_acts(ledger, clock):
     approved = ledger.reserve("acme/two", PureDP(0.5), key="approved")
     ledger.approve("approved", actor="dora")
     approved.start()
+    ledger.approve_cap("acme/two", epsilon="2", actor="emil", reason="why")
     ledger.create_budget("data", kind="pure", epsilon="2", privacy_unit="person-quarter")
     ledger.declare_partition("data/q", epsilon="1", **act)
     ledger.set_cap("data/q", epsilon="1.5", **act)
@@ -232,6 +233,7 @@ FORGED = [  # of the entries that owners write, by verb: what a forger would mak
     ("expired", {"key": "cheap"}, "must have been reserved at"),
     ("revoked", {"body": {"actor": "dora"}}, "body of revoked"),
     ("approved", {"body": {}}, "body of approved"),
+    ("cap-approved", {"body": {"actor": "emil", "reason": "why", "caps": {"epsilon": "2"}}}, "body of cap-approved"),
     ("approved", {"amounts": {"pure": {"epsilon": "0.5"}}}, "amounts of approved"),
     ("abandoned", {"amounts": {}}, "amounts of abandoned"),
     ("abandoned", {"verb": "cancelled", "body": {"reason": "back"}}, "to be reserved, but it is started"),
@@ -363,8 +365,8 @@ def changed(part, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head counts 9 entries, but there are 41"),
-        (lambda stored: replace(stored, head=(41, HASH)), "the head counts 41 entries, but there are 41"),
+        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head counts 9 entries, but there are 42"),
+        (lambda stored: replace(stored, head=(42, HASH)), "the head counts 42 entries, but there are 42"),
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),

@@ -24,6 +24,7 @@ ALLOWED = {  # by hand, as the documentation has it
 ACTS = {  # what each address is, at acme/claims; at the whole ledger where it says so
     "POST create": (OWN, {"scope": "acme/claims/new", "kind": "pure", "caps": {"epsilon": "1"}}),
     "POST set-cap": (OWN, {"scope": "acme/claims", "caps": {"epsilon": "2"}} | WHO),
+    "POST approve-cap": (OWN, {"scope": "acme/claims", "caps": {"epsilon": "9"}} | WHO),
     "POST declare-partition": (OWN, {"scope": "acme/claims/parts", "caps": {"epsilon": "1"}} | WHO),
     "POST retire": (OWN, {"scope": "acme/claims/old"} | WHO),
     "POST override-cost": (

@@ -251,7 +251,11 @@ def _format_budget(budget: Balance) -> str:
         f"cap {format_amounts(budget.caps)}{target}; spent {format_amounts(budget.spent)}; available "
         f"{format_amounts(budget.available)}"
     )
-    return f"{budget.scope}: {amounts}{retired}"
+    approved = ""
+    if (found := budget.cap_approval) is not None:
+        by = " and ".join(f"{owner} until {until[:16]} UTC" for owner, until in found.until.items())
+        approved = f"; approved cap {format_amounts(found.limit)}: by {by}"
+    return f"{budget.scope}: {amounts}{approved}{retired}"
 
 
 def _charge_to_json(charge: ChargeRecord) -> dict[str, Any]:

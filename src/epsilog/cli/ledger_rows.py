@@ -23,6 +23,7 @@ def budget_to_json(budget: Balance) -> dict[str, Any]:
         "simulation": budget.simulation,
         "requires_certificate": bool(budget.requires_certificate),
         "requires_approvals": budget.requires_approvals or 0,
+        "cap_approval": None if budget.cap_approval is None else budget.cap_approval.to_json(),
         "quota": budget.quota,
         "retired": budget.retired,
         "partition": budget.partition,

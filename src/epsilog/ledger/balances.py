@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from epsilog.ledger.amounts import Amounts, add_amounts
 from epsilog.ledger.cap_conversion import require_target_guarantee
@@ -25,6 +25,28 @@ _PARALLEL = (
     "the budgets above count one block; its owner declares that each privacy unit is in one block, fixed beforehand by "
     "that unit alone, and that a release under a block reads that block alone (proof in docs/ledger.md); in a block:"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CapApproval:
+    """The approvals of one other cap of a budget.
+
+    Attributes:
+        limit: the approved caps, or the guarantee from which they are computed.
+        until: when the approval of each owner expires, in UTC.
+    """
+
+    limit: Amounts
+    until: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its fields as plain JSON values."""
+        return {"limit": dict(self.limit), "until": dict(self.until)}
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> Self:
+        """Read what ``to_json`` wrote."""
+        return cls(Amounts.parse(data["limit"]), data["until"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +72,7 @@ class Balance:
             takes no charge itself. None for every other budget.
         requires_certificate: True where each charge at or under it presents a certificate, else None.
         requires_approvals: how many owners must approve each charge at or under it; None where none need to.
+        cap_approval: the cap that owners approved last, until a cap is set; None without any.
     """
 
     scope: str
@@ -69,6 +92,7 @@ class Balance:
     partition: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     requires_certificate: bool | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     requires_approvals: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    cap_approval: CapApproval | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
     def spent(self) -> Amounts:
@@ -148,6 +172,8 @@ class Balance:
             for name in ("set_aside", "decommissioned", "target_guarantee")
             if name in data
         }
+        if "cap_approval" in data:
+            data["cap_approval"] = CapApproval.parse(data["cap_approval"])
         return cls(**data | amounts | {"relation": NeighboringRelation(data["relation"])})
 
 

@@ -9,11 +9,13 @@ compares. Both call ``apply_along_path``, a pure function that reads the table i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from operator import is_
 
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import (
     Balance,
+    CapApproval,
     allows_charge,
     build_refusal,
     compute_committed,
@@ -40,6 +42,8 @@ CREATION_VERBS = (Verb.BUDGET_CREATED, Verb.QUOTA_CREATED, Verb.PARTITION_DECLAR
 def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     """Return what an entry does to the budgets at and above its scope, from the top; with the one that it makes."""
     _refuse_retired(path, entry)
+    if entry.verb in (Verb.CAP_APPROVED, Verb.CAP_CHANGED, Verb.PARTITION_RAISED):
+        _check_cap_approvals(path, entry)
     if entry.key is not None:
         require_block(path, entry.scope)
     if TRANSITIONS[entry.verb].reserves:
@@ -75,7 +79,7 @@ def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
         return ()
     above = [one for one in path if one.scope != entry.scope]
     counting: Sequence[Balance] = ()
-    if entry.verb is Verb.APPROVED:
+    if entry.verb in (Verb.APPROVED, Verb.CAP_APPROVED):
         counting = [one for one in above if one.requires_approvals]
     elif rule.unproven:
         counting = (
@@ -107,6 +111,9 @@ def apply_to_balance(balance: Balance, entry: Entry, *, below: Sequence[Balance]
 
 def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
     """Return what an owner's act on a budget does to it; nothing that was spent or promised comes back."""
+    if entry.verb is Verb.CAP_APPROVED:
+        _with_caps(balance, entry)
+        return replace_fields(balance, cap_approval=_add_approval(balance, entry))
     if entry.verb in (Verb.CAP_CHANGED, Verb.PARTITION_RAISED):
         caps = Amounts.parse(entry.body["caps"])
         if (balance.partition is not None) != (entry.verb is Verb.PARTITION_RAISED):
@@ -118,16 +125,61 @@ def _apply_owner_act(balance: Balance, entry: Entry) -> Balance:
             raise ConflictError(f"scope {balance.scope!r} is {what}, got {entry.verb}")
         if balance.partition is not None:
             _require_cover(entry, balance.kind, compute_cap_increase(balance, caps))
-        if set(caps) != set(balance.caps):
-            raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
-        changed = replace_fields(balance, caps=caps, target_guarantee=get_target_guarantee(entry, balance.kind))
-        if changed.filter != balance.filter:
-            stated = "epsilon and delta" if balance.target_guarantee else "its orders"
-            raise ConflictError(
-                f"cap of the budget of {balance.scope!r} must be stated by {stated}, as at its creation"
-            )
-        return changed
+        return replace_fields(_with_caps(balance, entry), cap_approval=None)
     return replace_fields(balance, retired=entry.index) if entry.verb is Verb.SCOPE_RETIRED else balance
+
+
+def _with_caps(balance: Balance, entry: Entry) -> Balance:
+    """Return the budget with the caps that an entry states, which are of the same quantities."""
+    caps = Amounts.parse(entry.body["caps"])
+    if set(caps) != set(balance.caps):
+        raise ConflictError(f"caps of the budget of {balance.scope!r} are {list(balance.caps)}, got {list(caps)}")
+    changed = replace_fields(balance, caps=caps, target_guarantee=get_target_guarantee(entry, balance.kind))
+    if changed.filter != balance.filter:
+        stated = "epsilon and delta" if balance.target_guarantee else "its orders"
+        raise ConflictError(f"cap of the budget of {balance.scope!r} must be stated by {stated}, as at its creation")
+    return changed
+
+
+def _get_limit(entry: Entry) -> Amounts:
+    """Return the caps that an entry states, or the guarantee from which they were computed."""
+    return Amounts.parse(entry.body.get("target_guarantee", entry.body["caps"]))
+
+
+def list_cap_approvals(balance: Balance, entry: Entry) -> dict[str, str]:
+    """Return who approved the cap of an entry, and until when: the approvals that have not expired by its time."""
+    found = balance.cap_approval
+    if found is None or found.limit != _get_limit(entry):
+        return {}
+    now = datetime.fromisoformat(entry.time)
+    return {owner: until for owner, until in found.until.items() if datetime.fromisoformat(until) > now}
+
+
+def _add_approval(balance: Balance, entry: Entry) -> CapApproval:
+    """Return the approvals of a cap with one more; those of another cap no longer count."""
+    before = list_cap_approvals(balance, entry)
+    return CapApproval(_get_limit(entry), before | {entry.body["actor"]: entry.body["until"]})
+
+
+def _check_cap_approvals(path: Sequence[Balance], entry: Entry) -> None:
+    """Refuse to raise a cap before enough other owners have approved it, where a budget requires approvals."""
+    required = count_required_approvals(path)
+    if entry.verb is Verb.CAP_APPROVED:
+        if not required:
+            raise ConflictError(f"no budget at or above {entry.scope!r} requires approvals")
+        return
+    budget, caps = path[-1], Amounts.parse(entry.body["caps"])
+    if not required or all(
+        caps.units[name] <= budget.caps.units[name] for name in caps.units.keys() & set(budget.caps)
+    ):
+        return
+    given = [owner for owner in list_cap_approvals(budget, entry) if owner != entry.body["actor"]]
+    if len(given) < required:
+        by = f" ({', '.join(given)})" if given else ""
+        raise ConflictError(
+            f"the cap {dict(_get_limit(entry))} of {entry.scope!r} has {len(given)} of {required} approvals{by} by "
+            "other owners than who sets it: let owners approve this cap first (approve-cap)"
+        )
 
 
 def _create_balance(path: Sequence[Balance], entry: Entry) -> Balance:

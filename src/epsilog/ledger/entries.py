@@ -34,6 +34,7 @@ class Verb(StrEnum):
     PARTITION_DECLARED = "partition-declared"
     PARTITION_RAISED = "partition-raised"
     CAP_CHANGED = "cap-changed"
+    CAP_APPROVED = "cap-approved"
     SCOPE_RETIRED = "scope-retired"
     PLAN_REGISTERED = "plan-registered"
     COST_OVERRIDDEN = "cost-overridden"

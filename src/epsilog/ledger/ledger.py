@@ -216,6 +216,28 @@ class Ledger(LedgerView):
         """
         return _budget(self, self.execute(commands.SetCap(scope, caps=caps, actor=actor, reason=reason)))
 
+    def approve_cap(
+        self, scope: str, *, actor: str, reason: str, until: datetime | None = None, **caps: Number
+    ) -> Balance:
+        """Return an owner's act: approves another cap, where a budget at or above the scope requires approvals.
+
+        A cap rises there only once as many other owners have approved exactly this cap. An approval of another cap
+        replaces those of the present one.
+
+        Args:
+            scope: one that has a budget.
+            actor: who approves; at a server the holder of the token, whatever this says.
+            reason: why, in words; kept for ever.
+            until: when the approval expires, with an offset from UTC; None is seven days from now.
+            **caps: as for ``set_cap``.
+
+        Raises:
+            ConflictError: no budget requires approvals, or the scope is retired.
+        """
+        return _budget(
+            self, self.execute(commands.ApproveCap(scope, caps=caps, actor=actor, reason=reason, until=until))
+        )
+
     retire = _method(commands.Retire, _budget)
     mark_restored = _method(commands.MarkRestored, _return_none)
     accept_restored = _method(commands.AcceptRestored, _return_none)

@@ -18,6 +18,20 @@ export type AcceptRestoredRequest = {
   reason: string;
 };
 
+/** Approve another cap, where a budget requires approvals before a cap may rise. */
+export type ApproveCapRequest = {
+  /** names joined by '/' */
+  scope: string;
+  /** exact decimals by quantity */
+  caps: Record<string, unknown>;
+  /** who decides; stored permanently */
+  actor: string;
+  /** why; stored permanently */
+  reason: string;
+  /** when the approval expires; null: seven days from now */
+  until: string | null;
+};
+
 /** Approve a reservation, where a budget requires approvals before it may start. */
 export type ApproveRequest = {
   /** the charge's idempotency key */

@@ -4,7 +4,15 @@ To add one is to add a class to one of these modules; its entry, HTTP route, opt
 """
 
 from epsilog.ledger.commands.base import COMMANDS, Command
-from epsilog.ledger.commands.budgets import AcceptRestored, CreateBudget, DeclarePartition, MarkRestored, Retire, SetCap
+from epsilog.ledger.commands.budgets import (
+    AcceptRestored,
+    ApproveCap,
+    CreateBudget,
+    DeclarePartition,
+    MarkRestored,
+    Retire,
+    SetCap,
+)
 from epsilog.ledger.commands.charges import (
     Approve,
     ChargeAtOnce,
@@ -24,6 +32,7 @@ __all__ = [
     "Abandon",
     "AcceptRestored",
     "Approve",
+    "ApproveCap",
     "Cancel",
     "ChargeAtOnce",
     "Command",

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from epsilog.ledger import balances, cap_conversion, headroom, scopes
+from epsilog.ledger import balances, budget_path, cap_conversion, headroom, scopes
 from epsilog.ledger.amounts import MAX_RENYI_ORDERS, Amounts
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.cap_conversion import PROMISED
 from epsilog.ledger.commands.base import BUDGET, OWN, At, Command, LedgerWideCommand, require_measured
 from epsilog.ledger.entries import Verb
-from epsilog.ledger.fields import Arg, BudgetKind, BudgetRelation, By, Caps, Kind, Orders, Reason, Scope
+from epsilog.ledger.fields import (
+    MOMENT,
+    Arg,
+    BudgetKind,
+    BudgetRelation,
+    By,
+    Caps,
+    Kind,
+    Orders,
+    Reason,
+    Scope,
+    parse_timestamp,
+)
 from epsilog.ledger.filters import get_privacy_filter
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.partitions import compute_cap_increase
@@ -24,6 +37,8 @@ _PrivacyUnit = Annotated[str | None, Arg("what two neighboring data sets differ 
 _Simulations = Annotated[bool, Arg("accepts charges of simulations only")]
 _RequiresCertificate = Annotated[bool, Arg("each charge at or under it must present a certificate")]
 _RequiresApprovals = Annotated[int, Arg("how many owners must approve each charge at or under it", ge=0, le=9)]
+_ApprovedUntil = Annotated[str, Arg("when the approval expires, in UTC", kind=MOMENT)]
+APPROVED_FOR = timedelta(days=7)  # unless an approval of a cap states when it expires
 _BUDGET_BODY = {
     "kind": BudgetKind,
     "caps": _StoredCaps,
@@ -188,28 +203,10 @@ class DeclarePartition(
         return headroom.refuse_partition(refusal, self._above(at), self.amounts(at))
 
 
-class SetCap(
-    OfScope,
-    name="set-cap",
-    verb="cap-changed",
-    role=OWN,
-    repeatable=False,
-    variants={Verb.PARTITION_RAISED: {"spends": True, "unproven": True}},
-    stored={"caps": _StoredCaps, "actor": By, "reason": Reason},
-    may_store=_PROMISE,
-):
-    """Set another cap, higher or lower.
-
-    What is spent or reserved does not change. The cap of a partition can only rise.
-
-    A client sends it once: later it could undo what another has set.
-
-    Example: epsilog ledger set-cap acme/claims --epsilon 4 --delta 1e-5 --actor dora --reason "board, 3 May"
-    """
+class CapCommand(OfScope):
+    """A command on another cap of a budget."""
 
     caps: Caps
-    actor: By
-    reason: Reason
 
     def at_once(self) -> bool:  # noqa: D102
         return False
@@ -221,11 +218,68 @@ class SetCap(
         orders = headroom.list_budget_orders(there) if there.filter.one_is_enough else None
         return lambda _: limits(there.kind, self.caps, there.relation, orders)
 
+
+class ApproveCap(
+    CapCommand,
+    name="approve-cap",
+    verb="cap-approved",
+    role=OWN,
+    stored={"caps": _StoredCaps, "actor": By, "reason": Reason, "until": _ApprovedUntil},
+    may_store=_PROMISE,
+):
+    """Approve another cap, where a budget requires approvals before a cap may rise.
+
+    Once enough other owners have approved exactly this cap, an owner sets it with set-cap. Over HTTP the approval is by
+    the token's holder.
+
+    Example: epsilog ledger approve-cap acme/claims --epsilon 4 --delta 1e-5 --actor dora --reason "board, 3 May"
+    """
+
+    actor: By
+    reason: Reason
+    until: Annotated[
+        datetime | str | None, Arg("when the approval expires", kind=MOMENT, none_means="seven days from now")
+    ] = None
+
+    def body(self, at: At) -> dict[str, Any]:  # noqa: D102
+        until = self.until or parse_timestamp(until=datetime.fromisoformat(at.now) + APPROVED_FOR)
+        return {**at.prepared, "actor": at.caller.actor or self.actor, "reason": self.reason, "until": until}
+
+    def was_done(self, at: At) -> bool:  # noqa: D102
+        entry = self.build_entry(at, {}, self.body(at))
+        given = budget_path.list_cap_approvals(self.budget(at), entry)
+        return entry.body["actor"] in given and self.until in (None, given[entry.body["actor"]])
+
+
+class SetCap(
+    CapCommand,
+    name="set-cap",
+    verb="cap-changed",
+    role=OWN,
+    repeatable=False,
+    variants={Verb.PARTITION_RAISED: {"spends": True, "unproven": True}},
+    stored={"caps": _StoredCaps, "actor": By, "reason": Reason},
+    may_store=_PROMISE,
+):
+    """Set another cap, higher or lower.
+
+    What is spent or reserved does not change. The cap of a partition can only rise. Where a budget requires approvals,
+    a cap rises only after other owners have approved it (approve-cap).
+
+    A client sends it once: later it could undo what another has set.
+
+    Example: epsilog ledger set-cap acme/claims --epsilon 4 --delta 1e-5 --actor dora --reason "board, 3 May"
+    """
+
+    actor: By
+    reason: Reason
+
     def verb_at(self, at: At) -> Verb:  # noqa: D102
         return Verb.CAP_CHANGED if self.budget(at).partition is None else Verb.PARTITION_RAISED
 
     def body(self, at: At) -> dict[str, Any]:  # noqa: D102
-        return {**at.prepared, "actor": self.actor, "reason": self.reason}
+        by = at.caller.actor if at.caller.actor and budget_path.count_required_approvals(at.path) else self.actor
+        return {**at.prepared, "actor": by, "reason": self.reason}
 
     def amounts(self, at: At) -> Mapping[str, Amounts]:  # noqa: D102
         budget = self.budget(at)
