@@ -37,12 +37,9 @@ def test_it_is_one_of_theirs_and_defaults_to_add_or_remove():
 @pytest.mark.parametrize(
     ("event", "relation"),
     [
-        (SGD, Theirs.ADD_OR_REMOVE_ONE),
-        (SGD, Theirs.REPLACE_SPECIAL),
-        (events.SelfComposedDpEvent(events.LaplaceDpEvent(5.0), 20), Theirs.ADD_OR_REMOVE_ONE),
-        (events.SelfComposedDpEvent(events.DiscreteLaplaceDpEvent(0.1, 2), 20), Theirs.ADD_OR_REMOVE_ONE),
         (events.GaussianDpEvent(2.0), Theirs.REPLACE_ONE),
-        (SGD, Theirs.REPLACE_ONE),
+        (events.SelfComposedDpEvent(events.DiscreteLaplaceDpEvent(0.1, 2), 20), Theirs.ADD_OR_REMOVE_ONE),
+        *(pytest.param(SGD, relation, marks=pytest.mark.extended) for relation in Theirs),
     ],
     ids=str,
 )

@@ -130,10 +130,6 @@ def test_jax_privacys_accountants_ask_ours():
     assert found == epsilon(sgd, delta=1e-5).upper
     peer = theirs.DpsgdTrainingAccountant(theirs.PldAccountantConfig())
     assert 1 - 1e-4 < peer.compute_epsilon(1000, params) / found < 1 + 1e-4
-    noise = theirs.calibrate_noise_multiplier(
-        target_epsilon=2.0, accountant=ours, batch_sizes=500, num_updates=1000, num_samples=50_000, target_delta=1e-5
-    )
-    assert epsilon(Repeated(PoissonSampled(Gaussian(noise), 0.01), 1000), delta=1e-5).upper <= 2.0
     assert ours.compute_epsilon(2000, params) > found  # each answer is a new accountant's
 
 

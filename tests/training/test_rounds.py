@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.training.linear import LinearEngine
 
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.terms.codec import encode
 from epsilog.training import Federation, Randomness, noise, rounds
-from epsilog.training.engines import compiled
 from epsilog.training.engines.compiled import CompiledEngine
 from epsilog.training.schemes.base import PADDING
 
@@ -25,8 +25,13 @@ CLIENT_SIDE = ExampleLevelClientSide(
 )
 
 
-def train(task, scheme, randomness):
-    engine, outcomes = CompiledEngine(task), [rounds.RoundResult(rounds.make_initial_state(task), None, None)]
+def line(small_task, **settings):
+    """A task for the engine of a few lines."""
+    return small_task(widths=(3, 1), **settings)
+
+
+def train(task, scheme, randomness, engine=LinearEngine):
+    engine, outcomes = engine(task), [rounds.RoundResult(rounds.make_initial_state(task), None, None)]
     for _ in range(scheme.rounds):
         outcomes.append(rounds.compute_next_round(scheme, engine, outcomes[-1].state, randomness))
     return outcomes[1:]
@@ -46,8 +51,9 @@ def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_tas
         max_participations=1,
         cohort_size=12,
     )
+    settings = {"unit_is_client": False, "expected_examples": 4}
     full, less = (
-        train(small_task(change=change, unit_is_client=False, expected_examples=4), scheme, Randomness.from_seed(3))[0]
+        train(small_task(change=change, **settings), scheme, Randomness.from_seed(3), CompiledEngine)[0]
         for change in (None, remove)
     )
     moved = 12 * np.linalg.norm(full.state.model - less.state.model)
@@ -56,7 +62,7 @@ def test_one_example_moves_a_clients_upload_by_at_most_the_clip_a_step(small_tas
 
 @pytest.mark.slow
 def test_nobody_takes_part_more_often_than_the_cap_and_the_rest_are_absent(small_task):
-    outcomes = train(small_task(unit_is_client=False), CLIENT_SIDE, Randomness.from_seed(2))
+    outcomes = train(line(small_task, unit_is_client=False), CLIENT_SIDE, Randomness.from_seed(2))
     counts = np.bincount([one for outcome in outcomes for one in outcome.custody.participants], minlength=12)
     assert counts.max() == CLIENT_SIDE.max_participations
     assert np.array_equal(counts, outcomes[-1].state.participations)
@@ -65,19 +71,8 @@ def test_nobody_takes_part_more_often_than_the_cap_and_the_rest_are_absent(small
     assert len(outcomes[-1].record.padding) == len(outcomes[-1].custody.participants)
 
 
-@pytest.mark.slow
-def test_chunks_change_nothing_but_memory(small_task, monkeypatch):
-    task = small_task(unit_is_client=False)
-    quiet = dataclasses.replace(CLIENT_SIDE, noise_multiplier=0.0, batch_probability=1.0)
-    whole = train(task, quiet, Randomness.from_seed(2))[-1]
-    monkeypatch.setattr(compiled, "DRAWN", 40)
-    parts = train(task, quiet, Randomness.from_seed(2))[-1]
-    assert parts.state.model == pytest.approx(whole.state.model, abs=1e-12)
-    assert parts.custody.clipped_fraction == whole.custody.clipped_fraction
-
-
 def test_the_public_record_holds_neither_cohort_nor_norm_nor_client_data(small_task):
-    record = train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.from_seed(1))[0].record
+    record = train(line(small_task), dataclasses.replace(CENTRAL, rounds=1), Randomness.from_seed(1))[0].record
     assert set(encode(record)) == {
         "type", "round", "output_hash", "noise_stddev", "clip_norm", "padding", "test_loss", "test_score",
             "unclipped", "diverged", "aborted",
@@ -87,20 +82,22 @@ def test_the_public_record_holds_neither_cohort_nor_norm_nor_client_data(small_t
 
 def test_an_empty_cohort_is_still_a_noisy_round(small_task):
     rare = dataclasses.replace(CENTRAL, sampling_probability=1e-9)
-    outcome = train(small_task(), dataclasses.replace(rare, rounds=1), Randomness.from_seed(1))[0]
+    outcome = train(line(small_task), dataclasses.replace(rare, rounds=1), Randomness.from_seed(1))[0]
     assert outcome.custody.participants == ()
     assert outcome.custody.clipped_fraction == 0
-    assert not np.array_equal(outcome.state.model, rounds.make_initial_state(small_task()).model)
+    assert not np.array_equal(outcome.state.model, rounds.make_initial_state(line(small_task)).model)
 
 
 @pytest.mark.parametrize("noise_multiplier", [1e160, 1e300])
 def test_a_model_without_a_finite_loss_is_released_and_its_record_says_so(small_task, noise_multiplier):
     scheme = dataclasses.replace(CENTRAL, noise_multiplier=noise_multiplier, rounds=1)
-    outcome = train(small_task(), scheme, Randomness.from_seed(1))[0]
+    outcome = train(small_task(), scheme, Randomness.from_seed(1), CompiledEngine)[0]
     assert outcome.record.diverged
     assert (outcome.record.test_loss, outcome.record.test_score) == (None, None)
     assert outcome.record.output_hash == rounds.hash_model(outcome.state.model)
-    assert not train(small_task(), dataclasses.replace(CENTRAL, rounds=1), Randomness.from_seed(1))[0].record.diverged
+    assert not train(line(small_task), dataclasses.replace(CENTRAL, rounds=1), Randomness.from_seed(1))[
+        0
+    ].record.diverged
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def require_trained(task, folder):
     assert not np.array_equal(model.vector, task.model.start)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_set_of_a_package_is_trained_on(name, tmp_path):
