@@ -2,9 +2,8 @@
 
 import dataclasses
 import os
-import subprocess
+import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -216,29 +215,10 @@ def test_a_full_disk_costs_nothing(small_task, charge_for, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_a_missing_engine_costs_nothing_and_says_what_to_install(tmp_path):
-    code = """
-import sys
-from pathlib import Path
-sys.modules["jax"] = None
-sys.path.insert(0, sys.argv[1])
-from conftest import MemoryCharge, small_task
-from epsilog.schemes import ClientLevelCentral
-from epsilog.terms import ConfigError
-from epsilog.training import AuthorizedRun, Randomness, run_rounds
-scheme = ClientLevelCentral(12, 0.5, 3, 0.2, 1.0)
-charge = MemoryCharge(scheme, "client")
-paid = AuthorizedRun(scheme, charge, Randomness.from_seed(1))
-try:
-    run_rounds(paid, small_task(), folder=Path(sys.argv[2]))
-except ConfigError as error:
-    print(charge.state, error)
-"""
-    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("reserved training: the engine cannot be imported"), done.stderr
-    assert install_command("train") in done.stdout
+def test_a_missing_engine_costs_nothing_and_says_what_to_install(small_task, charge_for, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "epsilog.training.engines.compiled", None)
+    says = rf"the engine cannot be imported .*{re.escape(install_command('train'))}"
+    refused(small_task(), charge_for(CENTRAL, "client"), tmp_path / "run", ConfigError, says)
     assert not (tmp_path / "run").exists()
 
 

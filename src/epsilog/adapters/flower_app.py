@@ -157,12 +157,7 @@ class FlowerTransport:
 
 
 class _NodeMonitor:
-    """Notes which nodes of a simulation are lost, with few lookups.
-
-    Attributes:
-        retry: clients to compute again.
-        lost: nodes that are no longer connected.
-    """
+    """Notes which nodes of a simulation are lost, with few lookups."""
 
     def __init__(self, grid: Any, node_of: Mapping[tuple[str, ...], int]) -> None:
         self._grid, self._node_of, self._connected, self._until = grid, node_of, frozenset[int](), -math.inf

@@ -43,13 +43,7 @@ class FlowerProcesses:
     def __init__(
         self, folder: Path, address: str | None = None, notify: Callable[[str], None] = lambda _message: None
     ) -> None:
-        """Prepare the configuration; start nothing yet.
-
-        Args:
-            folder: an empty folder for logs and configuration.
-            address: HOST:PORT of the SuperLink; None for one that ``superlink`` starts.
-            notify: receives a message when a SuperNode has ended.
-        """
+        """Prepare the configuration; start nothing yet."""
         self.folder, self.address = folder, address or f"{HERE}:{find_free_port()}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._notify, self._starts = notify, dict[int, int]()

@@ -95,13 +95,7 @@ class StudyRun:
     def train(
         self, task: Task | None = None, *, engines: Engines | None = None, watch: Watch | None = None
     ) -> Vector | None:
-        """Return the last model without scoring models; None if training diverges.
-
-        Args:
-            task: a task for this call only; None for that of the run.
-            engines: the engines of the rounds; None for the default engine.
-            watch: called after each round.
-        """
+        """Return the last model without scoring models; None if training diverges."""
         whole = drop_test_set(self.task) if task is None else task
         scheme, state = require_matching_scheme(self.scheme, whole), make_initial_state(whole)
         if engines is None:
@@ -125,11 +119,7 @@ def drop_test_set(task: Task) -> Task:
 
 @lru_cache(maxsize=5)
 def get_engine(task: Task) -> Engine:
-    """Return the default engine for a task, cached for all seeds and budgets.
-
-    The cache holds engines for all rows, for rows with a trigger or a mark, and for those of an attacker, with and
-    without a mark.
-    """
+    """Return the default engine for a task, cached for all seeds and budgets."""
     return make_engine(None, task)
 
 
@@ -153,21 +143,12 @@ class ResultCells:
     """Finished cells by name, in memory and optionally in a folder."""
 
     def __init__(self, folder: Path | None = None, *, bound: str = "") -> None:
-        """Open a folder of cells.
-
-        Args:
-            folder: created with the first cell; None for memory alone.
-            bound: the hash of protocol, data and version that all cells must have.
-        """
+        """Open a folder of cells."""
         self._folder, self._bound = folder, bound
         self._known: dict[str, Any] = {}
 
     def __call__(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the content of a cell: read it if it is finished, else compute and store it.
-
-        Raises:
-            RecordError: the file was changed or belongs to another study.
-        """
+        """Return the content of a cell: read it if it is finished, else compute and store it."""
         if name not in self._known:
             file = self._file(name)
             finished = file is not None and file.exists()

@@ -174,19 +174,7 @@ def describe_inputs(subjects: tuple[Subject, ...], protocol: StudyProtocol) -> d
 def measure_subject(
     subject: Subject, protocol: StudyProtocol, *, on_progress: Callable[[str], None], cells: ResultCells | None = None
 ) -> Iterator[Condition]:
-    """Yield the conditions of a subject, first without DP, then at each budget.
-
-    Args:
-        subject: scheme and task.
-        protocol: the measurements.
-        on_progress: receives a message about the next computation.
-        cells: the store of finished cells; None for memory alone.
-
-    Raises:
-        CalibrationError: no noise meets a budget; raised before training.
-        CheckError: an attack or the scheme does not fit the task.
-        RecordError: a finished cell was changed.
-    """
+    """Yield the conditions of a subject, first without DP, then at each budget."""
     cells = ResultCells() if cells is None else cells
     for one in protocol.experiments:
         one.require_fit(subject.task)

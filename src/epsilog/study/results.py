@@ -17,13 +17,7 @@ Cell = Callable[[Condition], str]
 
 
 class ResultTable(NamedTuple):
-    """A table with one row per condition: medians over the seeds, with minimum and maximum.
-
-    Attributes:
-        title: the title.
-        headings: the headings of the columns.
-        rows: one row for each condition with such numbers.
-    """
+    """A table with one row per condition: medians over the seeds, with minimum and maximum."""
 
     title: str
     headings: tuple[str, ...]

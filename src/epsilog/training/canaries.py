@@ -22,7 +22,6 @@ from epsilog.training.noise import Randomness, RandomStream
 from epsilog.training.task import CANARY_SLOT_BOUND, Task
 
 Vector = NDArray[np.float64]
-COSINE, LOSS = "cosine", "loss"
 
 
 def draw_canaries(count: int, randomness: Randomness) -> Canaries:
@@ -105,11 +104,6 @@ def make_canary_direction(canaries: Canaries, one: int, size: int) -> Vector:
 
 def _stream(canaries: Canaries, purpose: str, one: int) -> RandomStream:
     return RandomStream.from_key(canaries.key(purpose, one))
-
-
-def name_canary_score(task: Task) -> str:
-    """Return the name of the score of canaries for the privacy unit of a task."""
-    return COSINE if task.unit_is_client else LOSS
 
 
 def compute_canary_scores(task: Task, model: Vector) -> Vector:

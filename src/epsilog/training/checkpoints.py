@@ -180,11 +180,7 @@ def lock_exclusively(lock: Path, name: str) -> Iterator[None]:
 
 
 def read_records(path: Path, kind: type[Record]) -> list[Record]:
-    """Return the records of a file; each line must be complete, of the given kind, and in order.
-
-    Raises:
-        RecordError: the file is missing, or a line, named by its number, is invalid.
-    """
+    """Return the records of a file; each line must be complete, of the given kind, and in order."""
     if not path.exists():
         raise RecordError(f"{path.name} is missing")
     records = []

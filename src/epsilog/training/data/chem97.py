@@ -73,11 +73,7 @@ def load_chem97(unit: str, cache: Path) -> Dataset:
 
 
 def read_columns(cache: Path) -> dict[str, Numbers]:
-    """Return the columns; convert the pickle of the package if necessary.
-
-    Raises:
-        ConfigError: the package is missing, or a file has another hash.
-    """
+    """Return the columns; convert the pickle of the package if necessary."""
     path = cache / f"{NAME}-{COLUMNS_SHA256[:16]}.npz"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)

@@ -52,21 +52,12 @@ class Column(Protocol):
         """Return the position of each row in a list of names, or -1; shape (rows,)."""
 
     def names(self) -> NameIndex:
-        """Return the names of the rows.
-
-        Raises:
-            CheckError: the type cannot hold names, such as real numbers.
-        """
+        """Return the names of the rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ColumnTable(Private):
-    """Columns by name.
-
-    Attributes:
-        columns: the requested columns that exist.
-        header: the names of all columns, which are public.
-    """
+    """Columns by name."""
 
     columns: Mapping[str, Column]
     header: Sequence[str]

@@ -197,11 +197,7 @@ def _format_counts(rows: Mapping[str, int]) -> str:
 
 
 def read_table(path: Path, wanted: Collection[str], *, decimal: str = ".") -> ColumnTable:
-    """Return the wanted columns that exist; the name of the file states its type.
-
-    Raises:
-        CheckError: the file is missing, incomplete or of an unknown type.
-    """
+    """Return the wanted columns that exist; the name of the file states its type."""
     if path.is_dir():
         files = {file.stem: file for file in sorted(path.glob("*.npy"))}
         if not files:

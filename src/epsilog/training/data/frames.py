@@ -127,11 +127,7 @@ def _scan_parquet(path: Path) -> Any:
 
 
 def convert_table(frame: Any) -> ColumnTable:
-    """Return a table from columns by name, a frame of pandas, or one with the Arrow interface (polars, pyarrow).
-
-    Raises:
-        CheckError: the argument is no table.
-    """
+    """Return a table from columns by name, a frame of pandas, or one with the Arrow interface (polars, pyarrow)."""
     if isinstance(frame, Mapping):
         return ColumnTable({name: _column(name, values) for name, values in frame.items()}, list(frame))
     if _of(frame, "pandas"):  # its Arrow interface requires pyarrow

@@ -39,13 +39,7 @@ IN_MEMORY = 1 << 28  # bytes; larger features are memory-mapped from an unnamed 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EncodedRows(Private):
-    """A table that fits its schema.
-
-    Attributes:
-        table: the columns.
-        schema: their meaning.
-        owners: the client of each row.
-    """
+    """A table that fits its schema."""
 
     table: ColumnTable
     schema: DataSchema
@@ -53,11 +47,7 @@ class EncodedRows(Private):
 
     @classmethod
     def of(cls, table: ColumnTable, schema: DataSchema) -> EncodedRows:
-        """Return a table after a check against its schema; names, types and the existence of rows are public.
-
-        Raises:
-            CheckError: a column is missing, has another length, or has a type that does not fit.
-        """
+        """Return a table after a check against its schema; names, types and the existence of rows are public."""
         count = require_columns(table, schema.columns)
         if not count:
             raise CheckError("path", "data with at least one row", "none")

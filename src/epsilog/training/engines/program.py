@@ -26,12 +26,7 @@ LANES = 16, 64  # parallel sums (measured)
 
 
 class TileSize(NamedTuple):
-    """The rows that are computed at a time.
-
-    Attributes:
-        size: rows of a tile.
-        single: whether each step fits into one tile.
-    """
+    """The rows that are computed at a time."""
 
     size: int
     single: bool

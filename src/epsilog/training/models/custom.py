@@ -45,14 +45,7 @@ def require_factory_name(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CustomModel:
-    """A kind of model from a file of the user.
-
-    Attributes:
-        kind: module:factory.
-        sha256: SHA-256 of the file.
-        options: arguments of the factory besides inputs and classes.
-        source: content of the file.
-    """
+    """A kind of model from a file of the user."""
 
     kind: str
     sha256: str
@@ -61,11 +54,7 @@ class CustomModel:
 
     @classmethod
     def read(cls, kind: str, folder: Path, options: dict[str, Any]) -> CustomModel:
-        """Read the file without running it.
-
-        Raises:
-            CheckError: the name is invalid, or the file cannot be read.
-        """
+        """Read the file without running it."""
         file = folder / f"{require_factory_name(kind).partition(':')[0]}.py"
         try:
             source = file.read_bytes()
@@ -75,11 +64,7 @@ class CustomModel:
         return cls(kind, hashlib.sha256(source).hexdigest(), frozen, source)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """Run the file and return the model of its factory.
-
-        Raises:
-            CheckError: the code fails, or returns no model.
-        """
+        """Run the file and return the model of its factory."""
         factory = getattr(self._module(), self.kind.partition(":")[2], None)
         if not callable(factory):
             raise CheckError("kind", "a function of its module", repr(self.kind))
@@ -135,13 +120,7 @@ DECLARED = "declared public by the owner: not trained on private data, or charge
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """A kind of model with given starting parameters.
-
-    Attributes:
-        kind: the kind of model.
-        sha256: SHA-256 of the parameters as little-endian doubles, as in the ledger for a released model.
-        vector: the parameters; shape (d,).
-    """
+    """A kind of model with given starting parameters."""
 
     kind: Any
     sha256: str
@@ -149,11 +128,7 @@ class WarmStart:
 
     @classmethod
     def read(cls, kind: Any, warm_start: Any, folder: Path) -> WarmStart:
-        """Return a warm start from an array, an .npy file or the .npz file of a released model, never from a pickle.
-
-        Raises:
-            CheckError: the file cannot be read, or holds anything but a vector of finite real numbers.
-        """
+        """Return a warm start from an array, an .npy file or the .npz file of a released model, never from a pickle."""
         found = _load_array(folder / warm_start) if isinstance(warm_start, str | Path) else np.asarray(warm_start)
         if found.dtype.kind != "f" or found.ndim != 1:
             raise CheckError("warm_start", "finite real numbers of shape (d,)", f"{found.dtype} {found.shape}")
@@ -164,11 +139,7 @@ class WarmStart:
         return cls(kind, hashlib.sha256(vector.tobytes()).hexdigest(), vector)
 
     def build(self, *, inputs: int, classes: int | None) -> Model:
-        """Return the model, as ``ModelKind`` specifies.
-
-        Raises:
-            CheckError: the number of parameters differs from that of the model.
-        """
+        """Return the model, as ``ModelKind`` specifies."""
         model: Model = self.kind.build(inputs=inputs, classes=classes)
         if self.vector.size != model.size:
             raise CheckError("warm_start", f"the model's {model.size} parameters", f"{self.vector.size}", verb="hold")

@@ -97,13 +97,7 @@ def compute_example_gradients(model: Model, params: Params, x: Any, y: Any, here
 
 
 def rows_at_once(model: Model, width: int, precision: Any) -> int | None:
-    """Return the best number of gradients to form at a time; None if no gradient is formed.
-
-    Args:
-        model: the model.
-        width: number of features of a row.
-        precision: precision of features and parameters.
-    """
+    """Return the best number of gradients to form at a time; None if no gradient is formed."""
     limits: list[int | None] = []
 
     def look(vector: Any, row: Any) -> None:
