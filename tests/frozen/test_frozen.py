@@ -12,7 +12,7 @@ from tests.frozen import intervals, ledgers, plans, records, surface, verificati
 from tests.frozen.kinds import KINDS
 from tests.frozen.records import ABSENT, compare, summary, told
 
-PARTS = 20
+PARTS = 40
 FROZEN = records.DATA
 FEW = {  # what each change passes of the records that take long to make
     "plans": 10,
@@ -94,7 +94,7 @@ def test_every_part_is_asked():
     names = [f"{number:04d}" for number in range(3200)]
     asked = [name for number in range(PARTS) for name in part(names, number, PARTS)]
     assert sorted(asked) == names
-    assert 155 < len(part(names, 0, PARTS)) < 165
+    assert 75 < len(part(names, 0, PARTS)) < 85
 
 
 def test_what_is_frozen():

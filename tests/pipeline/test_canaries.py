@@ -1,22 +1,19 @@
 """A run config with canaries: drawn and bound before the run, scored after it, and told of in every place."""
 
-import copy
 import json
 import stat
 from pathlib import Path
 
 import pytest
 from tests import commands
-from tests.reports.test_verification import mutants
 
 from epsilog.ledger import open_ledger
 from epsilog.pipeline import PlanConfig, run, train_only
 from epsilog.pipeline.preparation import store_secret
-from epsilog.reports import check_schema, render_markdown, verify_report
+from epsilog.reports import check_schema, render_markdown
 from epsilog.reports.rendering import extract_document
 from epsilog.terms import BudgetExceededError, Canaries, ConfigError, ConflictError, RecordError, codec
 from epsilog.training import add_canary_slots
-from epsilog.verification import LedgerReader
 
 AUDIT = [("[references]", "[audit]\ncanaries = 200\n\n[references]"), ("population = 2000", "population = 2200")]
 REAL = [("simulation = true ", "simulation = false "), ("seed = 20261121\n", "")]
@@ -95,35 +92,6 @@ def test_a_run_tells_of_its_canaries_and_counts_them(done):
     for text in (page, markdown, summary):
         assert "cannot confirm a guarantee" in text or "proves little" in text
     assert json.loads(extract_document(page.encode()))["audit"] == part
-
-
-@pytest.mark.extended
-@pytest.mark.slow
-def test_every_changed_place_of_an_audit_fails(done):
-    """In the report's own part about it, and in the file whose hash was committed."""
-    _, outcome = done
-    books = LedgerReader.read(outcome.folder.parent / "ledger.db")
-    report, count = codec.parse_json((outcome.folder / "report.json").read_bytes()), 0
-    short = {"scores": report["audit"]["canaries"]["scores"][:3]}
-    for place, _ in mutants(report["audit"] | {"canaries": report["audit"]["canaries"] | short}):
-        again = copy.deepcopy(report)
-        holder = again["audit"]
-        for step in place[:-1]:
-            holder = holder[step]
-        if not place:
-            holder["surplus"] = 0
-        elif isinstance(holder[place[-1]], float):
-            holder[place[-1]] += 1e-6
-        else:
-            holder[place[-1]] = 7 if holder[place[-1]] != 7 else 8
-        count += 1
-        if count % 3 == 0:
-            try:
-                found = verify_report(codec.encode_canonical(again) + b"\n", books, required=("report", "ledger"))
-            except RecordError:
-                continue
-            assert "report" in {one.check for one in found.findings if one.status == "failed"}, place
-    assert count > 60
 
 
 @pytest.mark.slow
@@ -311,7 +279,6 @@ def test_other_hosts_are_refused_before_anything_is_written(write_config, tmp_pa
 def test_what_is_not_said_changes_no_name_of_a_run(write_config):
     from epsilog.pipeline import load_run_config
     from epsilog.pipeline.preparation import hash_settings
-    from epsilog.terms import codec
 
     stated = load_run_config(write_config())
     document = stated.model_dump(mode="json", by_alias=True)

@@ -22,9 +22,7 @@ from epsilog.terms import (
     ConfigError,
     ConflictError,
     LedgerIntegrityError,
-    RecordError,
     UnsupportedMechanismError,
-    codec,
 )
 from epsilog.terms.extras import install_command
 from epsilog.verification import read_evidence, verify_evidence
@@ -273,56 +271,6 @@ def test_two_runs_of_one_config_at_once_charge_once_and_release_once(write_confi
     assert verbs.count(Verb.ROUND_STARTED) == verbs.count(Verb.ROUND_RELEASED) == 4
     again, _ = finished(path, tmp_path)
     assert again.verification.status != "failed"
-
-
-def test_missing_and_damaged_records_are_named(copied):
-    ledger = copied.parent / "ledger.db"
-    lines = (copied / "rounds.jsonl").read_text().splitlines()
-    (copied / "rounds.jsonl").write_text("\n".join([*lines[:3], lines[3][:50], *lines[4:]]) + "\n")
-    with pytest.raises(RecordError, match=r"rounds.jsonl, line 4"):
-        read_evidence(copied, ledger)
-    (copied / "rounds.jsonl").unlink()
-    with pytest.raises(RecordError, match=r"rounds.jsonl cannot be read: No such file"):
-        read_evidence(copied, ledger)
-
-
-def edit_json_lines(path, change):
-    documents = [json.loads(line) for line in path.read_text().splitlines()]
-    change([document["term"] for document in documents])
-    path.write_bytes(b"".join(codec.encode_canonical(document) + b"\n" for document in documents))
-
-
-def test_each_tampering_is_found(copied):
-    ledger, clean = copied.parent / "ledger.db", {}
-    for name in ("rounds.jsonl", "custody.jsonl", "plan.json"):
-        clean[name] = (copied / name).read_bytes()
-
-    def failed():
-        found = {f.check for f in verify_evidence(read_evidence(copied, ledger)).findings if f.status == "failed"}
-        for name, content in clean.items():
-            (copied / name).write_bytes(content)
-        return found
-
-    assert failed() == set()
-
-    def weaken(terms):
-        for term in terms:
-            term["padding"] = [0.7 * value for value in term["padding"]]
-
-    edit_json_lines(copied / "rounds.jsonl", weaken)
-    assert {"noise", "files"} <= failed()
-    edit_json_lines(copied / "rounds.jsonl", lambda terms: terms[3].update(output_hash="0" * 64))
-    assert {"released", "files"} <= failed()
-    edit_json_lines(copied / "rounds.jsonl", lambda terms: terms[3].update(test_score=0.99))
-    assert failed() == {"files"}  # nothing but the committed file's hash can show this one
-    edit_json_lines(copied / "custody.jsonl", lambda terms: terms[2].update(largest_norm=0.3))
-    assert {"norms", "files"} <= failed()
-    edit_json_lines(copied / "custody.jsonl", lambda terms: terms[2].update(participants=list(range(1500))))
-    assert {"participation", "files"} <= failed()
-    plan = json.loads(clean["plan.json"])
-    plan["guarantee"]["epsilon"] = 1.0
-    (copied / "plan.json").write_bytes(codec.encode_canonical(plan) + b"\n")
-    assert {"claim", "plan", "charge"} <= failed()
 
 
 def test_an_edited_ledger_fails(done, copied):

@@ -199,42 +199,6 @@ def test_training_alone_stops_before_the_proof_and_a_run_goes_on_from_there(stan
 
 
 @pytest.mark.slow
-def test_a_real_run_draws_from_the_operating_system_and_compares_nothing(stand_in, write_config, tmp_path):
-    path = write_config(*SETTINGS, *REAL)
-    with pytest.raises(ConfigError, match=r"has no budget for .* epsilog ledger create demo/exams-central/2026"):
-        told(path, tmp_path)
-    assert not (tmp_path / "runs" / "exam-scores-central").exists()
-    with open_ledger(tmp_path / "ledger.db") as books:
-        books.create_budget(
-            "demo", kind="approximate", epsilon="4", delta="1e-5", privacy_unit="school", simulation=False
-        )
-    stand_in.called.clear()
-    outcome, _ = told(path, tmp_path)
-    assert stand_in.called == ["rehearse", ("train", training.Randomness.from_os())]
-    assert outcome.report["utility"] is None
-    assert not outcome.report["simulation"]
-    assert outcome.verification.status == "passed"
-
-
-@pytest.mark.slow
-def test_what_was_killed_after_its_rounds_goes_on_and_is_charged_once(stand_in, write_config, tmp_path):
-    path = write_config(*SETTINGS)
-    stand_in.fails = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        told(path, tmp_path)
-    with open_ledger(tmp_path / "ledger.db") as books:
-        (budget,) = books.budgets()
-        spent = budget.spent
-    stand_in.fails = None
-    outcome, observer = told(path, tmp_path)
-    assert observer.rounds == []
-    assert outcome.verification.status == "passed"
-    with open_ledger(tmp_path / "ledger.db") as books:
-        (budget,) = books.budgets()
-        assert budget.spent == spent
-
-
-@pytest.mark.slow
 def test_closed_is_the_charge_of_this_very_plan_committed_in_a_ledger_that_is_there(stand_in, write_config, tmp_path):
     path, ledger = write_config(*SETTINGS), tmp_path / "ledger.db"
     stand_in.fails = KeyboardInterrupt()

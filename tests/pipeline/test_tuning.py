@@ -234,14 +234,6 @@ def test_a_sound_winner_is_rejected_as_often_as_any_of_its_trials(finished):
     )
 
 
-def test_again_trains_and_charges_nothing(finished):
-    before = finished.ledger.read_bytes()
-    again = go(finished.path, finished.path.parent)
-    assert again.report == finished.outcome.report
-    assert len(finished.trials.called) == 5
-    assert finished.ledger.read_bytes() == before
-
-
 @pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_config, tmp_path):
     stand_in = trials(0.2, 0.9, 0.1)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from tests.reports.drawn import drawn, finish, local, make_plan
 
 from epsilog.plan.verdict import OF
-from epsilog.reports import render_html, render_pdf
+from epsilog.reports import render_html
 from epsilog.reports.first_page import answer, build_first_page, count_dots, format_verdict, list_evidence_kinds
 from epsilog.reports.publication_fields import merge_publication_fields
 from epsilog.terms import Finding, Status
@@ -121,12 +121,6 @@ def test_amounts_are_rounded_up_and_what_is_left_down(report, cap, before, run, 
 def test_what_is_not_protected_follows_from_the_parties(report, client_side):
     assert page_of(report)["unprotected"][0] == "Anything the server sees"
     assert page_of(client_side)["unprotected"][0] == "Anything the client itself sees"
-
-
-def test_a_pdf_has_the_same_first_page(report, weak):
-    pytest.importorskip("typst")
-    for one in (report, weak):
-        assert render_pdf(one).startswith(b"%PDF")
 
 
 def test_where_a_check_failed_no_figure_counts_as_recomputed(report):

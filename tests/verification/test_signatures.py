@@ -290,20 +290,6 @@ def survivors(path, content, check, places):
             continue
 
 
-def test_no_flipped_byte_of_a_bundle_passes(place, key, tmp_path):
-    """Some bytes of every line; the slow test below has all of them."""
-    content, path = (place / "l.bundle").read_bytes(), tmp_path / "b"
-
-    def check():
-        if identify_artifact(path) != "bundle":
-            raise RecordError("no bundle")
-        return verdict(check_ledger_chain(path, brought(place, key)))
-
-    assert list(survivors(path, content, check, range(0, len(content), 61))) == []
-    path.write_bytes(content)
-    assert check() == "passed"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["l.bundle", "receipt.txt", "checkpoint.txt"])
 def test_no_flipped_byte_passes(place, key, tmp_path, name):

@@ -3,6 +3,7 @@
 import numpy as np
 from tests.verification.logs.simulated import DIVISOR, MAPPING, C, N, Q, T, Z, honest, save
 
+from epsilog.terms import Status
 from epsilog.verification.logs import verify_logs
 
 
@@ -242,14 +243,23 @@ ONLY_SIZES = ONLY_ROUNDS.replace('"round" }', '"round", cohort = "clients" }')
 
 
 def every_finding(folder):
-    """Of all of these runs."""
-    for run, _ in DISHONEST.values():
-        yield from verify_logs(save(run, folder)).findings
-    for changes, _ in ROWS.values():
-        yield from verify_logs(save(honest(), folder, **changes)).findings
+    """Of all of these runs: each is caught by its code."""
+    for run, code in DISHONEST.values():
+        yield from caught(save(run, folder), code)
+    for changes, code in ROWS.values():
+        yield from caught(save(honest(), folder, **changes), code)
     for mapping in (ONLY_CLIENTS, ONLY_ROUNDS, ONLY_SIZES):
         yield from verify_logs(save(honest(), folder, mapping=mapping)).findings
-    for name, (value, _) in CLAIMS.items():
+    for name, (value, code) in CLAIMS.items():
         run = honest()
-        run.claim |= {name: value}
-        yield from verify_logs(save(run, folder)).findings
+        run.claim = {"epsilon": 1.97} | run.claim | {name: value}
+        yield from caught(save(run, folder), code or "claim/too-low")
+
+
+def caught(mapping, code):
+    """The findings on logs, one of which has the code and does not pass."""
+    outcome = verify_logs(mapping)
+    wrong = {one.code for one in outcome.findings if one.status is not Status.PASSED}
+    assert code in wrong, (code, wrong)
+    assert outcome.status is not Status.PASSED
+    return outcome.findings

@@ -6,12 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.verification.logs.damaged import (
-    CLAIMS,
-    DISHONEST,
     ONLY_CLIENTS,
     ONLY_ROUNDS,
     ONLY_SIZES,
-    ROWS,
     in_every_round,
 )
 from tests.verification.logs.simulated import MAPPING, C, N, Q, T, Z, honest, save
@@ -36,34 +33,6 @@ def test_honest_logs_pass(tmp_path):
     assert f"({N}" not in said
     assert "(N = 400)" in said
     assert all("guarantee" in one.message for one in outcome.what_ifs if one.private)
-
-
-@pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
-def test_each_kind_of_dishonest_log_is_caught(tmp_path, monkeypatch, run, code):
-    """Their schedules are priced in tests/reports/test_logs_report.py, which reads the same runs."""
-    monkeypatch.setattr("epsilog.verification.rules.compute_what_ifs", lambda *_: ())
-    outcome, wrong = found(tmp_path, run)
-    assert code in wrong
-    assert outcome.status is not Status.PASSED
-
-
-@pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize(("changes", "code"), ROWS.values(), ids=ROWS)
-def test_each_kind_of_damaged_log_is_caught(tmp_path, changes, code):
-    outcome, wrong = found(tmp_path, honest(), **changes)
-    assert code in wrong
-    assert outcome.status is not Status.PASSED
-
-
-@pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize(("name", "value", "code"), [(name, *rest) for name, rest in CLAIMS.items()])
-def test_each_number_of_the_claim_matters(tmp_path, name, value, code):
-    run = honest()
-    run.claim = {"epsilon": 1.97} | run.claim | {name: value}
-    outcome, wrong = found(tmp_path, run)
-    assert (code or "claim/too-low") in wrong
-    assert outcome.status is not Status.PASSED
 
 
 def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
