@@ -6,6 +6,7 @@ import pytest
 
 from epsilog import plan
 from epsilog.mechanisms import Gaussian, PoissonSampled
+from epsilog.plan.composition import ReleaseComparison
 from epsilog.terms import NeighboringRelation
 from epsilog.terms.messages import catalogue
 
@@ -39,7 +40,7 @@ def test_each_figure_of_a_weaker_promise_is_the_end_that_its_words_need():
         return SimpleNamespace(better=better, **dict(zip(("first", "second"), ends, strict=True)))
 
     at_delta, at_fpr = point("first", (1.0, 2.0), (4.0, 5.0)), point("second", (0.3, 0.4), (0.1, 0.2))
-    both = plan.ReleaseComparison(SimpleNamespace(outcome="neither", at_delta=at_delta), at_delta, at_fpr, (None, None))
+    both = ReleaseComparison(SimpleNamespace(outcome="neither", at_delta=at_delta), at_delta, at_fpr, (None, None))
     told = dict(both.messages[1].params)
     assert [told[name] for name in ("upper", "lower", "least", "most")] == [2.0, 4.0, 0.3, 0.2]
 

@@ -16,7 +16,8 @@ from tests.extent import amount
 
 from epsilog import accounting
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated, TruncatedPoissonSampled
-from epsilog.plan import DPSGDRun, plan_dp_sgd
+from epsilog.plan import plan_dp_sgd
+from epsilog.plan.dp_sgd_plan import DPSGDRun
 from epsilog.terms import CheckError, NeighboringRelation
 
 ADD, REPLACE, ZERO = (
@@ -186,13 +187,16 @@ def test_without_noise_every_example_is_found():
         assert plan.to_json()["epsilon"]["upper"] == "inf"
 
 
-@pytest.mark.slow
 def test_as_many_are_found_as_the_best_test_finds():
     """Shuffled: two normal distributions sqrt(epochs) / noise apart (Dong, Roth & Su 2019)."""
     for noise in (1.0, 4.0, 30.0):
         plan = plan_dp_sgd(**MNIST, epochs=4, noise_multiplier=noise, sampler="shuffled")
         rate = norm.cdf(norm.ppf(0.01) + 2 / noise)
         assert 1000 * rate <= plan.count_found() <= math.ceil(1000 * rate * (1 + 0.01)) + 1
+
+
+@pytest.mark.extended
+def test_no_more_are_found_by_an_attack_than_are_told():
     poisson = plan_dp_sgd(**MNIST, epochs=60, noise_multiplier=1.1)
     rng, steps = np.random.default_rng(1), 14_063
     losses = [_draw_losses(rng, steps, present=present) for present in (False, True)]

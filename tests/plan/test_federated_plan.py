@@ -64,10 +64,9 @@ def test_no_noise_is_too_little_for_sampling_to_hide_something():
 
 
 def test_two_runs_cost_at_most_twice_one_run_at_half_of_delta():
-    two = plan.plan_federated(
-        **RUN | {"noise_multiplier": 0.19, "releases_per_period": 2, "delta": 1e-6, "group_size": 2}
-    )
-    one = plan.plan_federated(**RUN | {"noise_multiplier": 0.19, "delta": 5e-7})
+    run = RUN | {"noise_multiplier": 0.19, "rounds": 5}
+    two = plan.plan_federated(**run, releases_per_period=2, delta=1e-6, group_size=2)
+    one = plan.plan_federated(**run, delta=5e-7)
     assert two.epsilon.upper < two.cumulative.upper <= 2 * one.epsilon.upper
     assert two.epsilon.upper < two.group_interval.upper < two.unamplified.upper
 
@@ -167,7 +166,8 @@ def test_the_curve_rises_to_the_plan_and_brackets():
 @pytest.mark.slow
 def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
     law = BinomialTrialCount(4, 0.5)
-    found = plan.plan_federated(**RUN, trials=law)
+    run = RUN | {"cohort_size": RUN["population"], "noise_multiplier": 50.0}  # nobody is left out: a Gaussian
+    found = plan.plan_federated(**run, trials=law)
     assert found.tuning_cost is not None
     assert (found.tuning_cost.expected, found.tuning_cost.count) == (pytest.approx(2.0), 2)
     assert found.tuning_cost.single_run == found.epsilon
@@ -178,12 +178,12 @@ def test_a_plan_tells_what_a_sweep_costs_where_it_is_asked():
     assert (told["trial_distribution"], codec.decode(told["trials"]), codec.decode(told["best"])) == (
         "binomial:4,0.5", law, found.tuning_cost.best
     )  # fmt: skip
-    assert "tuning_cost" not in plan.plan_federated(**RUN).to_json()
-    faint = plan.plan_federated(**RUN | {"noise_multiplier": 0.1, "rounds": 2}, trials=law).tuning_cost
+    assert "tuning_cost" not in plan.plan_federated(**run).to_json()
+    faint = plan.plan_federated(**run | {"noise_multiplier": 0.1, "rounds": 2}, trials=law).tuning_cost
     assert faint.single_run.lower > 0.99 * faint.single_run.upper
     assert faint.best.upper > faint.single_run.upper > 100
     with pytest.raises(CheckError, match=r"^trials must be"):
-        plan.plan_federated(**RUN, trials="fixed:2")
+        plan.plan_federated(**run, trials="fixed:2")
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from epsilog import plan
 from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.accounting import gaussian_delta, gaussian_epsilon
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PureDP
+from epsilog.plan.query_plan import QueryNoise
 from epsilog.terms import DeltaPolicy
 
 
@@ -79,7 +80,7 @@ def test_what_remains_can_be_spent(epsilon, weights, mechanism, data):
 @pytest.mark.slow
 def test_hundreds_of_different_weights_are_priced_in_steps_on_the_safe_side():
     rng = np.random.default_rng(7)
-    count = amount(100, 300)
+    count = amount(60, 300)
     weights = rng.uniform(0.1, 10, count).tolist()  # several in most of the 48 steps
     found = plan.queries(epsilon=1.0, queries=count, weights=weights, delta=1e-6, queries_used=count)
     exact = bound_epsilon(Composed([Laplace(share.optimal.scale) for share in found.shares]), delta=1e-6)
@@ -272,7 +273,7 @@ def test_what_is_saved_is_the_ratio_of_the_noises_that_are_shown(mechanism, quer
 
 def test_without_any_noise_nothing_is_saved():
     """Where neither way has a finite scale, their ratio says nothing."""
-    noise = plan.QueryNoise(math.inf, math.inf, math.inf)
+    noise = QueryNoise(math.inf, math.inf, math.inf)
     share = dataclasses.replace(plan.queries(epsilon=1.0, queries=1).shares[0], classic=noise, optimal=noise)
     assert dataclasses.replace(plan.queries(epsilon=1.0, queries=1), shares=(share,)).noise_reduction == 1.0
 

@@ -25,7 +25,7 @@ from epsilog.mechanisms import (
     ZeroConcentratedDP,
 )
 from epsilog.plan import QUESTIONS, Question
-from epsilog.plan.parts import Part
+from epsilog.plan.questions import Part
 from epsilog.server.routes import build_request_model
 from epsilog.server.workers import MAX_WORK_SECONDS, QUICK_SECONDS
 from epsilog.terms import CheckError, DeltaPolicy, NeighboringRelation, UnsupportedMechanismError, codec, fields
@@ -287,9 +287,10 @@ def test_a_mix_and_its_profile_are_the_librarys():
 
 
 @pytest.mark.slow
-def test_the_playground_has_one_figure_of_an_attack():
+@pytest.mark.parametrize(("noise", "chance"), [(50.0, 1.0), pytest.param(1.0, 0.01, marks=pytest.mark.extended)])
+def test_the_playground_has_one_figure_of_an_attack(noise, chance):
     """Two bounds of one share stood on a page, 3.27% beside 3.26%."""
-    parts = [{"mechanism": "gaussian", "parameter": 1.0, "sampling_probability": 0.01, "count": 1000}]
+    parts = [{"mechanism": "gaussian", "parameter": noise, "sampling_probability": chance, "count": 1000}]
     parts.append({"mechanism": "laplace", "parameter": 10.0, "count": 5})
     for fpr in (0.001, 0.01):
         risk, profile = (
@@ -347,7 +348,11 @@ def test_a_query_plans_delta_is_graded_where_there_is_a_population(delta, popula
 
 @pytest.mark.parametrize(
     ("path", "more"),
-    [("/federated", RUN), ("/queries", {"epsilon": 1.0, "queries": 3, "delta": 1e-6}), ("/account", MIX)],
+    [
+        ("/federated", RUN | {"cohort_size": 1000}),
+        ("/queries", {"epsilon": 1.0, "queries": 3, "mechanism": "gaussian", "delta": 1e-6}),
+        ("/account", MIX),
+    ],
 )
 def test_an_answer_holds_the_release_that_a_certificate_is_made_of(path, more):
     answer = QUESTIONS[path].parse(more).answer()

@@ -8,7 +8,7 @@ from scipy import stats
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import ApproximateDP, Gaussian
-from epsilog.plan.risk_metrics import _attack, compute_risk_metrics
+from epsilog.plan.interpretation import _attack, compute_risk_metrics
 from epsilog.terms import NeighboringRelation
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -10,7 +10,7 @@ from tests.reports.drawn import central, make_plan
 from epsilog.accounting import epsilon, group_privacy, profile
 from epsilog.mechanisms import GaussianDP
 from epsilog.plan import bound_attack, compute_risk_metrics, interpret_guarantee
-from epsilog.plan.risk_metrics import SLACK
+from epsilog.plan.interpretation import SLACK
 from epsilog.reports import (
     render_html,
 )

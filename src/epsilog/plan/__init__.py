@@ -9,12 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from epsilog.plan.comparison import ReleaseComparison, compare_releases
-    from epsilog.plan.composition import CompositionPlan, PartCost, ProfileView, compute_profile_view, plan_composition
-    from epsilog.plan.consumed_budget import ConsumedBudget
-    from epsilog.plan.dp_sgd_plan import DPSGDPlan, DPSGDRun, plan_dp_sgd
+    from epsilog.plan.composition import CompositionPlan as CompositionPlan
+    from epsilog.plan.composition import compare_releases, compute_profile_view, plan_composition
+    from epsilog.plan.dp_sgd_plan import DPSGDPlan, plan_dp_sgd
     from epsilog.plan.federated_plan import (
-        EpsilonCurvePoint,
         FederatedPlan,
         Schedule,
         calibrate_noise,
@@ -22,86 +20,64 @@ if TYPE_CHECKING:
         compute_epsilon_curve,
         plan_federated,
     )
-    from epsilog.plan.interpretation import Interpretation, bound_log_odds_factor, interpret_guarantee
-    from epsilog.plan.naseri_algorithm_2 import PrintedAlgorithmCost, account_algorithm_2
-    from epsilog.plan.phases import PhasedPlan, plan_phases
-    from epsilog.plan.preflight_checks import PreflightResult, preflight
-    from epsilog.plan.pricing import bound_schedule_epsilon
-    from epsilog.plan.query_plan import (
-        CrossoverRow,
-        QueryNoise,
-        QueryNoiseComparison,
-        QueryPlan,
-        QueryShare,
-        compare_query_noise,
-        queries,
+    from epsilog.plan.interpretation import RISK_RELATIVE_WIDTH as RISK_RELATIVE_WIDTH
+    from epsilog.plan.interpretation import (
+        bound_attack,
+        bound_log_odds_factor,
+        compute_risk_metrics,
+        interpret_guarantee,
     )
-    from epsilog.plan.query_sensitivity import QuerySensitivity, compute_query_sensitivity
+    from epsilog.plan.naseri_algorithm_2 import account_algorithm_2
+    from epsilog.plan.phases import plan_phases
+    from epsilog.plan.preflight_checks import preflight
+    from epsilog.plan.pricing import TuningCost, bound_schedule_epsilon, plan_tuning
+    from epsilog.plan.query_plan import QueryNoiseComparison as QueryNoiseComparison
+    from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
+    from epsilog.plan.query_sensitivity import QuerySensitivity as QuerySensitivity
+    from epsilog.plan.query_sensitivity import compute_query_sensitivity
     from epsilog.plan.question import Question
     from epsilog.plan.questions import QUESTIONS
     from epsilog.plan.registered_plan import RegisteredPlan, build_registered_plan
-    from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, bound_attack, compute_risk_metrics
-    from epsilog.plan.sentences import grade_delta, list_limits, list_query_limits, write_formula
+    from epsilog.plan.sentences import grade_delta as grade_delta
+    from epsilog.plan.sentences import list_limits, write_formula
     from epsilog.plan.training_setup import TrainingLoop
-    from epsilog.plan.tuning import TuningCost, plan_tuning
-    from epsilog.plan.verdict import VerdictCard, bound_log_odds_growth, bound_posterior, build_card
+    from epsilog.plan.verdict import bound_log_odds_growth, bound_posterior, build_card
 
 _HOME = {
     name: module
     for module, names in {
-        "comparison": "ReleaseComparison compare_releases",
-        "composition": "CompositionPlan PartCost ProfileView compute_profile_view plan_composition",
-        "consumed_budget": "ConsumedBudget",
-        "dp_sgd_plan": "DPSGDPlan DPSGDRun plan_dp_sgd",
-        "federated_plan": "EpsilonCurvePoint FederatedPlan Schedule calibrate_noise "
-        "calibrate_rounds compute_epsilon_curve plan_federated",
-        "interpretation": "Interpretation bound_log_odds_factor interpret_guarantee",
-        "naseri_algorithm_2": "PrintedAlgorithmCost account_algorithm_2",
-        "phases": "PhasedPlan plan_phases",
-        "preflight_checks": "PreflightResult preflight",
-        "pricing": "bound_schedule_epsilon",
-        "query_plan": "QueryNoiseComparison CrossoverRow QueryNoise QueryPlan QueryShare compare_query_noise queries",
-        "query_sensitivity": "QuerySensitivity compute_query_sensitivity",
+        "composition": "compare_releases compute_profile_view plan_composition CompositionPlan",
+        "dp_sgd_plan": "DPSGDPlan plan_dp_sgd",
+        "federated_plan": "FederatedPlan Schedule calibrate_noise calibrate_rounds compute_epsilon_curve "
+        "plan_federated",
+        "interpretation": "bound_attack bound_log_odds_factor compute_risk_metrics interpret_guarantee "
+        "RISK_RELATIVE_WIDTH",
+        "naseri_algorithm_2": "account_algorithm_2",
+        "phases": "plan_phases",
+        "preflight_checks": "preflight",
+        "pricing": "TuningCost bound_schedule_epsilon plan_tuning",
+        "query_plan": "QueryPlan compare_query_noise queries QueryNoiseComparison",
+        "query_sensitivity": "compute_query_sensitivity QuerySensitivity",
         "question": "Question",
         "questions": "QUESTIONS",
         "registered_plan": "RegisteredPlan build_registered_plan",
-        "risk_metrics": "RISK_RELATIVE_WIDTH bound_attack compute_risk_metrics",
-        "sentences": "grade_delta list_limits list_query_limits write_formula",
+        "sentences": "list_limits write_formula grade_delta",
         "training_setup": "TrainingLoop",
-        "tuning": "TuningCost plan_tuning",
-        "verdict": "VerdictCard bound_log_odds_growth bound_posterior build_card",
+        "verdict": "bound_log_odds_growth bound_posterior build_card",
     }.items()
     for name in names.split()
 }
 
 __all__ = [
     "QUESTIONS",
-    "RISK_RELATIVE_WIDTH",
-    "CompositionPlan",
-    "ConsumedBudget",
-    "CrossoverRow",
     "DPSGDPlan",
-    "DPSGDRun",
-    "EpsilonCurvePoint",
     "FederatedPlan",
-    "Interpretation",
-    "PartCost",
-    "PhasedPlan",
-    "PreflightResult",
-    "PrintedAlgorithmCost",
-    "ProfileView",
-    "QueryNoise",
-    "QueryNoiseComparison",
     "QueryPlan",
-    "QuerySensitivity",
-    "QueryShare",
     "Question",
     "RegisteredPlan",
-    "ReleaseComparison",
     "Schedule",
     "TrainingLoop",
     "TuningCost",
-    "VerdictCard",
     "account_algorithm_2",
     "bound_attack",
     "bound_log_odds_factor",
@@ -118,10 +94,8 @@ __all__ = [
     "compute_profile_view",
     "compute_query_sensitivity",
     "compute_risk_metrics",
-    "grade_delta",
     "interpret_guarantee",
     "list_limits",
-    "list_query_limits",
     "plan_composition",
     "plan_dp_sgd",
     "plan_federated",

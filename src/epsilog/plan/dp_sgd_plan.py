@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from epsilog.accounting import calibrate
 from epsilog.mechanisms import Gaussian, PoissonSampled, Release, Repeated, TruncatedPoissonSampled
+from epsilog.plan.interpretation import bound_attack
 from epsilog.plan.pricing import RELATIVE_WIDTH, bound_schedule_epsilon
-from epsilog.plan.risk_metrics import bound_attack
 from epsilog.plan.sentences import grade_delta
 from epsilog.plan.verdict import FPR, count_units, write_found, write_guessing
 from epsilog.terms import CheckError, Interval, NeighboringRelation, check, codec, fields, parameters

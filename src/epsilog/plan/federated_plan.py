@@ -18,11 +18,9 @@ from epsilog.mechanisms import (
     TrialDistribution,
 )
 from epsilog.numerics.roots import find_last_integer
-from epsilog.plan.interpretation import Interpretation, interpret_guarantee
-from epsilog.plan.pricing import RELATIVE_WIDTH, bound_schedule_epsilon, formula_json
-from epsilog.plan.risk_metrics import fit_gaussian_dp_quickly, fit_json
+from epsilog.plan.interpretation import Interpretation, fit_gaussian_dp_quickly, fit_json, interpret_guarantee
+from epsilog.plan.pricing import RELATIVE_WIDTH, TuningCost, bound_schedule_epsilon, formula_json, plan_tuning
 from epsilog.plan.sentences import write_formula
-from epsilog.plan.tuning import TuningCost, plan_tuning
 from epsilog.terms import (
     CalibrationError,
     DeltaChoice,

@@ -26,7 +26,7 @@ from epsilog.mechanisms import (
 from epsilog.terms import check, codec
 from epsilog.terms.messages import Message
 
-__all__ = ["NoiseComparison", "NoiseOption", "compare_noise_strategies"]
+__all__ = ["compare_noise_strategies"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,13 @@ from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import KINDS, Message
 
 __all__ = [
-    "PRIORS",
     "format_tpr_label",
     "grade_delta",
     "list_group_rows",
-    "list_limits",
-    "list_query_limits",
     "list_risk_rows",
-    "posterior_probability",
     "write_attacks",
     "write_claim",
     "write_copies",
-    "write_formula",
     "write_odds",
 ]
 

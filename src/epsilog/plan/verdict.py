@@ -18,8 +18,7 @@ from epsilog.mechanisms import ApproximateDP, PureDP, Release
 from epsilog.numerics.rounding import ELEMENTARY, round_up
 from epsilog.plan import sentences
 from epsilog.plan.deployments import DEPLOYMENTS
-from epsilog.plan.interpretation import bound_log_odds_factor
-from epsilog.plan.risk_metrics import RISK_RELATIVE_WIDTH, bound_attack
+from epsilog.plan.interpretation import RISK_RELATIVE_WIDTH, bound_attack, bound_log_odds_factor
 from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check
 from epsilog.terms.formatting import count_of_thousand
 from epsilog.terms.messages import Message
@@ -29,10 +28,6 @@ __all__ = [
     "GUESSED",
     "NEARLY_ALL",
     "OF",
-    "VerdictCard",
-    "bound_log_odds_growth",
-    "bound_posterior",
-    "build_card",
     "count_units",
     "pluralize",
     "write_banner",
