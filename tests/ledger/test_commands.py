@@ -231,7 +231,7 @@ READ = (
     lambda books: books.find("run").rounds_released,
     lambda books: books.find("run").request,
     lambda books: [books.find(key) for key in ("plan", "nobody")],
-    lambda books: books.spending("acme"),
+    lambda books: (books.spending("acme"), books.spending("acme", limit=2)),
     lambda books: books.get_headroom("g"),
     lambda books: books.get_headroom("acme/blocks/jan", PureDP(0.1)),
     lambda books: books.budgets_above("acme/blocks/jan/anna"),

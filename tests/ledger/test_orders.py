@@ -90,9 +90,9 @@ def test_an_order_has_one_name_and_is_above_1():
 
 
 def test_amounts_at_orders_are_told_from_the_least_order_on():
-    amounts = Amounts.from_charge({"rdp_16": "3e-16", "rdp_2": 0.5, "rdp_1.5": "0.25", "epsilon": "1"})
-    assert dict(amounts) == {"epsilon": "1", "rdp_1.5": "0.25", "rdp_2": "0.5", "rdp_16": "0.000000000000001"}
-    assert list(amounts) == ["epsilon", "rdp_1.5", "rdp_2", "rdp_16"]
+    amounts = Amounts.from_charge({"rdp_16": "3e-16", "rdp_2": 0.5, "rdp_1.5": "0.25", "rho": "1"})
+    assert dict(amounts) == {"rho": "1", "rdp_1.5": "0.25", "rdp_2": "0.5", "rdp_16": "0.000000000000001"}
+    assert list(amounts) == ["rho", "rdp_1.5", "rdp_2", "rdp_16"]
     assert dict(amounts.part(["rdp_2"])) == {"rdp_2": "0.5"}
     with pytest.raises(ValueError, match="amounts must be of rdp_3"):
         amounts.part(["rdp_3"])

@@ -31,7 +31,7 @@ class Alert:
     """A budget has used a share of its cap: spent and reserved together."""
 
     id: str  # the same whenever the same is found: of this ledger, budget, cap and share
-    scope: str  # of the budget
+    scope: str
     percent: int  # the share, of 100
 
     def to_json(self) -> dict[str, object]:

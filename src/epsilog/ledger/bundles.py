@@ -76,7 +76,7 @@ class Bundle:
     """A bundle during reading: its entries in order, once, then its checkpoint."""
 
     file: BinaryIO
-    entries: list[Entry] = field(default_factory=list)  # the entries read so far
+    entries: list[Entry] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)  # the hash of each
     leaves: list[bytes] = field(default_factory=list)  # the leaf hash of each, in the tree of checkpoints
     note: Note | None = None  # the checkpoint, after all entries were read

@@ -291,8 +291,8 @@ MOST_EXCESS = 1.01
 class ProvenClaim(NamedTuple):
     """What a certificate proves of a charged release."""
 
-    epsilon: str  # as a decimal
-    delta: str  # as a decimal
+    epsilon: str
+    delta: str
     relation: NeighboringRelation  # under which the release was compared
 
 
@@ -355,8 +355,8 @@ class IdenticalCharges:
 
     asked: str  # their request as JSON, without the fields that do not affect the cost
     charged: Mapping[str, Amounts]  # by kind of budget
-    first: int  # index of the first
-    count: int = 0  # how many
+    first: int
+    count: int = 0
 
 
 @dataclass(slots=True)

@@ -53,9 +53,9 @@ class ReleasedCharge:
     """One started charge, or the cost of the blocks of a partition."""
 
     key: str | None  # of the charge; None for a partition's payment
-    scope: str  # that it names
+    scope: str
     amounts: Amounts  # what it cost, in the budget's own quantities
-    state: ChargeState  # its state
+    state: ChargeState
     plan_hash: str | None = None  # of its plan; None if it names none
     stated: PlanSummary | None = None  # what that plan says; None where it was not given
     allowed: bool = False  # whether its cost is an owner's override

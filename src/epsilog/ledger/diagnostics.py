@@ -29,9 +29,9 @@ _MOUNTS = Path("/proc/self/mountinfo")
 class Diagnostic:
     """What was found of one thing that a ledger relies on."""
 
-    about: str  # the thing
+    about: str
     well: bool | None  # whether it is as it should be; None if unknown
-    message: str  # in words
+    message: str
 
 
 def diagnose_ledger(path: Path, *, clock: Callable[[], datetime] = get_utc_now) -> tuple[Diagnostic, ...]:

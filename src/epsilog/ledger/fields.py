@@ -44,7 +44,7 @@ class Arg(Field):
 
     kind: Kind | None = None  # how it is checked and spelled, where its type does not say so
     positional: bool = False  # whether a command line gives it by its place
-    example: Any = None  # a value in JSON
+    example: Any = None
 
     def rule(self, kind: Any, most: float | None = None) -> check.Validator[Any]:
         """Return the rule for a value of ``kind``."""

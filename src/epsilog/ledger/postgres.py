@@ -264,7 +264,7 @@ class Address(NamedTuple):
     """Locate a ledger."""
 
     parameters: Mapping[str, str]  # the parameters of the connection, named as in libpq
-    ledger: str  # the schema
+    ledger: str
 
     @classmethod
     def of(cls, url: str) -> Address:

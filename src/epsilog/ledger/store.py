@@ -25,9 +25,9 @@ What_co = TypeVar("What_co", covariant=True)
 class StoredRow(NamedTuple):
     """A stored entry. After tampering, each attribute may hold any value."""
 
-    position: Any  # its index
-    scope: Any  # its scope
-    document: Any  # its canonical JSON
+    position: Any
+    scope: Any
+    document: Any
     hash: Any  # SHA-256 of the document
 
     @classmethod

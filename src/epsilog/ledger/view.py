@@ -266,7 +266,7 @@ class LedgerView:
 
         Raises:
             UnsupportedMechanismError: no proven cost for the release.
-            ConflictError: no such charge is accepted, whatever is left; see ``headroom_for`` and ``open_path``.
+            ConflictError: no such charge is accepted, whatever is left; see ``open_path``.
         """
         request = None if release is None else ChargeRequest(release, relation, delta=delta)
         if self._served is not None:

@@ -26,9 +26,9 @@ _SAFE = "!\"#$&'()*+,-./:;<=?@[\\]^_`{|}~"  # printable ASCII but letters and di
 class Signature:
     """A signature of a note with the key that it claims; only that key can verify it."""
 
-    name: str  # the name of the key
-    key_id: bytes  # the four bytes of the key
-    content: bytes  # the signature of the text
+    name: str
+    key_id: bytes
+    content: bytes
 
     def __post_init__(self) -> None:
         if not self.name or "+" in self.name or any(c.isspace() for c in self.name):

@@ -27,7 +27,7 @@ def is_wal_safe(version: tuple[int, ...]) -> bool:
 class SqliteVersion(NamedTuple):
     """The SQLite that ledgers use."""
 
-    version: str  # its version
+    version: str
     journal: str  # the journal mode that it is trusted with
     package: str  # what it comes with, ``pysqlite3`` or ``Python``
 
