@@ -6,21 +6,18 @@ again, with its original id, and its first new entry records the restore.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from epsilog import durable_io
+from epsilog.ledger.exports import appearing
 from epsilog.ledger.factory import POSTGRES, is_remote_address, parse_path, redact_password, verify_ledger
 from epsilog.ledger.ledger import Ledger, get_utc_now
 from epsilog.ledger.replay import LedgerVerification
 from epsilog.ledger.sqlite import SqliteStore, schema
-from epsilog.ledger.sqlite.ledger_file import LOGS, make_sidecar_path
+from epsilog.ledger.sqlite.ledger_file import LOGS
 from epsilog.terms import CheckError, StorageError
-
-_LEFT = (*LOGS, "-journal")  # what SQLite would take for the log of a file of that name
 
 
 def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
@@ -40,7 +37,7 @@ def copy_ledger(url: str | Path, to: Path) -> LedgerVerification:
         raise CheckError("url", "a file: PostgreSQL is backed up with its own tools", redact_password(url))
     if is_remote_address(url):
         raise CheckError("url", "a file: a server's ledger is backed up on the server", redact_password(str(url)))
-    with _appearing(to) as part:
+    with appearing(to, *LOGS, "-journal") as part:
         with closing(SqliteStore(parse_path(url), read_only=True)) as source:
             source.copy_to(part, application_id=schema.BACKUP_ID)
         return verify_ledger(part)
@@ -65,7 +62,7 @@ def restore_backup(
     if not schema.is_backup(backup):
         raise CheckError("backup", "a file that `epsilog ledger backup` made", repr(str(backup)))
     verify_ledger(backup)
-    with _appearing(to) as part:
+    with appearing(to, *LOGS, "-journal") as part:
         with closing(SqliteStore(backup, read_only=True)) as source:
             original = source.original()
             if original is not None:
@@ -77,23 +74,3 @@ def restore_backup(
         with Ledger(SqliteStore(part), clock=clock) as ledger:
             ledger.mark_restored(actor=actor, reason=reason)
         return verify_ledger(part)
-
-
-@contextmanager
-def _appearing(to: Path) -> Iterator[Path]:
-    """A temporary file that is renamed to its final place if the block succeeds, and removed otherwise."""
-    part = to.with_name(f"{to.name}.part")
-    for name in (to, part, *(make_sidecar_path(to, suffix) for suffix in _LEFT)):
-        if os.path.lexists(name):
-            raise CheckError("file", "one that does not exist yet, nor its log", repr(str(name)))
-    logs = [make_sidecar_path(part, suffix) for suffix in _LEFT]
-    try:
-        yield part
-        if any(log.exists() and log.stat().st_size for log in logs):
-            raise StorageError(f"{part} was not closed: its log still holds entries")
-        durable_io.sync_file(part)
-        os.link(part, to)  # unlike a rename, refuses a name that was taken meanwhile
-    finally:
-        for name in (part, *logs):
-            name.unlink(missing_ok=True)
-    durable_io.sync_folder(to.parent)

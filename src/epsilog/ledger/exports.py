@@ -8,12 +8,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from epsilog import durable_io
 from epsilog.ledger.entries import Entry, hash_entry
 from epsilog.ledger.filters import PRIVACY_FILTERS
-from epsilog.terms import CheckError, EpsilogError
+from epsilog.terms import CheckError, EpsilogError, StorageError
 from epsilog.terms.extras import install_command
 
 # The characters that may precede a formula. Commas are quoted; in many locales semicolons separate cells too.
@@ -46,18 +47,28 @@ def export_entries(entries: Iterable[Entry], path: Path) -> int:
     """
     if path.suffix not in FORMATS:
         raise CheckError("file", f"named {', '.join(FORMATS)}", repr(str(path)))
-    waiting = path.with_name(f"{path.name}.part")
-    for name in (path, waiting):
+    with appearing(path) as part:
+        return _WRITERS[path.suffix](entries, part)
+
+
+@contextmanager
+def appearing(path: Path, *suffixes: str) -> Iterator[Path]:
+    """A part that gets the name of a file if the block succeeds; files beside both, by suffix, are in the way."""
+    part = path.with_name(f"{path.name}.part")
+    beside, left = ([one.with_name(one.name + suffix) for suffix in suffixes] for one in (path, part))
+    for name in (path, part, *beside):
         if os.path.lexists(name):
-            raise CheckError("file", "one that does not exist yet", repr(str(name)))
+            raise CheckError("file", f"one that does not exist yet{', nor its log' if beside else ''}", repr(str(name)))
     try:
-        count = _WRITERS[path.suffix](entries, waiting)
-        durable_io.sync_file(waiting)
-        os.link(waiting, path)  # unlike a rename, refuses a name that was taken meanwhile
+        yield part
+        if any(log.exists() and log.stat().st_size for log in left):
+            raise StorageError(f"{part} was not closed: its log still holds entries")
+        durable_io.sync_file(part)
+        os.link(part, path)  # unlike a rename, refuses a name that was taken meanwhile
     finally:
-        waiting.unlink(missing_ok=True)
+        for name in (part, *left):
+            name.unlink(missing_ok=True)
     durable_io.sync_folder(path.parent)
-    return count
 
 
 def flatten_entry(entry: Entry) -> tuple[str | int | None, ...]:

@@ -182,10 +182,8 @@ class PostgresStore(SqlStore):
 
     def _is_usable(self, connection: Any) -> bool:
         """Ask the server: after its restart a new connection is needed."""
-        if connection.closed:
-            return False
         try:
-            connection.execute("")
+            connection.execute("")  # which a closed connection refuses too
         except _driver().OperationalError:
             return False
         return True

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from epsilog.ledger import Ledger, Verb, backups, open_ledger, verify_ledger
+from epsilog.ledger import Ledger, Verb, exports, open_ledger, verify_ledger
 from epsilog.ledger.backups import copy_ledger, restore_backup
 from epsilog.ledger.sqlite import SqliteStore, is_ledger, version
 from epsilog.mechanisms import Gaussian, PureDP
@@ -254,7 +254,7 @@ def test_who_restores_says_who_and_why(lost, tmp_path, given):
 
 
 def test_whatever_breaks_off_leaves_no_half_of_a_file(lost, tmp_path, monkeypatch):
-    monkeypatch.setattr(backups.durable_io, "sync_file", lambda _: 1 / 0)
+    monkeypatch.setattr(exports.durable_io, "sync_file", lambda _: 1 / 0)
     for act in (
         lambda: restore_backup(lost, tmp_path / "again.db", **ACT),
         lambda: copy_ledger(lost, tmp_path / "again.db"),
@@ -266,7 +266,7 @@ def test_whatever_breaks_off_leaves_no_half_of_a_file(lost, tmp_path, monkeypatc
 
 def test_a_name_that_was_taken_meanwhile_stays_whose_it_is(saved, tmp_path, monkeypatch):
     to = tmp_path / "again.db"
-    monkeypatch.setattr(backups.durable_io, "sync_file", lambda _: to.write_text("mine"))
+    monkeypatch.setattr(exports.durable_io, "sync_file", lambda _: to.write_text("mine"))
     with pytest.raises(FileExistsError):
         copy_ledger(saved, to)
     assert to.read_text() == "mine"
