@@ -94,4 +94,4 @@ class DiscreteGaussian(Release):
             Canonne et al. 2020, Prop. 5 (arXiv:2004.00010v4).
         """
         shift = sensitivity_factor(relation) * self.sensitivity
-        return numerics.renyi.gaussian_noise(shift, self.noise_stddev, orders)
+        return numerics.renyi.gaussian_rdp(numerics.renyi.reach(shift, self.noise_stddev), orders)

@@ -87,4 +87,4 @@ class DiscreteLaplace(Release):
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:
         """No more than of randomized response with its largest loss."""
         shift = sensitivity_factor(relation) * self.sensitivity
-        return numerics.renyi.pure_noise(shift, self.noise_scale, orders)
+        return numerics.renyi.pure_rdp(numerics.renyi.reach(shift, self.noise_scale), orders)

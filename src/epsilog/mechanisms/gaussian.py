@@ -79,4 +79,6 @@ class Gaussian(Release):
         Source:
             Mironov 2017, Prop. 7 (arXiv:1702.07476).
         """
-        return numerics.renyi.gaussian_noise(sensitivity_factor(relation), self.noise_multiplier, orders)
+        return numerics.renyi.gaussian_rdp(
+            numerics.renyi.reach(sensitivity_factor(relation), self.noise_multiplier), orders
+        )

@@ -65,4 +65,6 @@ class Laplace(Release):
         Source:
             Mironov 2017, Prop. 6 (arXiv:1702.07476).
         """
-        return numerics.renyi.laplace_noise(sensitivity_factor(relation), self.noise_multiplier, orders)
+        return numerics.renyi.laplace_rdp(
+            numerics.renyi.reach(sensitivity_factor(relation), self.noise_multiplier), orders
+        )

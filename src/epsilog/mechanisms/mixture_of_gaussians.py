@@ -178,9 +178,9 @@ class MixtureOfGaussians(Release):
         """Bound the divergence by revealing the draw, and by a sample that contributes the most."""
         draws = self.chances(above=True)
         if not draws:
-            return numerics.renyi.zero_divergence(orders)
+            return 0 * orders
         if self.noise_stddev == 0:
-            return numerics.renyi.infinite_divergence(orders)
+            return math.inf * orders
         far = sensitivity_factor(relation)
         reaches = [numerics.renyi.reach(far * move, self.noise_stddev) for move, _ in draws]
         revealed = numerics.renyi.mean_rdp(reaches, [float(chance) for _, chance in draws], orders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -138,7 +139,7 @@ class PoissonSampled(Release):
             Mironov, Talwar & Zhang 2019, Theorem 4 (arXiv:1908.10530).
         """
         if self.sampling_probability == 0:
-            return numerics.renyi.zero_divergence(orders)
+            return 0 * orders
         if self.sampling_probability == 1:
             return self.release.rdp(orders, relation)
         if relation is NeighboringRelation.REPLACE_ONE or not isinstance(self.release, Gaussian):
@@ -147,7 +148,7 @@ class PoissonSampled(Release):
         if noise > 1e100:  # no contribution is visible, sampled or not; squares would overflow
             return plain
         if noise < 1e-100:  # the least loss of a sampled round is beyond what doubles can tell from infinity
-            return numerics.renyi.infinite_divergence(orders)
+            return math.inf * orders
         sampled = numerics.renyi.sampled_rdp(noise, self.sampling_probability, orders)
         return numerics.renyi.least(sampled, plain)  # by convexity
 

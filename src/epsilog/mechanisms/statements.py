@@ -85,11 +85,7 @@ class ApproximateDP(Release):
 
     def rdp(self, orders: numerics.renyi.Array, relation: NeighboringRelation) -> numerics.renyi.Array:  # noqa: ARG002
         """Infinite, unless delta is 0."""
-        return (
-            numerics.renyi.infinite_divergence(orders)
-            if self.delta > 0
-            else numerics.renyi.pure_rdp(self.epsilon, orders)
-        )
+        return numerics.renyi.pure_rdp(self.epsilon if self.delta == 0 else math.inf, orders)
 
 
 @term("zcdp")

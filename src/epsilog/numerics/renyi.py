@@ -122,31 +122,6 @@ def mean_rdp(reaches: list[float], chances: list[float], orders: Array) -> Array
     return over(np.logaddexp(0.0, logsumexp(logs, axis=1)), orders)
 
 
-def gaussian_noise(shift: float, noise: float, orders: Array) -> Array:
-    """Gaussian noise on sums that are a ``shift`` apart."""
-    return gaussian_rdp(reach(shift, noise), orders)
-
-
-def laplace_noise(shift: float, noise: float, orders: Array) -> Array:
-    """Laplace noise on sums that are a ``shift`` apart."""
-    return laplace_rdp(reach(shift, noise), orders)
-
-
-def pure_noise(shift: float, noise: float, orders: Array) -> Array:
-    """Noise with a maximum loss of shift over noise."""
-    return pure_rdp(reach(shift, noise), orders)
-
-
-def zero_divergence(orders: Array) -> Array:
-    """Return 0 for a release without loss."""
-    return np.zeros_like(orders)
-
-
-def infinite_divergence(orders: Array) -> Array:
-    """Return ``inf`` for an unbounded loss."""
-    return np.full_like(orders, np.inf)
-
-
 def zcdp_rdp(rho: float, orders: Array) -> Array:
     """Return what a statement of rho-zCDP says."""
     return round_up(orders * rho, FEW) + (LEAST if rho else 0.0)
@@ -175,7 +150,7 @@ def staircase_rdp(epsilon: float, first_step: float, orders: Array) -> Array:
 def response_rdp(flip: float, categories: int, orders: Array) -> Array:
     """Randomized response: against the truth, neither, and the truth."""
     if flip == 0:
-        return infinite_divergence(orders)
+        return np.full_like(orders, np.inf)
     rare = flip / categories
     ratio = (1 - flip) / rare if rare > 1e-290 else math.inf
     largest = math.log1p(ratio) if ratio < math.inf else math.log1p(-flip) + math.log(categories) - math.log(flip)
