@@ -183,6 +183,15 @@ def test_a_document_nested_beyond_reading_is_refused():
         codec.from_json({"v": 1, "term": term})
 
 
+def test_json_is_read_in_one_way_or_not_at_all():
+    assert codec.parse_json(b'{"a": [0.5, -1e300, 3, "\xc3\xa9", null]}') == {"a": [0.5, -1e300, 3, "\u00e9", None]}
+    for content in (b"[1e999]", b"[NaN]", b"[-Infinity]", b'{"a": 1, "a": 1}', b"[1" + b"0" * 400 + b"]", b'["\xff"]'):
+        with pytest.raises(ValueError, match=r"."):
+            codec.parse_json(content)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        codec.parse_json(b"[" * 100_000)
+
+
 def test_an_answer_is_told_by_its_fields_and_a_term_in_it_by_its_tag():
     @dataclasses.dataclass(frozen=True)
     class Answer:
