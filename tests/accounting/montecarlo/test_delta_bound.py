@@ -9,7 +9,7 @@ from scipy import stats
 from tests.accounting.montecarlo.simulated import BINS
 
 from epsilog.accounting import gaussian_delta, montecarlo
-from epsilog.accounting.montecarlo import delta_bound, documents
+from epsilog.accounting.montecarlo import bounds, delta_bound, documents
 from epsilog.accounting.montecarlo.tilt import HockeyStick, ProfilePayoff
 from epsilog.mechanisms import BallsInBins, Gaussian
 from epsilog.terms import CalibrationError
@@ -77,7 +77,7 @@ def test_the_worse_direction_counts_whichever_it_is_and_looks_end_at_the_evidenc
         interval = delta_bound.MonteCarloEvidence(found.plan, found.source, tuple(evidence)).interval
         low, high = (
             end * part.trial.bound
-            for end in montecarlo.clopper_pearson_interval(hits=part.total, samples=20_000, failure=found.failure / 2)
+            for end in bounds.clopper_pearson_interval(hits=part.total, samples=20_000, failure=found.failure / 2)
         )
         assert (interval.lower, interval.upper) == pytest.approx((low, high), rel=1e-9)
         assert interval.estimate == pytest.approx(part.total / 20_000 * part.trial.bound)
@@ -101,7 +101,7 @@ def test_composition_with_a_gaussian_beside_one_bin_is_one_gaussian():
     assert truth in found.interval
     assert found.interval.upper < 1.1 * truth
     for part in found.evidence:  # the control: the other event is seen
-        low, _ = montecarlo.clopper_pearson_interval(hits=part.total, samples=part.trial.samples, failure=1e-6)
+        low, _ = bounds.clopper_pearson_interval(hits=part.total, samples=part.trial.samples, failure=1e-6)
         assert low * part.trial.bound > gaussian_delta(mu, epsilon)[1]
     assert found.interval.lower == 0.0  # the table may be far above what it bounds: it proves nothing from below
     assert montecarlo.recompute_document(json.loads(json.dumps(found.to_json())), shards=1) == ()

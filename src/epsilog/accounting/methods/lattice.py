@@ -57,12 +57,20 @@ def bound(composition: Composition, question: Question, relative_width: float) -
 
 
 def bound_above(composition: Composition, question: Question, relative_width: float) -> Bounds | None:
-    """Bound from above only: at least the bound of ``bound``, and several times as fast."""
+    """Bound from above only, by what ``bound`` computes first: never better than it, and several times as fast."""
     if not composition.has_pairs:
         return None
-    return Bounds(
-        0.0, _upper_bound(composition.orderings(relevant_delta(question)), question, relative_width=relative_width)
-    )
+    orderings = composition.orderings(relevant_delta(question))
+    if all(d.rounds == 1 for d in orderings):
+        return Bounds(0.0, _single(orderings, question).upper)
+    worst = 0.0
+    work = WorkCounter()
+    searches = [_search_direction(d, question, relative_width, work) for d in orderings]
+    for search in sorted(searches, key=lambda search: -search.plan.near):
+        if search.upper > worst:
+            search.refine_upper()
+        worst = max(worst, search.upper)
+    return Bounds(0.0, worst)
 
 
 def bound_on_lattice(
@@ -114,20 +122,6 @@ def bound_on_lattice(
         for search in searches:
             search.fine *= min(0.6, max(0.1, 0.85 * math.sqrt(relative_width / achieved)))
     return Bounds(lower, max(search.upper for search in searches))
-
-
-def _upper_bound(orderings: tuple[PairComposition, ...], question: Question, *, relative_width: float) -> float:
-    """Bound the answer from above only, by what ``bound`` computes first: that is never worse."""
-    if all(d.rounds == 1 for d in orderings):
-        return _single(orderings, question).upper
-    worst = 0.0
-    work = WorkCounter()
-    searches = [_search_direction(d, question, relative_width, work) for d in orderings]
-    for search in sorted(searches, key=lambda search: -search.plan.near):
-        if search.upper > worst:
-            search.refine_upper()
-        worst = max(worst, search.upper)
-    return worst
 
 
 def _search_direction(

@@ -14,10 +14,8 @@ Modules: ``pairs`` (sampled pairs), ``tilt`` (importance sampling), ``shards`` (
 """
 
 from epsilog.accounting.montecarlo.bounds import (
-    anytime_interval,
     binomial_delta,
     bound_listed_delta,
-    clopper_pearson_interval,
 )
 from epsilog.accounting.montecarlo.delta_bound import (
     DeltaBoundPlan,
@@ -56,12 +54,10 @@ __all__ = [
     "MonteCarloEvidence",
     "NoiseSearchResult",
     "ProfilePayoff",
-    "anytime_interval",
     "base_delta",
     "binomial_delta",
     "bound_delta",
     "bound_listed_delta",
-    "clopper_pearson_interval",
     "compute_balls_in_bins_delta",
     "compute_running_interval",
     "delta_from_samples",

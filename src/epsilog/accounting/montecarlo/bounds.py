@@ -100,29 +100,17 @@ def clopper_pearson_interval(*, hits: int, samples: int, failure: float) -> tupl
     (0.004806, 0.018313)
     """
     hits, samples, failure = _counts(hits, samples, failure)
-    return lower_confidence_bound(hits, samples, failure / 2), upper_confidence_bound(hits, samples, failure / 2)
+    tail = failure / 2 * (1 - binomial_error(hits))
 
+    def is_below(p: float) -> bool:  # so many hits or more are too rare there
+        return float(binomial_sf(np.array([p]), samples, hits - 1)[0]) <= tail
 
-def upper_confidence_bound(hits: int, samples: int, failure: float) -> float:
-    """Return the chance at which ``hits`` or fewer have probability ``failure``, rounded up."""
-    hits, samples, failure = _counts(hits, samples, failure)
-    if hits == samples:
-        return 1.0
-    tail = failure * (1 - binomial_error(hits))
-    return bisect_doubles(lambda p: float(binomial_cdf(np.array([p]), samples, hits)[0]) <= tail, hits / samples, 1.0)[
-        1
-    ]
+    def is_above(p: float) -> bool:
+        return float(binomial_cdf(np.array([p]), samples, hits)[0]) <= tail
 
-
-def lower_confidence_bound(hits: int, samples: int, failure: float) -> float:
-    """Return the chance at which ``hits`` or more have probability ``failure``, rounded down."""
-    hits, samples, failure = _counts(hits, samples, failure)
-    if hits == 0:
-        return 0.0
-    tail = failure * (1 - binomial_error(hits))
-    return bisect_doubles(
-        lambda p: float(binomial_sf(np.array([p]), samples, hits - 1)[0]) > tail, 0.0, hits / samples
-    )[0]
+    mean = hits / samples
+    low = 0.0 if hits == 0 else bisect_doubles(lambda p: not is_below(p), 0.0, mean)[0]
+    return low, 1.0 if hits == samples else bisect_doubles(is_above, mean, 1.0)[1]
 
 
 def anytime_interval(*, hits: int, samples: int, failure: float) -> tuple[float, float]:
