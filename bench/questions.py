@@ -29,6 +29,7 @@ from epsilog.mechanisms import (
     Release,
     Repeated,
 )
+from epsilog.plan.composition import ProfileView
 from epsilog.terms import EpsilogError, Interval, NeighboringRelation
 
 LIMIT = 60.0  # seconds of CPU after which a question is given up
@@ -125,7 +126,7 @@ def width(found: object) -> str:
         alone = max(part.alone.relative_width for part in found.parts)
         without = max(part.without.relative_width for part in found.parts)
         return f"{width(found.epsilon)}; alone {alone:.0e}, without {without:.0e}"
-    if isinstance(found, plan.ProfileView):
+    if isinstance(found, ProfileView):
         return f"at most {max(one.relative_width for one in found.deltas):.0e}"
     return type(found).__name__
 

@@ -165,18 +165,7 @@ def test_an_open_quote_changes_its_own_row_alone(here):
 
 
 def test_a_key_is_needed_and_the_budget_refuses(here):
-    line = [
-        "query",
-        "real",
-        "count",
-        "--row-is-unit",
-        "--epsilon",
-        "2",
-        "--data",
-        "visits.csv",
-        "--ledger",
-        "books.db",
-    ]
+    line = ["query", "real", "count", "--row-is-unit", "--epsilon", "2", "--data", "visits.csv", "--ledger", "books.db"]
     assert "key must be given" in str(CliRunner().invoke(app, line).exception)
     assert isinstance(CliRunner().invoke(app, [*line, "--key", "k"]).exception, BudgetExceededError)
     assert CliRunner().invoke(app, [*line, "--key", "k", "--max-rows-per-unit", "0"]).exit_code == 2

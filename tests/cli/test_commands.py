@@ -1053,8 +1053,7 @@ def test_training_alone_tells_of_every_tenth_part_and_how_to_go_on(monkeypatch, 
     def trained(path, *, runs, ledger, observer):
         assert (path, runs, ledger) == (Path("p.toml"), tmp_path / "my runs", Path("b.db"))
         plan = SimpleNamespace(
-            scheme=SimpleNamespace(rounds=25),
-            epsilon_after=lambda done: SimpleNamespace(upper=done / 10),
+            scheme=SimpleNamespace(rounds=25), epsilon_after=lambda done: SimpleNamespace(upper=done / 10)
         )
         observer.stage("training")
         for done in range(1, 26):

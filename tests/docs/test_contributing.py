@@ -185,10 +185,7 @@ def test_each_diff_does_what_its_guide_promises(copy):
 @pytest.mark.extended
 @pytest.mark.parametrize(
     ("tests", "name", "least"),
-    [
-        ("mechanisms/test_every_mechanism.py", "skellam", 3),
-        ("training/test_engines.py", "SequentialEngine", 10),
-    ],
+    [("mechanisms/test_every_mechanism.py", "skellam", 3), ("training/test_engines.py", "SequentialEngine", 10)],
 )
 def test_what_is_added_passes_the_contract_of_its_kind(tests, name, least, copy):
     (copy / "in_its_place.py").write_text(PLUGIN if "engine" in tests else "", encoding="utf-8")

@@ -11,6 +11,7 @@ from tests.frozen.plain import plain, told
 
 import epsilog as ep
 from epsilog import plan
+from epsilog.plan.sentences import list_query_limits
 from epsilog.terms import DeltaPolicy, NeighboringRelation, codec
 
 FILE = "plans.jsonl"
@@ -242,7 +243,7 @@ def calls() -> dict[str, Callable[[], Any]]:
             privacy_unit="client",
             late_replies="replace",
         ),
-        "query limits": partial(plan.list_query_limits, "gaussian"),
+        "query limits": partial(list_query_limits, "gaussian"),
     }
     return found
 

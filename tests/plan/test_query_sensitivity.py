@@ -12,10 +12,7 @@ from epsilog.terms import NeighboringRelation
         ({"query": "count"}, 1),
         ({"query": "count", "contributions": 5}, 5),
         ({"query": "sum", "low": -10, "high": 4}, 10),
-        (
-            {"query": "sum", "low": -10, "high": 4, "relation": NeighboringRelation.REPLACE_ONE},
-            14,
-        ),
+        ({"query": "sum", "low": -10, "high": 4, "relation": NeighboringRelation.REPLACE_ONE}, 14),
         ({"query": "sum", "low": 20, "high": 30, "contributions": 2}, 60),
         ({"query": "mean", "low": 0, "high": 100, "size": 1000}, 0.1),
     ],

@@ -72,10 +72,7 @@ def row(name, error, *, certified, repeated):
 def test_the_sentence_names_the_winner_its_saving_and_its_basis():
     base = row("Poisson", 4.0, certified=True, repeated=True)
     for others, says in (
-        (
-            [row("bands", 3.0, certified=False, repeated=False)],
-            "bands wins: 25% less noise in the model than Poisson",
-        ),
+        ([row("bands", 3.0, certified=False, repeated=False)], "bands wins: 25% less noise in the model than Poisson"),
         ([row("bins", 2.0, certified=True, repeated=False)], "bins wins: 50% less noise"),
         ([row("bands", 5.0, certified=False, repeated=False)], "Poisson wins: correlated noise saves nothing here."),
     ):

@@ -93,8 +93,7 @@ def account_command(
         int, typer.Option(help="With --strategy: least distance between two of these rounds.")
     ] = 1,
     count: Annotated[
-        str,
-        typer.Option("--rounds", "-T", help="Number of compositions; A,B or FIRST:LAST:STEP evaluates each."),
+        str, typer.Option("--rounds", "-T", help="Number of compositions; A,B or FIRST:LAST:STEP evaluates each.")
     ] = "1",
     trials: Annotated[
         str | None,

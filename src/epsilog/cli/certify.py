@@ -59,8 +59,7 @@ def certify_command(
 
 @app.command("check")
 def check_command(
-    file: Annotated[Path, typer.Argument(help="A certificate; - for standard input.")],
-    as_json: Json = False,
+    file: Annotated[Path, typer.Argument(help="A certificate; - for standard input.")], as_json: Json = False
 ) -> None:
     """Check a certificate with the standalone checker; exit code 4 if its claim is not proven.
 

@@ -12,7 +12,9 @@ from dataclasses import fields as list_dataclass_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from epsilog.cli.app import JSON_OPTION, option_from_parameter, read_document, read_release
+import typer
+
+from epsilog.cli.app import JSON_OPTION, REFUSED, option_from_parameter, read_document, read_release
 from epsilog.cli.certificates import CERTIFICATE_OPTION, print_with_certificate
 from epsilog.cli.show import format_interval, print_figures, print_notice, print_table
 from epsilog.terms import CheckError, codec, fields
@@ -125,6 +127,27 @@ def read_numbers(name: str, text: str) -> list[float]:
         return [float(read_number(name, part)) for part in text.split(",")]
     except ValueError as error:
         raise CheckError(name, "numbers joined by commas", repr(text)) from error
+
+
+def make_plan_command(
+    question: type[Any], show: Callable[[Any], None], text: str, is_refused: Callable[[Any], bool] = lambda _: False
+) -> Callable[..., Any]:
+    """Return the command of a question whose plan has a printer of its own; a refused plan ends with its exit code."""
+
+    def run(**given: Any) -> None:
+        if is_refused(print_plan(question, given, show)):
+            raise typer.Exit(REFUSED)
+
+    return make_command(run, [*list_parameters(question), CERTIFICATE_PARAMETER, JSON_PARAMETER], text)
+
+
+def print_plan(question: type[Any], given: dict[str, Any], show: Callable[[Any], None], **options: Any) -> Any:
+    """Print the plan that answers a question, and return it."""
+    file, as_json = given.pop("certificate"), given.pop("as_json")
+    asked = read_question(question, given)
+    plan = asked.plan(**options)
+    print_with_certificate(asked.describe(plan), lambda: show(plan), file=file, claim=asked.claim, as_json=as_json)
+    return plan
 
 
 def make_question_command(question: type[Question], name: str) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,6 @@ from epsilog.cli import derive
 from epsilog.cli.account import list_tuning_rows
 from epsilog.cli.app import (
     NOT_VERIFIED,
-    REFUSED,
     Application,
     Json,
     option_from_parameter,
@@ -21,7 +21,6 @@ from epsilog.cli.app import (
     read_bytes,
     read_document,
 )
-from epsilog.cli.certificates import print_with_certificate
 from epsilog.cli.show import LEAKED, format_interval, print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError, parameters
 from epsilog.terms.formatting import format_lower, format_upper
@@ -37,11 +36,11 @@ def build() -> Application:
     from epsilog.plan.questions import QUESTIONS, DPSGDQuestion, FederatedQuestion, QueriesQuestion, VerdictQuestion
 
     app = Application()
-    run = [*derive.list_parameters(DPSGDQuestion), derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
-    app.command("dp-sgd")(derive.make_command(_plan_dp_sgd, run, _DP_SGD))
+    app.command("dp-sgd")(derive.make_plan_command(DPSGDQuestion, _show_dp_sgd, _DP_SGD))
     app.command("federated")(derive.make_command(_plan_federated, _list_federated(), _FEDERATED))
-    queries = [*derive.list_parameters(QueriesQuestion), derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
-    app.command("queries")(derive.make_command(_plan_queries, queries, _QUERIES))
+    app.command("queries")(
+        derive.make_plan_command(QueriesQuestion, _show_queries, _QUERIES, lambda plan: not plan.covers_used_queries)
+    )
     asked = derive.list_parameters(VerdictQuestion)
     app.command("verdict")(derive.make_command(_plan_verdict, [*asked, _REPORT, derive.JSON_PARAMETER], _VERDICT))
     for path, question in QUESTIONS.items():
@@ -60,20 +59,6 @@ Give epochs or steps, and a noise multiplier or a target epsilon. The figure of 
 
 Example: epsilog plan dp-sgd -N 60000 -B 256 -E 60 -z 1.1 --delta 1e-5
 """
-
-
-def _plan_dp_sgd(*, certificate: Path | None, as_json: bool, **given: Any) -> None:
-    from epsilog.plan.questions import DPSGDQuestion
-
-    question = derive.read_question(DPSGDQuestion, given)
-    plan = question.plan()
-    print_with_certificate(
-        question.describe(plan),
-        lambda: _show_dp_sgd(plan),
-        file=certificate,
-        claim=question.claim,
-        as_json=as_json,
-    )
 
 
 def _show_dp_sgd(plan: DPSGDPlan) -> None:
@@ -116,7 +101,7 @@ def _list_federated() -> list[Any]:
     return [*asked, sought, derive.CERTIFICATE_PARAMETER, derive.JSON_PARAMETER]
 
 
-def _plan_federated(*, epsilon: float | None, certificate: Path | None, as_json: bool, **given: Any) -> None:
+def _plan_federated(*, epsilon: float | None, **given: Any) -> None:
     from epsilog.plan.questions import FederatedNoise, FederatedQuestion
     from epsilog.terms import fields
 
@@ -127,15 +112,8 @@ def _plan_federated(*, epsilon: float | None, certificate: Path | None, as_json:
         goal = {name: given[name] for name in fields.list_fields(FederatedNoise) if name in given}
         asked = derive.read_question(FederatedNoise, goal | {"epsilon": epsilon})
         given["noise_multiplier"] = asked.answer()["noise_multiplier"]
-    question = derive.read_question(FederatedQuestion, given)
-    plan = question.plan(fit=True)
-    print_with_certificate(
-        question.describe(plan),
-        lambda: _show_federated(plan, calibrated=epsilon is not None),
-        file=certificate,
-        claim=question.claim,
-        as_json=as_json,
-    )
+    show = partial(_show_federated, calibrated=epsilon is not None)
+    derive.print_plan(FederatedQuestion, given, show, fit=True)
 
 
 def _show_federated(plan: FederatedPlan, *, calibrated: bool) -> None:
@@ -211,22 +189,6 @@ Exit code 3: more queries were answered than the budget covers.
 
 Example: epsilog plan queries -e 1 -Q 100 --queries-used 40
 """
-
-
-def _plan_queries(*, certificate: Path | None, as_json: bool, **given: Any) -> None:
-    from epsilog.plan.questions import QueriesQuestion
-
-    question = derive.read_question(QueriesQuestion, given)
-    plan = question.plan()
-    print_with_certificate(
-        question.describe(plan),
-        lambda: _show_queries(plan),
-        file=certificate,
-        claim=question.claim,
-        as_json=as_json,
-    )
-    if not plan.covers_used_queries:
-        raise typer.Exit(REFUSED)
 
 
 def _show_queries(plan: QueryPlan) -> None:

@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilog.cli.app import (
-    NOT_ALL_CHECKED,
-    NOT_VERIFIED,
-    Json,
-    Output,
-    app,
-    print_json,
-    token_app,
-    write_output,
-)
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, Output, app, print_json, token_app, write_output
 from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address, require_file_ledger, require_ledger_file
 from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError, check

@@ -10,27 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilog.cli.app import (
-    NOT_ALL_CHECKED,
-    NOT_VERIFIED,
-    Json,
-    app,
-    hash_file,
-    is_standard,
-    print_json,
-    write_output,
-)
+from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, app, hash_file, is_standard, print_json, write_output
 from epsilog.cli.ledger import redact_address
 from epsilog.cli.show import VERDICT_STYLE, format_status, print_figures, print_notice, print_table, style, write
-from epsilog.terms import (
-    LOG_EVIDENCE_KINDS,
-    CheckError,
-    Finding,
-    NeighboringRelation,
-    RecordError,
-    RunArtifact,
-    Status,
-)
+from epsilog.terms import LOG_EVIDENCE_KINDS, CheckError, Finding, NeighboringRelation, RecordError, RunArtifact, Status
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.legible import legible
 
@@ -123,13 +106,7 @@ def verify_command(
     def look() -> Status:
         anchors = _build_trust_anchors(head, checkpoint, key)
         found = reports.verify(
-            path,
-            ledger=books,
-            logs=logs,
-            require=require,
-            trust=anchors,
-            signature=signature,
-            references=files,
+            path, ledger=books, logs=logs, require=require, trust=anchors, signature=signature, references=files
         )
         title = Path("ledger") if isinstance(path, str) else path or logs or Path()
         _print_outcome(found, title=title, rules=rules, output=output, as_json=as_json)

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from epsilog.accounting import GaussianDPFit, PointComparison, ProfileComparison, compare_profiles, tpr_upper_bound
 from epsilog.accounting import delta as bound_delta
 from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.mechanisms import (
-    Composed,
-    Release,
-)
+from epsilog.mechanisms import Composed, Release
 from epsilog.plan.interpretation import fit_gaussian_dp_quickly
 from epsilog.terms import Interval, NeighboringRelation, check
 from epsilog.terms.messages import Message

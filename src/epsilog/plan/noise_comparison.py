@@ -88,13 +88,7 @@ class NoiseComparison:
 
 
 def compare_noise_strategies(
-    *,
-    rounds: int,
-    cycle_length: int,
-    epsilon: float,
-    delta: float,
-    seed: int,
-    bands: Sequence[int] | None = None,
+    *, rounds: int, cycle_length: int, epsilon: float, delta: float, seed: int, bands: Sequence[int] | None = None
 ) -> NoiseComparison:
     """Compare independent noise + Poisson sampling with correlated noise + balls-in-bins at one guarantee.
 

@@ -15,16 +15,7 @@ from epsilog.accounting import epsilon as bound_epsilon
 from epsilog.mechanisms import Composed, Release
 from epsilog.plan.federated_plan import Schedule
 from epsilog.plan.pricing import RELATIVE_WIDTH, bound_schedule_epsilon
-from epsilog.terms import (
-    CheckError,
-    DeltaChoice,
-    DeltaPolicy,
-    Interval,
-    NeighboringRelation,
-    check,
-    codec,
-    parameters,
-)
+from epsilog.terms import CheckError, DeltaChoice, DeltaPolicy, Interval, NeighboringRelation, check, codec, parameters
 from epsilog.terms.formatting import format_lower, format_upper
 from epsilog.terms.messages import Message
 from epsilog.terms.notebook import render_html_table

@@ -34,15 +34,7 @@ from epsilog.plan.run_questions import (
     QueriesQuestion,
     list_risk_tables,
 )
-from epsilog.terms import (
-    CheckError,
-    NeighboringRelation,
-    UnsupportedMechanismError,
-    check,
-    codec,
-    fields,
-    parameters,
-)
+from epsilog.terms import CheckError, NeighboringRelation, UnsupportedMechanismError, check, codec, fields, parameters
 from epsilog.terms.fields import DOWN, UP, Field
 
 if TYPE_CHECKING:

@@ -242,10 +242,7 @@ def build_registered_plan(
         )
     share, sums = scheme.closed_form
     formula = federated_closed_form(
-        sampling_probability=share,
-        noise_multiplier=scheme.accounted_multiplier,
-        rounds=sums,
-        delta=at,
+        sampling_probability=share, noise_multiplier=scheme.accounted_multiplier, rounds=sums, delta=at
     )
     return RegisteredPlan(
         name=name,

@@ -296,8 +296,7 @@ class Crossover(Question, path="/queries/crossover", schema="CrossoverRequest", 
     epsilon: Annotated[float, parameters.TOTAL_EPSILON]
     delta: Annotated[float, Field("total failure probability", "δ", gt=0, lt=1, rounding=DOWN, example=1e-6)]
     queries: Annotated[
-        int | None,
-        Field("additional number of queries in the comparison", "Q", ge=1, none_means="none"),
+        int | None, Field("additional number of queries in the comparison", "Q", ge=1, none_means="none")
     ] = None
 
     def answer(self) -> Annotated[dict[str, Any], plan.QueryNoiseComparison]:

@@ -57,8 +57,7 @@ class TrainingLoop:
     ] = None
     accumulation: Annotated[int, Field("separately sampled batches of a worker in one update", "k", ge=1)] = 1
     noise_changes: Annotated[
-        tuple[int, ...] | None,
-        Field("updates after which the noise multiplier changes", ge=1, none_means="it stays"),
+        tuple[int, ...] | None, Field("updates after which the noise multiplier changes", ge=1, none_means="it stays")
     ] = None
     changed_noise: Annotated[
         tuple[float, ...] | None,
@@ -68,8 +67,7 @@ class TrainingLoop:
     clipped: Annotated[str, Field("what is clipped to the norm", choices=CLIPS)] = "example"
     divisor: Annotated[str, Field("divisor of the sums", choices=DIVISORS)] = "public"
     max_batch_size: Annotated[
-        int | None,
-        Field("size to which a worker's Poisson sample is truncated", ge=1, none_means="no truncation"),
+        int | None, Field("size to which a worker's Poisson sample is truncated", ge=1, none_means="no truncation")
     ] = None
     accountant_sampling_probability: Annotated[
         float | None,
@@ -77,8 +75,7 @@ class TrainingLoop:
              none_means="examples of an update, divided by all examples"),
     ] = None  # fmt: skip
     accountant_updates: Annotated[
-        int | None,
-        Field("steps that the loop's own accountant counts", ge=1, none_means="the updates"),
+        int | None, Field("steps that the loop's own accountant counts", ge=1, none_means="the updates")
     ] = None
     accountant_noise_multiplier: Annotated[
         float | None,
