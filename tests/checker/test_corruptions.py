@@ -91,13 +91,12 @@ def test_the_certificates_are_proven_and_not_far_above_the_truth():
 
 
 @pytest.mark.slow
-@pytest.mark.every(4)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(amount(1, 2)))
 def test_no_corruption_is_accepted_that_the_accountant_refutes(seed, judge_elsewhere):
-    """100 texts in each language at a change, 2 x 5,000 in all tests."""
+    """60 texts in each language at a change, 2 x 5,000 in all tests."""
     numbers = random.Random(1000 + seed)  # noqa: S311
     texts = []
-    while len(texts) < amount(100, 5000):
+    while len(texts) < amount(60, 5000):
         text = numbers.choice(CERTIFICATES[1:] * 4 + [SGD])
         for _ in range(numbers.choice([1, 1, 2])):
             text = corrupt(text, numbers)
@@ -140,8 +139,7 @@ def test_the_schema_is_one_and_says_what_each_field_obliges_to():
 
 
 @pytest.mark.slow
-@pytest.mark.every(4)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(amount(1, 4)))
 def test_the_schema_accepts_whatever_a_checker_bounds(seed):
     numbers = random.Random(seed)  # noqa: S311
     bounded = 0

@@ -508,8 +508,7 @@ def to_release(stated):
 
 
 @pytest.mark.slow
-@pytest.mark.every(6)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(amount(2, 6)))
 def test_no_bound_is_below_the_accountants_lower_bound(seed):
     """All mechanisms, samples, groups and relations: the accountant shares no code with the checker."""
     numbers, compared, sampled = random.Random(100 + seed), set(), 0  # noqa: S311
@@ -541,8 +540,7 @@ def test_a_distance_that_is_not_doubled_is_noticed(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.every(4)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(amount(1, 2)))
 def test_the_languages_say_the_same_to_the_last_digit(seed, judge_elsewhere):
     numbers = random.Random(seed)  # noqa: S311
     texts, said, bounds = [], [], []

@@ -8,7 +8,7 @@ import operator
 import re
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational, Real
+from numbers import Integral, Rational, Real
 from pathlib import Path
 
 import jax
@@ -205,6 +205,11 @@ class Index:
         return self.value
 
 
+class ForeignWhole(Index):
+    """A whole number that is registered as one."""
+
+
+Integral.register(ForeignWhole)
 Real.register(ForeignReal)
 Rational.register(ForeignRational)
 WHOLE = [int, np.int64, np.array, jnp.asarray, Index]
@@ -221,6 +226,7 @@ NOT_WHOLE = [
     parts=st.tuples(st.sampled_from(WHOLE), st.sampled_from(WHOLE)),
 )
 def test_a_foreign_ratio_is_the_number_that_its_whole_parts_make(above, below, kind, parts):
+    assert Repeated(PureDP(1.0), ForeignWhole(below)).count == below
     given_ = kind(parts[0](above), parts[1](below))
     assert check.exact_rational()(amount=given_) == check.exact("amount", given_) == Fraction(above, below)
 
