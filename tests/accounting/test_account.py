@@ -90,11 +90,11 @@ def test_a_claim_is_no_more_than_its_upper_bound_alone(release, relation):
 
 MADE = {
     "200 sampled Laplaces": (lambda z: Repeated(PoissonSampled(Laplace(z), 0.05), 200), ADD),
-    "queries": (lambda z: Composed(Laplace(z * (1 + 0.1 * i)) for i in range(10)), ADD),
     "queries, replaced": (lambda z: Composed(Laplace(z * (1 + 0.1 * i)) for i in range(10)), REPLACE),
     "SGD": (lambda z: Repeated(PoissonSampled(Gaussian(z), 0.01), 1000), ADD),
     "SGD, replaced": (lambda z: Repeated(PoissonSampled(Gaussian(z), 0.01), 1000), REPLACE),
     "bins": (lambda z: BallsInBins(Gaussian(z), bins=50), ADD),
+    "queries": (lambda z: Composed(Laplace(z * (1 + 0.1 * i)) for i in range(10)), ADD),
 }
 
 

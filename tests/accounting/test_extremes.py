@@ -175,7 +175,7 @@ def test_rare_samples_have_narrow_answers(share, count):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_compositions_of_any_two_outcomes_hold_the_truth(seed):
     rng = np.random.default_rng(seed)
-    for _ in range(amount(3, 10)):
+    for _ in range(amount(2, 10)):
         base, share, count = PureDP(statements(rng)), shares(rng), int(rng.integers(1, 40, endpoint=True))
         pairs = both(oracle.response(base.epsilon), share)
         release = Repeated(PoissonSampled(base, share), count)

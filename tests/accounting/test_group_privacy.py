@@ -11,7 +11,6 @@ import epsilog as ep
 from epsilog.accounting import group_privacy
 from epsilog.mechanisms import (
     ApproximateDP,
-    BallsInBins,
     BestOfTrials,
     Composed,
     DiscreteGaussian,
@@ -112,7 +111,6 @@ def test_a_person_s_price_lies_between_one_record_s_and_what_sampling_does_not_h
     assert ep.delta(sgd, epsilon=four.upper, group_size=4).upper <= 1e-6
     for base in (
         PoissonSampled(Laplace(2.0), 0.1),
-        BallsInBins(Gaussian(4.0), 10),
         PoissonSampled(Gaussian(1e-3), 0.1),
     ):
         found = ep.epsilon(base, delta=1e-6, group_size=3)

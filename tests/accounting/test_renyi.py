@@ -184,7 +184,7 @@ def attained(rho, order, epsilon):
 
 
 @pytest.mark.slow
-@settings(max_examples=amount(8, 20), deadline=None)
+@settings(max_examples=amount(4, 20), deadline=None)
 @given(
     rho=st.floats(-6, 2).map(lambda x: 10.0**x),
     order=st.floats(-4, 3).map(lambda x: 1 + 10.0**x),
