@@ -17,37 +17,21 @@ class Said:
 
 def ask(app, method, path, *, token=None, headers=(), body=b"", peer="192.0.2.7", host="localhost"):
     """Status, headers and body; ``headers`` are pairs of text or bytes, repeated as they are."""
-    raw = [(b"host", host.encode())]
-    raw += [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    raw += [(_bytes(name).lower(), _bytes(value)) for name, value in headers]
-    return asyncio.run(_ask(app, method, path, raw, body, peer=peer))
-
-
-def ask_at_once(app, path, asks):
-    """The answers to requests that come together: pairs of a token and a peer."""
-
-    async def run():
-        heads = [[(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())] for token, _ in asks]
-        peers = [peer for _, peer in asks]
-        return await asyncio.gather(
-            *(_ask(app, "GET", path, raw, b"", peer=peer) for raw, peer in zip(heads, peers, strict=True))
-        )
-
-    return asyncio.run(run())
+    return asyncio.run(_ask(app, method, path, _head(token, headers, host), body, peer=peer))
 
 
 def ask_often(app, path, asks):
-    """The status of each of many requests: pairs of a token and a peer."""
+    """The answer to each of many requests, one after the other: pairs of a token and a peer."""
+    return asyncio.run(_in_turn(_ask(app, "GET", path, _head(token), b"", peer=peer) for token, peer in asks))
+
+
+def ask_at_once(app, path, asks):
+    """The answers to requests that come together."""
 
     async def run():
-        for token, peer in asks:
-            raw = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
-            yield await _ask(app, "GET", path, raw, b"", peer=peer)
+        return await asyncio.gather(*(_ask(app, "GET", path, _head(token), b"", peer=peer) for token, peer in asks))
 
-    async def gather():
-        return [found async for found in run()]
-
-    return asyncio.run(gather())
+    return asyncio.run(run())
 
 
 def refuse_at_the_door(app, asks):
@@ -56,21 +40,23 @@ def refuse_at_the_door(app, asks):
     async def unread():
         raise AssertionError("the body was read")
 
-    async def run():
-        for method, path, token, body in asks:
-            raw = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            raw += [(b"content-length", str(len(body)).encode())]
-            raw += [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-            yield await _ask(app, method, path, raw, body, peer=None, receive=unread)
+    def refuse(method, path, token, body):
+        head = _head(token, [("content-type", "application/json"), ("content-length", str(len(body)))])
+        return _ask(app, method, path, head, body, peer=None, receive=unread)
 
-    async def gather():
-        return [found async for found in run()]
-
-    return asyncio.run(gather())
+    return asyncio.run(_in_turn(refuse(*one) for one in asks))
 
 
-def _bytes(text):
-    return text if isinstance(text, bytes) else text.encode()
+async def _in_turn(asked):
+    return [await one for one in asked]
+
+
+def _head(token, headers=(), host="localhost"):
+    raw = [("host", host), *([] if token is None else [("authorization", f"Bearer {token}")]), *headers]
+    return [
+        tuple(text if isinstance(text, bytes) else text.encode() for text in (name.lower(), value))
+        for name, value in raw
+    ]
 
 
 async def _ask(app, method, path, raw, body, *, peer, receive=None):

@@ -224,14 +224,6 @@ def test_whoever_is_turned_away_cannot_tell_why(app, keeper, file, monkeypatch):
     assert len({turned_away(ask(app, "GET", "/api/v1/ledger")), *said}) == 1
 
 
-def test_a_revoked_token_is_refused_with_the_next_request(app, file):
-    text, other = token_of(file), token_of(file, "bob")
-    assert [ask(app, "GET", LEDGER, token=each).status for each in (text, other)] == [200, 200]
-    tokens.revoke_token(file, "anna")
-    turned_away(ask(app, "GET", LEDGER, token=text))
-    assert ask(app, "GET", LEDGER, token=other).status == 200
-
-
 def test_what_streams_to_a_holder_ends_when_the_token_is_revoked(file):
     sent, text = [], token_of(file)
 

@@ -257,15 +257,6 @@ def linked(text):
     return [*re.findall(r'helpPage: "([^"]+)"', text), *learn, *plain]
 
 
-def test_fields_of_the_calculators_say_where_they_are_explained():
-    """A test of the built docs looks them up."""
-    folder = Path(__file__).parents[2] / "web/src/pages"
-    for page, many in (("Federated", 18), ("Queries", 9), ("Playground", 5)):
-        sources = [folder / f"{page}.tsx", *([folder.parent / "lib/part.ts"] if page == "Playground" else [])]
-        text = "".join(source.read_text(encoding="utf-8") for source in sources)
-        assert len(re.findall(r'helpPage: "', text)) >= many, page
-
-
 @pytest.mark.slow
 @pytest.mark.extended
 def test_every_link_of_the_built_docs_leads_somewhere_and_nothing_is_inline(tmp_path_factory):

@@ -124,26 +124,6 @@ def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):
     assert [line["status"] for line in lines if line["holder"] == "anna"] == [200]
 
 
-def test_what_streams_to_a_holder_ends_when_the_token_is_revoked(team):
-    """A Monte Carlo run's events go on for long; nobody watches them with a token that is gone."""
-    carl = made(team.folder, "carl", "--role", "spender", "--scope", "acme")
-    run = {"participation": "balls-in-bins", "bins": 512, "noise_multiplier": 1.0, "epsilon": 1.0, "samples": 10**6}
-    asked = http.client.HTTPSConnection("localhost", team.port, timeout=60, context=team.context)
-    kind = {"Content-Type": "application/json", "Authorization": f"Bearer {carl}"}
-    asked.request("POST", "/api/v1/montecarlo", json.dumps(run), kind)
-    begun = json.loads(asked.getresponse().read())
-    asked.request("GET", f"/api/v1/montecarlo/{begun['id']}/events", headers=kind)
-    stream = asked.getresponse()
-    assert stream.readline().startswith(b"data:")
-    began = time.monotonic()
-    epsilog("token", "revoke", "carl", cwd=team.folder)
-    while stream.readline():
-        assert time.monotonic() - began < 60
-    asked.close()
-    root = made(team.folder, "bob", "--role", "owner", "--scope", "acme")
-    assert json.loads(team.ask(f"/api/v1/montecarlo/{begun['id']}", root)[1])["state"] == "running"
-
-
 def test_a_day_of_a_team(team, tmp_path):
     """An owner creates, analysts charge from two machines, one is refused, an owner approves, an auditor verifies."""
     roles = {
