@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.extent import amount
 
 _SCRIPT = Path(__file__).parents[1] / "vectors" / "browser_accountant.py"
 _spec = importlib.util.spec_from_file_location("browser_accountant_vectors", _SCRIPT)
@@ -35,7 +36,7 @@ def test_there_are_enough_cases_and_they_are_the_scripts_own():
 
 @pytest.mark.slow
 def test_the_library_still_says_so():
-    for case in FAST:
+    for case in FAST[:: amount(4, 1)]:
         assert agrees(case["want"], vectors.answer(case)), case
 
 

@@ -43,6 +43,7 @@ def test_a_foreign_host_an_unreadable_body_and_an_unknown_address_are_problems(s
     for one, allowed in found:
         assert one.status in allowed
         assert one.headers["content-type"] == "application/problem+json"
+    assert site.post("federated", raw=b"[]").json()["errors"][0]["field"] is None  # of no one field
 
 
 @pytest.mark.parametrize(
@@ -72,8 +73,9 @@ FRAMED = ["/embed/federated", "/embed/queries", "/embed/epsilog-embed.js"]
 
 @pytest.mark.parametrize("path", [*FRAMED, "/", "/federated", "/api/v1/ledger", "/nothing", "/api/openapi.json"])
 def test_embeds_alone_may_be_framed_and_nothing_runs_foreign_scripts(site, path):
-    headers = site.ask("GET", path).headers
-    policy = headers["content-security-policy"]
+    found = site.ask("GET", path)
+    assert found.status == (404 if path == "/nothing" else 200)
+    headers, policy = found.headers, found.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")

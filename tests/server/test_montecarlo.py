@@ -1,6 +1,5 @@
 """Monte Carlo runs: described, drawn, watched, paused, resumed, cancelled, and found again by a later server."""
 
-import inspect
 import itertools
 import json
 import os
@@ -23,15 +22,6 @@ from epsilog.mechanisms import (
 from epsilog.server import create_app, montecarlo
 from epsilog.server.montecarlo import _SOFTWARE, MAX_SEQUENTIAL_ROUNDS, MonteCarloRequest, MonteCarloService
 from epsilog.terms import CheckError
-
-EVERYBODY = {"population": 50_000, "cohort_size": 50_000, "rounds": 20, "noise_multiplier": 1.2}
-
-
-def test_what_a_request_leaves_out_means_what_it_means_in_the_library():
-    known = inspect.signature(bound_delta).parameters
-    for name, one in MonteCarloRequest.model_fields.items():
-        if not one.is_required() and name in known and known[name].default is not inspect.Parameter.empty:
-            assert name == "samples" or one.default == known[name].default, name
 
 
 def test_what_has_no_meaning_in_the_library_has_one_here_for_ever():

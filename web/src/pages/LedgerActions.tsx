@@ -459,10 +459,35 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
   );
 }
 
+/** A form with one action, which needs all of its values. */
+function ActForm({ action, label, work, values = action.form.values, children }: { action: ReturnType<typeof useAction>; label: string; work: () => Promise<ComponentChildren>; values?: unknown; children: ComponentChildren }) {
+  const { busy, act, outcome, form } = action;
+  return (
+    <form
+      class="act"
+      onSubmit={(e) => {
+        e.preventDefault();
+        form.attempt();
+        if (values) void act(work);
+      }}
+      noValidate
+    >
+      {children}
+      <div class="buttons">
+        <button type="submit" class="main" disabled={busy}>
+          {label}
+        </button>
+      </div>
+      {outcome}
+    </form>
+  );
+}
+
 function AllowOverride(context: Context) {
   const reason = useMemo(() => [text("reason", "Reason for this cost", { max: 2000, hint: "stored permanently" })], []);
   const { form: release, values, quantities } = useReleaseForm(context, reason, false);
-  const { busy, act, outcome, form } = useAction(release);
+  const action = useAction(release);
+  const { form } = action;
   const allow = async (): Promise<ComponentChildren> => {
     const { ask, simulation } = releaseOf(values!, context, {});
     await post("ledger/override-cost", { ...ask, key: values!.key, amount: readCost(values!, quantities), reason: values!.reason, simulation });
@@ -474,15 +499,7 @@ function AllowOverride(context: Context) {
     );
   };
   return (
-    <form
-      class="act"
-      onSubmit={(e) => {
-        e.preventDefault();
-        form.attempt();
-        if (values) void act(allow);
-      }}
-      noValidate
-    >
+    <ActForm action={action} label="Store override" work={allow} values={values}>
       <ReleaseFields form={form} />
       <div class="pair">
         {quantities.map((each) => (
@@ -490,13 +507,7 @@ function AllowOverride(context: Context) {
         ))}
       </div>
       <Field form={form} name="reason" />
-      <div class="buttons">
-        <button type="submit" class="main" disabled={busy}>
-          Store override
-        </button>
-      </div>
-      {outcome}
-    </form>
+    </ActForm>
   );
 }
 
@@ -515,7 +526,8 @@ function NewBudget({ who, done }: Context) {
     ],
     [],
   );
-  const { busy, act, outcome, form } = useAction(useForm(specs, temporaryStore));
+  const action = useAction(useForm(specs, temporaryStore));
+  const { form } = action;
   const create = async (): Promise<ComponentChildren> => {
     const values = form.values as Record<string, string | boolean>;
     const { scope, kind, privacy_unit, requires_certificate } = values;
@@ -524,15 +536,7 @@ function NewBudget({ who, done }: Context) {
     return `The budget ${scope} is created.${requires_certificate ? " It refuses charges without a certificate." : ""}`;
   };
   return (
-    <form
-      class="act"
-      onSubmit={(e) => {
-        e.preventDefault();
-        form.attempt();
-        if (form.values) void act(create);
-      }}
-      noValidate
-    >
+    <ActForm action={action} label="Create the budget" work={create}>
       <div class="wide">
         <Field form={form} name="scope" />
         <Field form={form} name="privacy_unit" />
@@ -545,13 +549,7 @@ function NewBudget({ who, done }: Context) {
       </div>
       <Field form={form} name="requires_certificate" />
       <Field form={form} name="requires_approvals" />
-      <div class="buttons">
-        <button type="submit" class="main" disabled={busy}>
-          Create the budget
-        </button>
-      </div>
-      {outcome}
-    </form>
+    </ActForm>
   );
 }
 
@@ -595,7 +593,8 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
     ],
     [],
   );
-  const { busy, act, outcome, form } = useAction(useForm(specs, temporaryStore));
+  const action = useAction(useForm(specs, temporaryStore));
+  const { form } = action;
   const set = async (): Promise<ComponentChildren> => {
     const values = form.values as Record<string, string>;
     const caps = Object.fromEntries(quantities.map((each) => [each, values[each]!]));
@@ -604,27 +603,13 @@ function Cap({ budget, who, done }: { budget: Budget; who: Holder; done: () => v
     return `The cap of ${budget.scope} is now ${formatAmounts(made.budget.caps)}.`;
   };
   return (
-    <form
-      class="act"
-      onSubmit={(e) => {
-        e.preventDefault();
-        form.attempt();
-        if (form.values) void act(set);
-      }}
-      noValidate
-    >
+    <ActForm action={action} label="Set the cap" work={set}>
       <div class="pair roomy">
         {specs.map((each) => (
           <Field key={each.name} form={form} name={each.name} />
         ))}
       </div>
       <p class="method">Changing a cap does not change spent or reserved amounts. A cap below them refuses all further charges.</p>
-      <div class="buttons">
-        <button type="submit" class="main" disabled={busy}>
-          Set the cap
-        </button>
-      </div>
-      {outcome}
-    </form>
+    </ActForm>
   );
 }
