@@ -381,6 +381,7 @@ def test_where_it_cannot_be_noted_the_process_knows_and_tries_again(file, clock,
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(tokens.durable_io, "write_atomically", refuse)
+    assert good(keys, text)
     clock.now += 100
     assert not any(good(keys, text) for _ in range(5))
     clock.now -= 50

@@ -183,6 +183,15 @@ def test_a_process_that_dies_while_nobody_asks_is_replaced_without_an_error():
     assert first != second
 
 
+def test_a_process_that_is_not_reused_ends_with_its_answer():
+    async def story(desk):
+        return [pid_of(await desk.answer(LIGHT, Order())) for _ in range(2)]
+
+    first, second = with_desk(story, workers=1, reused=False)
+    assert first != second
+    assert is_gone(first)
+
+
 def test_what_is_too_much_work_is_refused_before_any():
     async def story(desk):
         refused = await desk.answer(DEAR, Order())
