@@ -85,6 +85,9 @@ def test_a_chain_in_which_an_approval_was_removed_does_not_hold(ledger):
     left = [{**one, "index": place} for place, one in enumerate(documents[:3] + documents[4:], 1)]
     with pytest.raises(LedgerIntegrityError, match=r"1 of 2 approvals \(dora\)"):
         replay_entries(rehashed(left))
+    twice = [{**one, "body": {"actor": "dora"}} if one["verb"] == Verb.APPROVED else one for one in documents]
+    with pytest.raises(LedgerIntegrityError, match="approved by 'dora' already"):
+        replay_entries(rehashed(twice))
 
 
 @pytest.mark.parametrize("required", [1, 2])
