@@ -44,6 +44,7 @@ def test_blocks_are_paid_for_once_and_take_nothing_from_each_other_or_from_above
     with pytest.raises(BudgetExceededError, match="'a' refuses"):
         books.charge("a", PureDP(1e-9), key="more")
     assert books.verify().partitions == ("a/q",)
+    assert books.balance("a/q").available == {"epsilon": "0"}  # it takes no charge itself
     assert "its owner declares" in books.balance("a/q").theorem
     assert "its owner declares" not in books.balance("a").theorem
 
