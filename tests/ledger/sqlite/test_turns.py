@@ -74,3 +74,13 @@ def test_a_history_that_was_only_looked_at_is_remembered_too(path):
             file.truncate(len(older))
         with pytest.raises(LedgerIntegrityError, match="is not the one that this process has seen"):
             ours.charge("acme", PureDP(0.125), key="last")
+
+
+def test_a_view_that_ends_after_a_write_takes_nothing_back_of_what_was_seen(path):
+    with open_ledger(path) as ours:
+        ours.create_budget("acme", kind="pure", epsilon="1")
+        with ours._store.reading() as view:
+            view.head()
+        ours.charge("acme", PureDP(0.125), key="q")
+        ours._store._remember_head(view)
+        assert ours._store._longest_head == ours.head()
