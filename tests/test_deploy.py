@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from epsilog.cli.app import load
 
@@ -18,6 +19,7 @@ app = load()
 ROOT = Path(__file__).parents[1]
 ANALYZE = shutil.which("systemd-analyze")
 UNIT, CONTAINER = ROOT / "deploy/epsilog.service", ROOT / "deploy/Containerfile"
+COMPOSE = ROOT / "deploy/compose.yaml"
 
 
 def unit():
@@ -31,7 +33,17 @@ def entry_point():
     return json.loads(re.search(r"^ENTRYPOINT (\[.*\])$", text, re.MULTILINE)[1])
 
 
-@pytest.mark.parametrize("words", [shlex.split(dict(unit())["ExecStart"]), entry_point()], ids=["systemd", "container"])
+def service():
+    """The one service of the Compose file."""
+    ((_, found),) = yaml.safe_load(COMPOSE.read_text())["services"].items()
+    return found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [shlex.split(dict(unit())["ExecStart"]), entry_point(), entry_point() + service()["command"]],
+    ids=["systemd", "container", "compose"],
+)
 def test_the_server_is_started_with_options_that_it_has(words):
     assert Path(words[0]).name == "epsilog"
     command = typer.main.get_command(app).commands[words[1]]
@@ -43,9 +55,9 @@ def test_the_server_is_started_with_options_that_it_has(words):
 
 @pytest.mark.slow
 def test_the_commands_in_the_comments_are_commands():
-    for file in (UNIT, CONTAINER):
+    for file in (UNIT, CONTAINER, COMPOSE):
         said = [line for line in file.read_text().splitlines() if line.startswith("#")]
-        found = re.findall(r"(?:bin/epsilog|--entrypoint epsilog epsilog) (.*)", "\n".join(said))
+        found = re.findall(r"(?:bin/epsilog|--entrypoint epsilog (?:epsilog|server)) (.*)", "\n".join(said))
         assert len(found) == 2
         for words in map(shlex.split, found):
             command = typer.main.get_command(app).commands[words[0]].commands[words[1]]
@@ -59,6 +71,21 @@ def test_the_container_is_not_root_and_keeps_its_ledger_in_a_volume():
     assert re.search(r"^VOLUME /var/lib/epsilog$", last, re.MULTILINE)
     assert re.search(r"^HEALTHCHECK .*healthcheck.py", last, re.MULTILINE)
     assert "/var/lib/epsilog" in re.search(r"^WORKDIR (.*)$", last, re.MULTILINE)[1]
+
+
+def test_compose_starts_the_container_with_what_it_needs_and_no_more():
+    said, container = service(), CONTAINER.read_text()
+    assert (COMPOSE.parent / said["build"]["context"] / said["build"]["dockerfile"]).resolve() == CONTAINER
+    (published, inside), (volume, kept), (_, tls, how) = (
+        text.split(":") for text in (*said["ports"], *said["volumes"])
+    )
+    assert f"EXPOSE {inside}" in container
+    assert published == inside
+    assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"]
+    assert f"VOLUME {kept}" in container
+    assert {Path(word).parent for word in entry_point() if word.endswith(".pem")} == {Path(tls)}
+    assert (how, said["read_only"], said["cap_drop"]) == ("ro", True, ["ALL"])
+    assert said["security_opt"] == ["no-new-privileges:true"]
 
 
 def test_what_the_container_copies_is_not_ignored():
