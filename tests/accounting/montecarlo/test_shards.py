@@ -32,11 +32,11 @@ def test_shards_are_recomputed_alone_and_merge_as_integers(release):
 
 @pytest.mark.slow
 def test_a_failing_trial_stops_both_directions_where_the_counts_say():
-    pair = [trial(direction=way, strength=strength, samples=4 * shards.SHARD) for way, strength in WAYS.items()]
+    pair = [trial(direction=way, strength=strength, samples=8 * shards.SHARD) for way, strength in WAYS.items()]
     remove, add = run.run_trials(pair, seed=1)
     for limit, stop in ((0, 1), (sum(remove[:2]), 3), (sum(remove[:5]), 7), (sum(remove), 8)):
         assert run.run_trials(pair, seed=1, limits=[limit, sum(add)]) == (remove[:stop], add[:stop])
-    assert run.run_trials(pair, seed=1, limits=[sum(remove), sum(add[:1])]) == (remove[:3], add[:3])
+    assert run.run_trials(pair, seed=1, limits=[sum(remove), sum(add[:4])]) == (remove[:7], add[:7])
 
 
 def philox(key, counter):
