@@ -132,9 +132,16 @@ def test_whole_floats_and_integers_have_the_same_bytes():
     )
 
 
+NOISE = {"type": "gaussian", "noise_multiplier": 1.0, "sensitivity": 1.0}
+
+
 @pytest.mark.parametrize(
     ("document", "says"),
     [
+        ({"v": False, "term": NOISE}, "v must be"),
+        ({"v": 0.0, "term": NOISE}, "v must be"),
+        ({"v": 1, "term": NOISE | {"noise_multiplier": 10**400}}, "finite number"),
+        *(({"v": 1, "term": NOISE | {"type": kind}}, "type must be") for kind in (["gaussian"], {})),
         ({"v": 0, "term": {"type": "pure", "epsilon": 1}}, "v must be 1"),
         ({"term": {"type": "pure", "epsilon": 1}}, "document must be"),
         ({"v": 1, "term": {"type": "purr-dp", "epsilon": 1}}, "purr-dp"),
@@ -155,24 +162,6 @@ def test_bad_documents_are_refused_by_name(document, says):
 def test_a_changed_field_changes_the_fingerprint():
     one, other = mechanisms.Gaussian(1.0), dataclasses.replace(mechanisms.Gaussian(1.0), noise_multiplier=1.0 + 1e-15)
     assert codec.hash_canonical(codec.to_json(one)) != codec.hash_canonical(codec.to_json(other))
-
-
-NOISE = {"type": "gaussian", "noise_multiplier": 1.0, "sensitivity": 1.0}
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"v": 1, "term": NOISE | {"noise_multiplier": 10**400}},
-        {"v": 1, "term": NOISE | {"type": ["gaussian"]}},
-        {"v": 1, "term": NOISE | {"type": {}}},
-        {"v": False, "term": NOISE},
-        {"v": 0.0, "term": NOISE},
-    ],
-)
-def test_documents_of_other_kinds_are_refused_as_bad_values(document):
-    with pytest.raises(ValueError, match=r"finite number|type must be|v must be"):
-        codec.from_json(document)
 
 
 def test_a_document_nested_beyond_reading_is_refused():

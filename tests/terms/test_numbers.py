@@ -250,12 +250,7 @@ def test_a_ratio_has_two_parts(parts):
         def as_integer_ratio(self):
             return parts
 
-    with pytest.raises(CheckError, match="amount must be a finite number"):
-        check.exact("amount", Other(1, 2))
-
-
-def test_a_ratio_without_parts_is_refused():
-    for odd in (ForeignReal(1, 0), ForeignRational(0, 0), object.__new__(Fraction)):
+    for odd in (Other(1, 2), ForeignReal(1, 0), ForeignRational(0, 0), object.__new__(Fraction)):
         with pytest.raises(CheckError, match="amount must be a"):
             check.exact("amount", odd)
 
