@@ -233,7 +233,7 @@ def test_what_people_write_is_shown_as_it_is_and_tells_a_terminal_nothing(books)
         assert not {"\x1b", "\x9b"} & set(done.output)
         if command[0] in ("show", "history"):
             assert "acme/[/red]:x:" in done.output
-            assert "[red]dora: [/bold] \\x1b[2J\\x9b1m\\nas agreed" in done.output
+            assert "[red]dora: [/bold] \\u001b[2J\\u009b1m\\nas agreed" in done.output
     done = CliRunner().invoke(
         app, ["ledger", "set-cap", "acme", "--epsilon", "4", "--actor", "[/x]", "--reason", "[/x]", "-l", str(books)]
     )

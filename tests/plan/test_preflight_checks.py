@@ -329,6 +329,17 @@ def test_realised_sizes_are_covered_where_they_are_shown(others):
         assert excess <= delta + 1e-9
 
 
+@pytest.mark.parametrize("options", [{"divisor": "realised"}, {"sampler": "with-replacement"}])
+def test_what_is_counted_and_what_is_left_out_share_delta(options):
+    """Half of delta each: larger batches or more repeats than counted are as likely as the other half allows."""
+    found = preflight(replace(BASE, **options), delta=DELTA)
+    counted = ep.epsilon(found.release, delta=DELTA / 2, relation=found.cost.relation)
+    assert found.cost.upper == pytest.approx(counted.upper, rel=1e-9)
+    assert dict(found.cost.given) == {"delta": DELTA}
+    if "divisor" in options:
+        assert 1000 * stats.binom.sf(found.release.release.sample_size, 60_000, 0.01) <= DELTA / 2
+
+
 def test_places_drawn_anew_repeat_no_more_than_counted():
     setup = TrainingLoop(50, 10, 20, 1.0, sampler="with-replacement")
     release = preflight(setup, delta=0.02).release

@@ -37,8 +37,9 @@ from epsilog.cli.ledger_rows import (
     format_sums,
     list_cells,
 )
-from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, write
+from epsilog.cli.show import print_figures, print_notice, print_table, write
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
+from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
     from epsilog.ledger import Entry, Ledger, LedgerVerification, LedgerView
@@ -280,7 +281,7 @@ def alert_command(
                     print_notice(f"{error}: it is sent again")
                     break
                 if sent:
-                    told = f"{escape_control_characters(alert.scope)} has used {alert.percent}% of its cap: sent"
+                    told = f"{legible(alert.scope)} has used {alert.percent}% of its cap: sent"
                     echo(json.dumps(alert.to_json()) if as_json else told)
             if once:
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from epsilog.cli.show import escape_control_characters
+from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
     from epsilog.ledger import Balance, Entry
@@ -77,7 +77,7 @@ def format_scope(budget: Balance) -> str:
         "partition: cap of each block, charged above": budget.partition,
     }
     marks = [name for name, holds in flags.items() if holds]
-    return escape_control_characters(budget.scope) + (f" ({', '.join(marks)})" if marks else "")
+    return budget.scope + (f" ({', '.join(marks)})" if marks else "")
 
 
 def list_cells(entry: Entry, *, several: bool) -> list[str]:
@@ -101,5 +101,5 @@ def _format_body(body: Mapping[str, Any]) -> str:
     caps = format_amounts(body["caps"]) if "caps" in body else ""
     caps += f" (for {format_amounts(body['target_guarantee'])})" if "target_guarantee" in body else ""
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
-    reason = escape_control_characters(": ".join(filter(None, (body.get("actor"), body.get("reason")))))
+    reason = legible(": ".join(filter(None, (body.get("actor"), body.get("reason")))))
     return "; ".join(filter(None, (caps, plan, body.get("until"), reason)))

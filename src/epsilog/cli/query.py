@@ -14,7 +14,7 @@ import typer
 
 from epsilog.cli.app import Json, app, print_json
 from epsilog.cli.ledger import DEFAULT_LEDGER, LedgerFile, open_for_reading, open_for_writing
-from epsilog.cli.show import escape_control_characters, print_figures, print_notice
+from epsilog.cli.show import print_figures, print_notice
 from epsilog.terms import CheckError
 
 if TYPE_CHECKING:
@@ -186,11 +186,9 @@ def _print_result(answer: QueryResult, *, as_json: bool) -> None:
     if as_json:
         print_json(json.loads(answer.document))
         return
-    rows = [
-        ("answer", "none of them" if answer.value is None else escape_control_characters(_format_number(answer.value)))
-    ]
+    rows = [("answer", "none of them" if answer.value is None else _format_number(answer.value))]
     if isinstance(answer.value, dict):
-        rows = [(escape_control_characters(name), _format_number(value)) for name, value in answer.value.items()]
+        rows = [(name, _format_number(value)) for name, value in answer.value.items()]
     elif answer.lower is not None:
         rows.append(("between", f"{_format_number(answer.lower)} and {_format_number(answer.upper)}"))
     print_figures(

@@ -17,8 +17,9 @@ import typer
 
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, Json, Output, app, print_json, token_app, write_output
 from epsilog.cli.ledger import DEFAULT_LEDGER, redact_address, require_file_ledger, require_ledger_file
-from epsilog.cli.show import escape_control_characters, print_figures, print_notice, print_table, style, write
+from epsilog.cli.show import print_figures, print_notice, print_table, style, write
 from epsilog.terms import CheckError, check
+from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
     from epsilog.server import Token
@@ -269,7 +270,7 @@ def create_token_command(
 def _show_token(made: Token, text: str, *, as_json: bool) -> None:
     if as_json:
         return print_json(made.to_json() | {"token": text})
-    print_figures(f"A token for {escape_control_characters(made.name)}", _list_token_rows(made))
+    print_figures(f"A token for {made.name}", _list_token_rows(made))
     write(style(text), soft_wrap=True)
     print_notice("It is shown only once. It gives the holder's access to anyone who has it: keep it like a password.")
     return None
@@ -286,10 +287,7 @@ def list_tokens_command(file: TokenFile = DEFAULT_TOKENS, as_json: Json = False)
     found, now = server.read_tokens(_require_tokens(file)), dt.datetime.now(dt.UTC).timestamp()
     if as_json:
         return print_json({"tokens": [token.to_json() | {"expired": token.has_expired(now)} for token in found]})
-    rows = [
-        [escape_control_characters(token.name), *(text for _, text in _list_token_rows(token)), _get_state(token, now)]
-        for token in found
-    ]
+    rows = [[token.name, *(text for _, text in _list_token_rows(token)), _get_state(token, now)] for token in found]
     print_table(str(file), ["name", "role", "scope", "created (UTC)", "expires (UTC)", "id", "state"], rows)
     return None
 
@@ -328,7 +326,7 @@ def revoke_token_command(name: TokenName, file: TokenFile = DEFAULT_TOKENS, as_j
     revoked = server.revoke_token(_require_tokens(file), name)
     if as_json:
         return print_json(revoked.to_json())
-    write(f"the token of {escape_control_characters(revoked.name)} (id {revoked.id}) is revoked")
+    write(f"the token of {legible(revoked.name)} (id {revoked.id}) is revoked")
     return None
 
 
@@ -342,7 +340,7 @@ def _list_token_rows(token: Token) -> list[tuple[str, str]]:
     expires = "never" if token.expires is None else f"{token.expires:%Y-%m-%d %H:%M}"
     return [
         ("role", token.role.value),
-        ("scope", "the whole ledger" if token.scope is None else escape_control_characters(token.scope)),
+        ("scope", "the whole ledger" if token.scope is None else token.scope),
         ("created", f"{token.created:%Y-%m-%d %H:%M}"),
         ("expires", expires),
         ("id", token.id),

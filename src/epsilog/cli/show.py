@@ -201,15 +201,6 @@ def style(text: str, how: str = "bold", after: str = "") -> Text:
     return Text.assemble((text, how), after) if after else Text(text, style=how)
 
 
-def escape_control_characters(text: str) -> str:
-    r"""Return text with each character that is not printable as its Python escape.
-
-    >>> escape_control_characters("as agreed\x1b[2J")
-    'as agreed\\x1b[2J'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def format_status(status: str) -> Text:
     """Return a status in its color."""
     return style(status, VERDICT_STYLE[status])
