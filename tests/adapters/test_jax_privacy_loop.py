@@ -73,7 +73,7 @@ def test_the_noise_that_the_accountant_is_told_is_held_against_the_loop():
 
 
 def test_a_schedule_of_noise_is_priced_as_it_runs():
-    schedule = [(0, 2.0), (30, 0.6), (60, 0.1)]  # the last after the end
+    schedule = [(0, 2.0), (30, 0.6), (50, 0.1)]  # the last after the end
     constant = preflight(read_training_loop(LOOP, examples=N, noise_multiplier=2.0), delta=1e-6)
     found = preflight(
         read_training_loop(LOOP, examples=N, noise_multiplier=schedule, params=params(noise_multipliers=schedule)),

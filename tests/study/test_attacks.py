@@ -51,7 +51,7 @@ def test_lira_sees_what_one_threshold_does_not(shadows):
 
 def test_a_unit_that_too_few_shadow_models_saw_has_no_score():
     told, inside = gaussian(6, 5, 1.0)
-    inside[:, 0], inside[:, 1], inside[:, 2:] = True, False, (np.arange(7) % 2 == 0)[:, None]
+    inside[:, 0], inside[:, 1], inside[:, 2:] = np.arange(7) > 0, False, (np.arange(7) % 2 == 0)[:, None]
     scores = compute_lira_scores(told[-1], told[:-1], inside[:-1])
     assert np.isnan(scores).tolist() == [True, True, False, False, False]
 

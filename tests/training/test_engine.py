@@ -149,6 +149,18 @@ def test_an_example_of_huge_features_and_a_tiny_error_is_clipped_all_the_same(sm
 
 
 @pytest.mark.slow
+def test_a_gradient_without_a_finite_norm_is_dropped_and_counted(small_task):
+    def make_huge(features, *_):
+        features[2] = 1e99
+
+    engine = CompiledEngine(small_task(**EXAMPLES, **LINE, change=make_huge))
+    alone = noisy_runs(engine, cohort=np.array([2]), batch_probability=1.0, noise_stddev=0.0)
+    rows = int(engine.task.clients.sizes[2])
+    assert (alone.dropped, alone.clipped, alone.count, alone.largest_norm) == (3 * rows, 3 * rows, 3 * rows, 0.0)
+    assert not alone.total.any()
+
+
+@pytest.mark.slow
 @pytest.mark.every(1)
 @pytest.mark.parametrize(("resident", "bad"), [(0, None), (compiled.RESIDENT, np.nan)])
 def test_where_nobody_has_a_usable_row_the_noise_alone_is_sent(small_task, monkeypatch, resident, bad):

@@ -247,6 +247,7 @@ def written_npz(tmp_path):
 def held(tmp_path, clients=60, share=0.3, unit="ward", drop=None):
     lines = [f"{client},{client % 110},x,{client % 2},{client}-{row}" for client in range(clients) for row in range(3)]
     lines = [line for line in lines if drop is None or not line.endswith(drop)]
+    lines += [f",50,x,1,nobody-{row}" for row in range(9)]  # of no client: neither held out nor kept
     columns = DataSchema("ward", {"age": parse_feature([0, 110])}, "stay", parse_target(classes=2), id="name")
     path = csv(tmp_path, "ward,age,kind,stay,name\n" + "\n".join(lines), name=f"{drop}.csv")
     return own(path, columns, test_share=share).load(unit)

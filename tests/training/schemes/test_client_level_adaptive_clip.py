@@ -6,6 +6,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
+from scipy import stats
 from tests.training.fixed import Fixed
 from tests.verification.checked import applied, check_clipping, check_norms, of_records
 
@@ -35,13 +36,13 @@ def test_sum_and_count_are_priced_as_one_gaussian_rounded_down(z, s):
         assert found >= exact * (1 - mpmath.mpf(10) ** -12) or z == 1e-320
 
 
-def clients(scheme, task, norms):
+def clients(scheme, task, norms, *, draws=Randomness.from_seed(1)):  # noqa: B008
     """The outcomes of the rounds of clients whose updates have these norms."""
     drawn = np.random.default_rng(3).standard_normal((12, task.model.size))
     engine = Fixed(task, drawn / np.linalg.norm(drawn, axis=1, keepdims=True) * np.reshape(norms, (12, 1)))
     state, outcomes = make_initial_state(task), []
     for _ in range(scheme.rounds):
-        outcomes.append(compute_next_round(scheme, engine, state, Randomness.from_seed(1)))
+        outcomes.append(compute_next_round(scheme, engine, state, draws))
         state = outcomes[-1].state
     return outcomes
 
@@ -72,6 +73,15 @@ def test_what_a_round_releases_is_what_the_next_one_clips_to(small_task):
     assert check_norms(custody, records, SCHEME).status == "passed"
     early = replace(custody[0], largest_norm=records[-1].clip_norm)
     assert check_norms([early, *custody[1:]], records, SCHEME).status == "failed"
+
+
+def test_the_count_carries_noise_of_its_own_size_and_a_control_that_is_40_percent_weak_is_caught(small_task):
+    """Everybody is clipped in each round; false alarm 1e-6."""
+    scheme = replace(SCHEME, sampling_probability=1.0, rounds=60, clip_learning_rate=1e-6)
+    for draws, fits in ((Randomness.from_seed(1), True), (Randomness.with_weaker_noise(1, noise_factor=0.6), False)):
+        records = [one.record for one in clients(scheme, small_task(), 100 * NORMS, draws=draws)]
+        noise = np.array([12 * (record.unclipped - 0.5) + 6 for record in records]) / SCHEME.quantile_noise
+        assert (5e-7 < stats.chi2.cdf(np.sum(noise**2), noise.size) < 1 - 5e-7) == fits
 
 
 def test_a_clip_norm_stays_within_reach_whatever_the_count_says():
