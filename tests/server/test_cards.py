@@ -53,6 +53,7 @@ def test_a_link_preview_has_the_cards_number_and_its_image(built):
     assert meta["og:title"] == "The best attack could pick out at most 546 of 1,000 people."
     assert meta["og:description"].startswith("Guessing finds 10.")
     assert meta["og:image"] == f"{built.url}/embed/verdict.png?{urlencode(PAIR)}"
+    assert (meta["og:image:width"], meta["og:image:height"]) == ("1200", "630")
     rehearsal = page_of(built, PAIR | {"simulation": "yes"}).meta
     assert rehearsal["og:title"].startswith("Rehearsal.")
     assert "og:image" not in page_of(built, {}).meta

@@ -90,6 +90,7 @@ def test_amounts_are_exact_whatever_number_they_came_as(ledger, top):
     ledger.create_budget(f"{top}/z", kind="approximate", epsilon="3.000000001", delta=1e-5)
     found = ledger.balance(f"{top}/z").caps
     assert dict(found) == {"epsilon": "3.000000001", "delta": "0.00001"}
+    assert ledger.get_headroom(top, PureDP(0.25)).charges == 4
 
 
 def test_the_key_may_come_as_a_header_and_must_be_the_same(site, top):
