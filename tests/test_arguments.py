@@ -127,8 +127,6 @@ CALLS = {
     certificates.certify_guarantee: {"release": Gaussian(2.0), "guarantee": GUARANTEE, "delta": 0.125},
     certificates.write_claim: {"release": Gaussian(2.0), "epsilon": "2", "delta": 0.125, "group_size": 2},
     verification.compute_control_limits: {"clients": 64, "probability": 0.25, "rounds": 4, "false_alarm_rate": 0.0625},
-    verification.compute_power: {"values": 8, "share": 0.5, "false_alarm_rate": 0.0625},
-    verification.compute_stddev_interval: {"padding": [0.5, -1.0, 2.0], "failure_probability": 0.0625},
     montecarlo.compute_balls_in_bins_delta: {"bins": 2, "noise_stddev": 2.0, "epsilon": 0.5, "epochs": 1},
     montecarlo.base_delta: {"samples": 64, "target_delta": 0.25},
     montecarlo.binomial_delta: {"samples": 64, "hits": 2, "fallback_delta": 0.25, "bound": 1.0},

@@ -300,17 +300,6 @@ def _abridged(value: Any) -> Any:
     return NEW_EACH_TIME.sub("#", value) if isinstance(value, str) else value
 
 
-class _Silent:
-    def stage(self, says: str) -> None:
-        pass
-
-    def comparison(self, done: int, total: int) -> None:
-        pass
-
-    def round(self, record: Any, _: Any) -> None:
-        pass
-
-
 TRAINED = {  # short programs on the data that examples bring, and what is changed in them
     "central.toml": {"rounds = 60": "rounds = 4", "rounds_per_release = 60": "rounds_per_release = 4"},
     "local.toml": {},
@@ -328,7 +317,7 @@ def _trained(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "program.toml").write_text(text)
         runs = Path(folder) / "runs"
-        outcome = run_program(Path(folder) / "program.toml", runs=runs, ledger=runs / "ledger.db", observer=_Silent())
+        outcome = run_program(Path(folder) / "program.toml", runs=runs)
         with read_ledger(runs / "ledger.db") as ledger:
             verbs = [entry.verb.value for entry in ledger.history()]
         found = examined(read_run_folder(outcome.folder), LedgerReader.read(runs / "ledger.db"))

@@ -11,19 +11,6 @@ from epsilog.terms import EpsilogError
 DIED = 137
 
 
-class Silent:
-    """Looks on and says nothing."""
-
-    def stage(self, says):
-        """Nothing."""
-
-    def comparison(self, done, total):
-        """Nothing."""
-
-    def round(self, record, plan):
-        """Nothing."""
-
-
 def driven(die_at: int, path: Path, runs: Path, told: Path) -> int:
     """How a run ended that dies at a point; what it told is in a file."""
     child = start(drive, die_at, path, runs, told)
@@ -52,7 +39,7 @@ def both_at_once(path: Path, runs: Path, folder: Path) -> list[str]:
 def attempt(path: Path, runs: Path, told: Path) -> None:
     """Runs a config, and writes the refusal."""
     try:
-        run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent())
+        run(path, runs=runs)
     except EpsilogError as refusal:
         told.write_text(str(refusal))
     else:
@@ -83,5 +70,5 @@ def drive(die_at: int, path: Path, runs: Path, told: Path) -> None:
 
     os.fsync, os.replace, Path.replace = counted(os.fsync), counted(os.replace), counted(Path.replace)
     Ledger.execute = counted(Ledger.execute)
-    outcome = run(path, runs=runs, ledger=runs / "ledger.db", observer=Silent())
+    outcome = run(path, runs=runs)
     told.write_text(f"{count} {outcome.report['result']['model_hash']}")

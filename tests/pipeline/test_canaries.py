@@ -23,24 +23,14 @@ class KilledError(BaseException):
     pass
 
 
-class Watching:
-    def __init__(self, until=None):
-        self.until = until
-
-    def stage(self, says):
-        pass
-
-    def comparison(self, done, total):
-        pass
-
-    def round(self, record, _):
-        if record.round == self.until:
-            raise KilledError
+def kill_in_the_second(record):
+    if record.round == 2:
+        raise KilledError
 
 
 def went(path, folder, **options):
     runs = Path(folder) / "runs"
-    return run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching(), **options)
+    return run(path, runs=runs, **options)
 
 
 @pytest.fixture(scope="module")
@@ -171,14 +161,14 @@ def test_a_real_run_keeps_its_secret_through_a_kill_and_draws_another_next_time(
                 "demo/exams-central/2026", kind="approximate", privacy_unit="school", epsilon="4", delta="1e-5"
             )
         with pytest.raises(KilledError):
-            run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching(until=2))
+            run(path, runs=runs, on_round=kill_in_the_second)
         (folder,) = (each for each in runs.iterdir() if each.is_dir())
         secret = folder / "canaries.secret"
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
         assert not (folder / "canaries.json").exists()
         plan = json.loads((folder / "plan.json").read_bytes())
         assert secret.read_text().strip() not in json.dumps(plan)
-        outcome = run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
+        outcome = run(path, runs=runs)
         assert outcome.verification.status in ("passed", "warned")  # a kill may show as an attempt
         assert json.loads((folder / "canaries.json").read_bytes())["secret"] == secret.read_text().strip()
         commitments.append(plan["details"]["audit"]["commitment"])
@@ -194,17 +184,17 @@ def test_a_secret_that_is_lost_or_torn_stops_a_run_that_is_not_over(write_config
             "demo/exams-central/2026", kind="approximate", privacy_unit="school", epsilon="4", delta="1e-5"
         )
     with pytest.raises(KilledError):
-        run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching(until=2))
+        run(path, runs=runs, on_round=kill_in_the_second)
     (folder,) = (each for each in runs.iterdir() if each.is_dir())
     secret = (folder / "canaries.secret").read_text()
     (folder / "canaries.secret").write_text(secret[:10])
     with pytest.raises(RecordError, match="does not hold the secret of canaries"):
-        run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
+        run(path, runs=runs)
     (folder / "canaries.secret").unlink()
     with pytest.raises(ConfigError, match=r"a plan for canaries with a secret that is not in canaries\.secret"):
-        run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
+        run(path, runs=runs)
     (folder / "canaries.secret").write_text(secret)
-    assert run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching()).report["audit"]["bound"]
+    assert run(path, runs=runs).report["audit"]["bound"]
 
 
 def test_who_comes_second_finds_the_first_ones_secret(tmp_path):
@@ -236,8 +226,8 @@ def test_a_kill_before_the_plan_or_before_the_model_loses_no_secret(write_config
         with monkeypatch.context() as broken:
             broken.setattr(place, killed)
             with pytest.raises(KilledError):
-                run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching())
-    report = run(path, runs=runs, ledger=runs / "ledger.db", observer=Watching()).report
+                run(path, runs=runs)
+    report = run(path, runs=runs).report
     assert seen == [report["audit"]["canaries"]["secret"] + "\n"] * 2
 
 
@@ -288,7 +278,8 @@ def test_what_is_not_said_changes_no_name_of_a_run(write_config):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit_is_client", [True, False])
+@pytest.mark.every(2)  # the fixture's run holds canaries that are clients
+@pytest.mark.parametrize("unit_is_client", [False, True])
 def test_a_task_made_in_python_has_room_made_for_its_canaries(tmp_path, unit_is_client):
     from tests.study.conftest import classes_task
 

@@ -37,17 +37,6 @@ KEPT = "adaptive-clip"  # `make test` runs this one; the others are alike
 VARIANTS["weighed"] = (Path(__file__).parents[2] / "examples/local.toml", WEIGHED)
 
 
-class Silent:
-    def stage(self, says):
-        pass
-
-    def comparison(self, done, total):
-        pass
-
-    def round(self, record, plan):
-        pass
-
-
 def test_every_scheme_has_an_example():
     assert {load_run_config(path).scheme.kind for path in EXAMPLES} == set(SCHEMES)
 
@@ -96,7 +85,7 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     )
     path = tmp_path / "p.toml"
     path.write_text(text)
-    outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
+    outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db")
     ends = {found.check: found.status for found in outcome.verification.findings}
     assert ends.pop("control") in ("passed", "warned")  # central noise has little padding in eight rounds
     assert set(ends.values()) == {"passed"}, outcome.verification.findings

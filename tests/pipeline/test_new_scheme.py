@@ -91,17 +91,7 @@ def test_an_unknown_kind_is_refused_again(write_config):
 
 @pytest.mark.slow
 def test_its_config_runs_from_plan_to_proof(write_config, tmp_path, everybody):
-    class Silent:
-        def stage(self, says):
-            pass
-
-        def comparison(self, done, total):
-            pass
-
-        def round(self, record, plan):
-            pass
-
-    outcome = run(write_config(*CHANGES), runs=tmp_path, ledger=tmp_path / "ledger.db", observer=Silent())
+    outcome = run(write_config(*CHANGES), runs=tmp_path, ledger=tmp_path / "ledger.db")
     assert isinstance(outcome.plan.scheme, everybody)
     ends = {found.check: found.status for found in outcome.verification.findings}
     assert ends.pop("control") == "warned"  # four rounds have too little padding to notice weak noise by

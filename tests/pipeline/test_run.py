@@ -33,24 +33,11 @@ import killed
 pytestmark = pytest.mark.slow
 
 
-class Silent:
-    def __init__(self):
-        self.rounds, self.stages = [], []
-
-    def stage(self, says):
-        self.stages.append(says)
-
-    def comparison(self, done, total):
-        pass
-
-    def round(self, record, _):
-        self.rounds.append(record.round)
-
-
 def finished(path, tmp_path, runs="runs"):
-    observer = Silent()
-    outcome = run(path, runs=tmp_path / runs, ledger=tmp_path / runs / "ledger.db", observer=observer)
-    return outcome, observer
+    """The outcome of a run, and which rounds were trained."""
+    rounds = []
+    outcome = run(path, runs=tmp_path / runs, on_round=lambda record: rounds.append(record.round))
+    return outcome, rounds
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +51,7 @@ def done(tmp_path_factory):
     text = text.replace("local_steps = 8", "local_steps = 1").replace("learning_rate = 0.1", "learning_rate = 0.5")
     path = folder / "p.toml"
     path.write_text(text)
-    outcome, observer = finished(path, folder)
-    return path, outcome, observer
+    return path, *finished(path, folder)
 
 
 @pytest.fixture
@@ -76,9 +62,9 @@ def copied(done, tmp_path):
 
 
 def test_plan_to_proof(done):
-    _, outcome, observer = done
+    _, outcome, rounds = done
     report = outcome.report
-    assert observer.rounds == list(range(1, 13))
+    assert rounds == list(range(1, 13))
     assert outcome.verification.status == "passed"
     assert 3.9 < report["claim"]["epsilon"]["upper"] <= 4
     assert report["verification"]["status"] == "passed"
@@ -96,9 +82,9 @@ def test_again_charges_nothing_and_trains_nothing(done):
     path, outcome, _ = done
     ledger = outcome.folder.parent / "ledger.db"
     before, report = ledger.read_bytes(), (outcome.folder / "report.json").read_bytes()
-    observer = Silent()
-    again = run(path, runs=outcome.folder.parent, ledger=ledger, observer=observer)
-    assert observer.rounds == []
+    rounds = []
+    again = run(path, runs=outcome.folder.parent, ledger=ledger, on_round=rounds.append)
+    assert rounds == []
     assert again.folder == outcome.folder
     assert ledger.read_bytes() == before
     assert (outcome.folder / "report.json").read_bytes() == report
@@ -110,7 +96,7 @@ def test_another_plan_on_a_spent_budget_is_refused_and_leaves_nothing(done, tmp_
     other.write_text(path.read_text().replace("learning_rate = 0.5", "learning_rate = 0.2"))
     before = sorted(p.name for p in outcome.folder.parent.iterdir())
     with pytest.raises(BudgetExceededError) as refused:
-        run(other, runs=outcome.folder.parent, ledger=outcome.folder.parent / "ledger.db", observer=Silent())
+        run(other, runs=outcome.folder.parent)
     assert refused.value.scope == "demo/exams-central/2026"
     assert "epsilon" in refused.value.available
     assert sorted(p.name for p in outcome.folder.parent.iterdir()) == before
@@ -179,13 +165,9 @@ sys.meta_path.insert(0, Absent())
 from pathlib import Path
 from epsilog.pipeline import run
 from epsilog.terms import ConfigError
-class Silent:
-    def stage(self, says): pass
-    def comparison(self, done, total): pass
-    def round(self, record, plan): pass
 for path, runs in zip(sys.argv[2::2], map(Path, sys.argv[3::2])):
     try:
-        print(run(Path(path), runs=runs, ledger=runs / "ledger.db", observer=Silent()).verification.status)
+        print(run(Path(path), runs=runs).verification.status)
     except ConfigError as error:
         print(error)
 """
@@ -225,7 +207,7 @@ def test_settings_that_diverge_and_folders_that_cannot_be_written_book_nothing(w
     assert not (tmp_path / "runs").exists()
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(ConfigError, match="the run cannot be stored here"):
-        run(write_config(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db", observer=Silent())
+        run(write_config(), runs=tmp_path / "runs", ledger=tmp_path / "ledger.db")
     assert not (tmp_path / "ledger.db").exists()
 
 
@@ -239,8 +221,8 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
     text = text.replace("clip_norm = 1.0", "clip_norm = 1e60")
     text = text.replace("comparison_seeds = 5", "comparison_seeds = 2")
     (tmp_path / "p.toml").write_text(text.replace("comparison_budgets = [0.25, 1, 8]", "comparison_budgets = [0.5]"))
-    outcome, observer = finished(tmp_path / "p.toml", tmp_path)
-    last, ledger = len(observer.rounds), tmp_path / "runs" / "ledger.db"
+    outcome, rounds = finished(tmp_path / "p.toml", tmp_path)
+    last, ledger = len(rounds), tmp_path / "runs" / "ledger.db"
     assert 1 <= last < 12
     assert outcome.report["result"]["diverged"]
     assert outcome.report["result"]["test_loss"] is None
@@ -254,8 +236,8 @@ def test_a_run_that_diverges_is_committed_and_its_report_says_so(tmp_path):
     assert f"Training diverged in round {last}." in page
     with read_ledger(ledger) as books:
         assert [entry.verb for entry in books.history()][-1] is Verb.COMMITTED
-    again, silent = finished(tmp_path / "p.toml", tmp_path)
-    assert silent.rounds == []
+    again, rounds = finished(tmp_path / "p.toml", tmp_path)
+    assert rounds == []
     assert again.report == outcome.report
 
 
@@ -284,7 +266,7 @@ def test_an_edited_ledger_fails(done, copied):
         books.execute(f"update {table} set document = replace(document, '3.9', '0.9')")  # noqa: S608
     books.close()
     with pytest.raises(LedgerIntegrityError):
-        run(done[0], runs=copied.parent, ledger=ledger, observer=Silent())
+        run(done[0], runs=copied.parent)
     findings = {f.check: f for f in verify_evidence(read_evidence(copied, ledger)).findings}
     assert findings["ledger"].status == "failed"
     assert "entry" in findings["ledger"].message

@@ -11,11 +11,7 @@ from tests.verification.counted import COUNTING, counted
 
 from epsilog.schemes import ClientLevelCentral, ExampleLevelClientSide
 from epsilog.terms import CustodyRecord, RoundRecord
-from epsilog.verification import (
-    compute_power,
-    compute_stddev_interval,
-)
-from epsilog.verification.noise import check_count
+from epsilog.verification.noise import check_count, compute_power, compute_stddev_interval
 
 CENTRAL = ClientLevelCentral(clients=2000, sampling_probability=0.1, rounds=60, clip_norm=0.5, noise_multiplier=2.0)
 LOCAL = ExampleLevelClientSide(

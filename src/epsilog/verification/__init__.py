@@ -29,7 +29,7 @@ from epsilog.verification.evidence import Claim, Evidence
 from epsilog.verification.files import read_file
 from epsilog.verification.hidden import get_published_verdict
 from epsilog.verification.ledger_excerpt import LedgerExcerpt, LedgerReader
-from epsilog.verification.noise import check_noise, compute_power, compute_stddev_interval
+from epsilog.verification.noise import check_noise
 from epsilog.verification.outcome import REQUIRED_LOGS, VERDICT_BASIS, Verification, write_answer
 from epsilog.verification.owner_attestation import (
     CONTROL_NOISE_RATIO,
@@ -95,8 +95,6 @@ __all__ = [
     "compute_certified_interval",
     "compute_claim_interval",
     "compute_control_limits",
-    "compute_power",
-    "compute_stddev_interval",
     "evaluate_planned_audit",
     "get_certified_delta",
     "get_published_verdict",
