@@ -106,8 +106,9 @@ def test_a_date_in_another_century_is_refused(tmp_path, on):
 
 
 def test_who_left_before_or_joined_after_does_not_count(tmp_path):
-    write(tmp_path, "a,2025-01-01,\nb,2025-01-01,2025-12-01\nc,2026-01-02,\n")
-    assert read(tmp_path, rounds=ROUNDS, enrollment=enrollment()).enrolled.counted.tolist() == [True, False, False]
+    write(tmp_path, "a,2025-01-01,\nb,2025-01-01,2025-12-01\nc,2026-01-02,\nd,2026-01-01,\ne,2025-01-01,2026-01-01\n")
+    counted = read(tmp_path, rounds=ROUNDS, enrollment=enrollment()).enrolled.counted.tolist()
+    assert counted == [True, False, False, True, False], "on the day itself, who joins is there and who leaves is gone"
 
 
 @pytest.mark.parametrize(
