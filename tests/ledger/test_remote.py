@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 import pytest
@@ -56,6 +57,13 @@ def test_rows_are_asked_for_until_there_are_enough(rows, start, limit):
     found = RemoteSession(SimpleNamespace(get=get)).rows(start=start, limit=limit)
     expected = [row.document for row in rows[(start or 1) - 1 :][:limit]]
     assert [row.document for row in found] == expected
+
+
+def test_a_server_that_tells_an_entry_again_is_found_out(rows):
+    told = {"documents": [rows[0].document], "more": True}
+    found = RemoteSession(SimpleNamespace(get=lambda *_, **__: told)).rows()
+    with pytest.raises(LedgerIntegrityError, match="entry 1: is out of order"):
+        list(islice(found, 3))
 
 
 def test_balances_are_compared_where_nothing_came_between(rows):
