@@ -1,5 +1,6 @@
 """Bad parameters fail at birth: what one field forbids another, and what the message says (bounds: test_fields)."""
 
+import dataclasses
 import math
 import pickle
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.terms.test_codec import SAMPLES
 
 from epsilog import mechanisms, schemes, terms
 from epsilog.mechanisms import DenseStrategy, Gaussian, MixtureOfGaussians, ToeplitzStrategy
@@ -69,6 +71,19 @@ def test_local_steps_round_epochs_over_probability():
     scheme = ExampleLevelClientSide(10, 5, 5, 2, 0.3, 1, 1.0, 1.0)
     assert scheme.local_steps == 3
     assert scheme.release().count == 6
+
+
+@pytest.mark.parametrize(
+    "scheme", [one for one in SAMPLES if isinstance(one, schemes.Scheme)], ids=lambda one: one.kind
+)
+def test_a_step_with_a_share_of_the_noise_is_that_of_a_scheme_with_so_much_less(scheme):
+    less = dataclasses.replace(scheme, noise_multiplier=scheme.noise_multiplier / 4)
+    noise, quarter, fourth = (
+        getattr(step, "release", step) for step in (scheme.step(), scheme.step(0.25), less.step())
+    )
+    assert quarter != noise
+    if scheme.accounted_multiplier == scheme.noise_multiplier:  # no second release has noise of its own
+        assert quarter == fourth
 
 
 @pytest.mark.parametrize(
