@@ -229,7 +229,7 @@ def test_a_salt_binds_logs_that_are_not_public(tmp_path):
         report_of(tmp_path, head='salt = "short"\n')
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(("run", "code"), DISHONEST.values(), ids=DISHONEST)
 def test_no_rendering_states_what_the_logs_refute(tmp_path, run, code):

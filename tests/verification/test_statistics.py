@@ -159,6 +159,7 @@ def test_no_padding_is_not_a_pass():
 
 
 @pytest.mark.slow
+@pytest.mark.every(10)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_poisson_cohorts_pass_and_others_fail(seed):
     rng = np.random.default_rng(seed)
@@ -185,6 +186,7 @@ def rejected_by(participants):
 
 
 @pytest.mark.slow
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_each_test_of_participation_sees_what_the_others_do_not(seed):
     """A rate 6% off in either direction, one round, one client, sizes that are all alike or far apart, and a drift.
