@@ -55,6 +55,29 @@ def moment(mu, share, direction, z, nodes=200_001):
 # exact values: worked out with 34 digits
 
 
+@pytest.mark.parametrize(
+    ("release", "at", "exact"),
+    [
+        (sgd(1.0, 0.01, 1_000), 1e-5, 1.828236667),
+        (sgd(1.1, 256 / 60_000, 14_062), 1e-5, 2.381596921),
+        (sgd(0.6, 1e-4, 10**6), 1e-5, 1.610847999),
+        (sgd(0.8, 1e-3, 10**5), 1e-5, 2.574959309),
+        (sgd(5.0, 0.1, 2_000), 1e-5, 3.919900209),
+        (sgd(1.0, 0.01, 1_000), 1e-12, 3.914298),
+        (sgd(1.0, 0.01, 1_000), 1e-30, 9.341896),
+        (sgd(100.0, 1e-3, 100), 1e-8, 3.36924e-4),
+        (sgd(0.3, 0.02, 2_000), 1e-5, 184.67949),
+        (sgd(1.0, 1e-4, 10**7), 1e-6, 1.838200),
+    ],
+)
+def test_intervals_are_a_millionth_wide_or_less_and_hold_the_exact_value(release, at, exact):
+    found = epsilon(release, delta=at)
+    digits = 5e-10 if exact in {1.828236667, 2.381596921, 1.610847999, 2.574959309, 3.919900209} else 5e-7
+    assert found.relative_width <= 1e-6
+    assert found.lower <= exact + digits * max(exact, 1)
+    assert found.upper >= exact - digits * max(exact, 1)
+
+
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("at", [0.01, 0.1, 1.0, 3.0])
 def test_the_exponential_bound_of_gaussians_is_above_their_exact_delta_and_near_it(mu, at):
@@ -71,6 +94,24 @@ def test_ten_to_the_twelve_rounds():
     limit = epsilon(Gaussian(0.05 / math.sqrt(2500 * math.expm1(1 / 2500))), delta=1e-5)
     assert found.relative_width < 1e-5
     assert found.lower == pytest.approx(limit.lower, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_delta_by_an_inversion_without_any_shortcut():
+    """Extended precision, another contour, a long period, and every frequency until nothing is left."""
+    noise, share, rounds, at, exact = 1.0, 0.02, 300, 1.5, {}
+    for direction, tilt in ((AdjacencyType.REMOVE, 3.0), (AdjacencyType.ADD, 9.0)):
+        step = 0.1
+        z = tilt + 1j * step * np.arange(400)
+        powers = moment(1 / noise, share, direction, z, nodes=8_001) ** rounds
+        assert abs(powers[-1]) < 1e-18 * abs(powers[0])
+        terms = (powers * np.exp(-z * np.longdouble(at)) / (z * (z + 1))).real
+        exact[direction] = float((terms.sum() - terms[0] / 2) * step / np.pi)
+    found, worst = spectral(sgd(noise, share, rounds), DeltaAt(at)), max(exact.values())
+    assert found.lower <= worst * (1 + 1e-12)
+    assert found.upper >= worst * (1 - 1e-12)
+    assert found.upper - found.lower <= 1e-6 * worst
+    assert not found.lower <= worst * (1 - 1e-5) <= found.upper  # a control: a slightly wrong value is outside
 
 
 # the parts of the proof, each by itself
