@@ -255,7 +255,11 @@ def test_a_count_is_at_least_one():
     }
     least = {option: bound for option, bound in bounds.items() if bound is not None}
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
-    zeros = [(("ledger", "create"), "requires_approvals"), (("token", "rotate"), "keep_hours")]
+    zeros = [
+        (("ledger", "create"), "requires_approvals"),
+        (("ledger", "create-blocks"), "ahead"),
+        (("token", "rotate"), "keep_hours"),
+    ]
     seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05, (("ledger", "alert"), "every"): 0.05}
     assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes + zeros, 0) | seconds
 

@@ -521,3 +521,19 @@ def test_a_ledger_in_a_database_must_exist(monkeypatch, exists):
     with pytest.raises(CheckError, match="ledger must be one that exists") as found:
         require_ledger(address)
     assert "secret" not in str(found.value)
+
+
+# --- time blocks ------------------------------------------------------------------------------------------------------
+
+
+def test_the_next_blocks_are_told_and_there_once(ask, books):
+    with pytest.raises(ConflictError, match="no block before"):
+        ask("create-blocks", "acme", "--period", "year")
+    with open_ledger(books) as ledger:
+        ledger.create_budget("acme/2001", kind="pure", epsilon="1")
+    code, document = ask("create-blocks", "acme", "--period", "year", "--ahead", "2", as_json=True)
+    assert (code, [one["caps"] for one in document["created"]]) == (0, [{"epsilon": "1"}] * 3)
+    assert ask("create-blocks", "acme", "--period", "year") == (0, "Every block is there.\n")
+    assert "cap epsilon 1" in ask("create-blocks", "acme", "--period", "year", "--ahead", "3")[1]
+    with pytest.raises(CheckError, match="period must be"):
+        ask("create-blocks", "acme", "--period", "moon")

@@ -26,6 +26,7 @@ from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.commands import COMMANDS, ChargeAtOnce, Command, CreateBudget
 from epsilog.ledger.commands.base import BUDGET, RESERVATION
 from epsilog.ledger.execute import Done
+from epsilog.ledger.time_blocks import MAX_AHEAD, create_time_blocks
 from epsilog.terms import BatchRefusedError, CheckError, check
 from epsilog.terms.codec import parse_json
 from epsilog.terms.fields import REQUIRED
@@ -65,6 +66,7 @@ def build() -> Application:
             derive.make_command(partial(_execute, kind), [*parameters, derive.JSON_PARAMETER], kind.description)
         )
     app.command("charge-many")(charge_many_command)
+    app.command("create-blocks")(create_blocks_command)
     return app
 
 
@@ -95,6 +97,28 @@ def charge_many_command(
     print_json(document) if as_json else write("\n".join([text, *(line for _, line in found)]))
     if refused:
         raise typer.Exit(REFUSED)
+
+
+def create_blocks_command(
+    scope: Annotated[str, typer.Argument(help="The scope above the blocks.")],
+    period: Annotated[str, typer.Option(help="day, week, month, quarter or year, of UTC.")],
+    ahead: Annotated[int, typer.Option(min=0, max=MAX_AHEAD, help="How many periods after the present one.")] = 1,
+    ledger: Annotated[str, LEDGER_OPTION] = DEFAULT_LEDGER,
+    as_json: Annotated[bool, derive.JSON_OPTION] = False,
+) -> None:
+    """Create the budgets of the present and of the next periods.
+
+    Each block, such as acme/claims/2026-Q4, has the terms and the cap of the latest one before it, and the same budgets
+    below it. Create the first block by hand. To run it again changes nothing: let a timer run it every day.
+
+    Example: epsilog ledger create-blocks acme/claims --period quarter
+    """
+    with open_for_writing(ledger) as books:
+        made = create_time_blocks(books, scope, period=period, ahead=ahead)
+    if as_json:
+        print_json({"created": [budget_to_json(one) for one in made]})
+    else:
+        write("\n".join(map(_format_budget, made)) or "Every block is there.")
 
 
 def _read_charges(file: Path) -> list[ChargeAtOnce]:
