@@ -27,7 +27,7 @@ def test_every_mechanism_and_scheme_is_described():
     assert kinds - DESCRIBED.keys() == {mechanisms.Composed}  # its one field takes any iterable
 
 
-@of_each(DESCRIBED.keys() - RECORDS)
+@of_each([kind for kind in DESCRIBED if kind not in RECORDS])
 def test_every_field_is_described_once(kind):
     known = list_fields(kind)
     assert list(known) == [field.name for field in dataclasses.fields(kind)]
