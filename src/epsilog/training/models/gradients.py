@@ -1,8 +1,11 @@
 """Gradients of a batch, and clipped gradients of single examples.
 
-The gradient of an example is computed from its row alone, for every model (``vmap`` over batches of one). In a layered
-model, the norm follows from the input of each layer and the slope of the loss at its output. This slope is the
-derivative with respect to a zero that is added to the output. Other models form the gradient.
+The gradient of an example is computed from its row alone, for every model: by ``vmap`` over batches of one, or one row
+after the other where a model has grouped convolutions. XLA adds the groups of a batch with factors of zero: an infinity
+in one row would make the gradients of its neighbors NaN, and they would be dropped.
+
+In a layered model, the norm follows from the input of each layer and the slope of the loss at its output. This slope is
+the derivative with respect to a zero that is added to the output. Other models form the gradient.
 
 Gradients have the precision of the model. These rounded numbers are the contribution of the example: they are converted
 to float64 once, and both norm and sum are computed from them.
@@ -10,7 +13,7 @@ to float64 once, and both norm and sum are computed from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -132,7 +135,7 @@ def _collect_layer_gradients(model: Model, params: Params, x: Any, y: Any, known
     found = []
     for place, (entered, slopes) in enumerate(zip(*_collect_inputs_and_slopes(model, params, x, y), strict=True)):
         alone = partial(_pulled_alone, model.layers[place], params[place])
-        found.append((entered, slopes) if known[place] else jax.vmap(alone)(entered, slopes))
+        found.append((entered, slopes) if known[place] else _map_rows(model, alone, entered, slopes))
     return found
 
 
@@ -159,7 +162,32 @@ def _compute_full_gradients(model: Model, params: Params, x: Any, y: Any) -> Par
     def loss(params: Params, row: Any, target: Any) -> Any:
         return model.losses(model.apply(params, row[None]), target[None])[0]
 
-    return jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, x, y)
+    return _map_rows(model, lambda row, target: jax.grad(loss)(params, row, target), x, y)
+
+
+def _map_rows(model: Model, compute: Callable[..., Any], *rows: Any) -> Any:
+    """Return the results for each row, none of which depends on another row, whatever a row makes infinite."""
+    if not model.shipped:  # kinds that are shipped have no grouped convolutions
+        shape: Any = jax.ShapeDtypeStruct
+        shapes = [shape(each.shape[1:], each.dtype) for each in rows]
+        if any(map(_is_grouped, list_steps(jax.make_jaxpr(compute)(*shapes).jaxpr))):
+            return jax.lax.map(lambda row: compute(*row), rows)
+    return jax.vmap(compute)(*rows)
+
+
+def _is_grouped(step: Any) -> bool:
+    counts = [step.params.get(name, 1) for name in ("feature_group_count", "batch_group_count")]
+    return counts != [1, 1]
+
+
+def list_steps(jaxpr: Any) -> Iterator[Any]:
+    """Yield all operations of a traced function, with those inside others."""
+    for step in jaxpr.eqns:
+        yield step
+        for part in jax.tree.leaves(list(step.params.values()), is_leaf=lambda one: hasattr(one, "eqns")):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns"):
+                yield from list_steps(inner)
 
 
 def _wrap_gradients(each: Any) -> LayerGradients:
@@ -213,5 +241,6 @@ def _collect_inputs_and_slopes(model: Model, params: Params, x: Any, y: Any) -> 
 
     shapes = jax.eval_shape(lambda row, target: run(None, row, target)[1][1], x[0], y[0])
     zeros = [jnp.zeros(one.shape, one.dtype) for one in shapes]
-    slopes, (inputs, _) = jax.vmap(jax.grad(run, has_aux=True), in_axes=(None, 0, 0))(zeros, x, y)
+    slope = jax.grad(run, has_aux=True)
+    slopes, (inputs, _) = _map_rows(model, lambda row, target: slope(zeros, row, target), x, y)
     return [one[:, 0] for one in inputs], [one[:, 0] for one in slopes]

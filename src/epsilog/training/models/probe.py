@@ -6,7 +6,7 @@ change the gradients of all others. Rows, targets and parameters come from a fix
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -78,6 +78,8 @@ def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray
     """Refuse callbacks into Python, which could fail on a row; other compiled code always returns."""
     import jax
 
+    from epsilog.training.models.gradients import list_steps
+
     def loss(vector: Any, features: Any, targets: Any) -> Any:
         return model.losses(model.apply(model.unflatten(vector), features), targets).sum()
 
@@ -85,21 +87,9 @@ def _require_no_callbacks(model: Model, features: NDArray[Any], targets: NDArray
         given = [model.asarray(each) for each in (model.start, features, targets)]
         traced = jax.make_jaxpr(jax.grad(loss))
         steps = call_user_code("apply", "be such that JAX can compile and differentiate it", lambda: traced(*given))
-    for name in _primitives(steps.jaxpr):
-        if name.endswith("callback"):
+    for step in list_steps(steps.jaxpr):
+        if (name := step.primitive.name).endswith("callback"):
             raise CheckError("apply", "made of JAX operations without callbacks, so that it cannot fail on a row", name)
-
-
-def _primitives(jaxpr: Any) -> Iterator[str]:
-    """Yield the names of all operations, with those inside others."""
-    import jax
-
-    for step in jaxpr.eqns:
-        yield step.primitive.name
-        for part in jax.tree.leaves(list(step.params.values()), is_leaf=lambda one: hasattr(one, "eqns")):
-            inner = getattr(part, "jaxpr", part)
-            if hasattr(inner, "eqns"):
-                yield from _primitives(inner)
 
 
 def _require_equal(name: str, one: NDArray[Any], other: NDArray[Any]) -> None:
