@@ -19,15 +19,7 @@ export type AcceptRestoredRequest = {
 };
 
 /** Approve another cap, where a budget requires approvals before a cap may rise. */
-export type ApproveCapRequest = {
-  /** names joined by '/' */
-  scope: string;
-  /** exact decimals by quantity */
-  caps: Record<string, unknown>;
-  /** who decides; stored permanently */
-  actor: string;
-  /** why; stored permanently */
-  reason: string;
+export type ApproveCapRequest = DeclarePartitionRequest & {
   /** when the approval expires; null: seven days from now */
   until: string | null;
 };
