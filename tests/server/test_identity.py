@@ -40,7 +40,7 @@ scope = "acme/claims"
 claim = "sub"
 value = "carl"
 role = "auditor"
-whole_ledger = true
+entire_ledger = true
 """
 RSA, OTHER_RSA, SHORT_RSA = (rsa.generate_private_key(65537, bits) for bits in (2048, 2048, 1024))
 EC = ec.generate_private_key(ec.SECP256R1())
@@ -200,6 +200,19 @@ def test_a_new_key_is_fetched_and_a_withdrawn_one_ends(provider):
     assert provider.fetches == 2
 
 
+def test_a_token_that_was_verified_ends_with_the_key_that_signed_it(provider):
+    text = sign(exp=NOW + 10**6)
+    found = provider.verifier.verify(text)
+    assert provider.verifier.find(text) is found
+    provider.now += REFRESH
+    assert provider.verifier.find(text) is None  # it is verified again
+    assert provider.verifier.verify(text) == found
+    assert provider.verifier.is_valid(found)
+    provider.published, provider.now = publish(b=OTHER_RSA), provider.now + REFRESH
+    assert provider.verifier.find(text) is None
+    assert provider.verifier.verify(text) is None
+
+
 def test_unknown_keys_make_no_flood_of_fetches(provider):
     for number in range(200):
         assert provider.verifier.verify(sign(header={"kid": f"k{number}"})) is None
@@ -282,7 +295,7 @@ def test_while_the_file_is_unusable_all_its_tokens_are_refused(provider, spoil, 
         ('"epsilog"', '" "', "issuers[0].audience must be a string that is not blank"),
         ('"spender"', '"admin"', "issuers[0].grants[1].role must be 'reader', 'spender', 'owner' or 'auditor'"),
         ('scope = "acme"', "", "issuers[0].grants[0].scope must be given"),
-        ("whole_ledger = true", 'whole_ledger = true\nscope = "acme"', "issuers[0].grants[2].scope must be given"),
+        ("entire_ledger = true", 'entire_ledger = true\nscope = "acme"', "issuers[0].grants[2].scope must be given"),
         ('scope = "acme"', 'scope = "acme//x"', "scope must be"),
         ('value = "owners"', "", "issuers[0].grants[0].value must be given"),
         ("keys =", 'algorithms = ["HS256"]\nkeys =', "algorithms[0] must be 'RS256'"),

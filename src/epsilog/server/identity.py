@@ -54,19 +54,19 @@ class Grant(ConfigSection):
         value: what the claim is, or one of what it lists.
         role: what such a holder may do.
         scope: where, with everything under it.
-        whole_ledger: instead of a scope.
+        entire_ledger: instead of a scope.
     """
 
     claim: Text | Annotated[list[Text], Field(min_length=1, max_length=8)]
     value: Text
     role: Role
     scope: Text | None = None
-    whole_ledger: Flag = False
+    entire_ledger: Flag = False
 
     @model_validator(mode="after")
     def _require_one_scope(self) -> Self:
-        if (self.scope is None) != self.whole_ledger:
-            raise CheckError("scope", "given, or whole_ledger = true instead", repr(self.scope))
+        if (self.scope is None) != self.entire_ledger:
+            raise CheckError("scope", "given, or entire_ledger = true instead", repr(self.scope))
         if self.scope is not None:
             list_ancestors(self.scope)
         return self
@@ -197,22 +197,22 @@ class IdentityProvider:
         self._path, self._clock, self._fetch = path, clock or make_monotonic_clock(), fetch or _fetch
         self._latest = 0.0
         self._lock = threading.Lock()
-        self._known: dict[bytes, Identity] = {}
+        self._known: dict[bytes, tuple[Identity, float]] = {}  # with the time at which it is verified again
         self._stamp: tuple[int, ...] | None = None
         self._issuers: dict[str, Issuer] = {}
         self._keys: dict[str, _Keys] = {}
         self._refresh()
 
     def find(self, text: str) -> Identity | None:
-        """Return the holder of a token that was verified before, if it is still valid."""
+        """Return the holder of a token that was verified a short while ago, if it is still valid."""
         self._refresh()
-        found = self._known.get(_digest(text))
-        return found if found is not None and found.expires > self._now() else None
+        found, due = self._known.get(_digest(text), (None, 0.0))
+        return found if found is not None and min(found.expires, due) > self._now() else None
 
     def is_valid(self, identity: Identity) -> bool:
         """Return whether a verified token has not expired, and the file has not changed since."""
         self._refresh()
-        return identity.expires > self._now() and self._known.get(identity.digest) is identity
+        return identity.expires > self._now() and self._known.get(identity.digest, (None, 0.0))[0] == identity
 
     def verify(self, text: str) -> Identity | None:
         """Return the holder of a token; None if the token is invalid. May wait for an issuer's keys.
@@ -256,7 +256,7 @@ class IdentityProvider:
                 return None  # the file changed meanwhile: the next request is judged by the new one
             while len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
-            self._known[made.digest] = made
+            self._known[made.digest] = made, self._now() + REFRESH  # then the issuer may have withdrawn its key
         return made
 
     def _refresh(self) -> None:
