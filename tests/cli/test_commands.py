@@ -257,7 +257,7 @@ def test_a_count_is_at_least_one():
     indexes = [(("ledger", name), "after") for name in ("history", "watch")]
     zeros = [
         (("ledger", "create"), "requires_approvals"),
-        (("ledger", "create-blocks"), "ahead"),
+        (("ledger", "create-blocks"), "next_periods"),
         (("token", "rotate"), "keep_hours"),
     ]
     seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05, (("ledger", "alert"), "every"): 0.05}

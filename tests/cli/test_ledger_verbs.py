@@ -531,9 +531,9 @@ def test_the_next_blocks_are_told_and_there_once(ask, books):
         ask("create-blocks", "acme", "--period", "year")
     with open_ledger(books) as ledger:
         ledger.create_budget("acme/2001", kind="pure", epsilon="1")
-    code, document = ask("create-blocks", "acme", "--period", "year", "--ahead", "2", as_json=True)
+    code, document = ask("create-blocks", "acme", "--period", "year", "--next-periods", "2", as_json=True)
     assert (code, [one["caps"] for one in document["created"]]) == (0, [{"epsilon": "1"}] * 3)
     assert ask("create-blocks", "acme", "--period", "year") == (0, "Every block is there.\n")
-    assert "cap epsilon 1" in ask("create-blocks", "acme", "--period", "year", "--ahead", "3")[1]
+    assert "cap epsilon 1" in ask("create-blocks", "acme", "--period", "year", "--next-periods", "3")[1]
     with pytest.raises(CheckError, match="period must be"):
         ask("create-blocks", "acme", "--period", "moon")

@@ -61,7 +61,7 @@ def test_a_block_has_the_terms_of_the_latest_and_what_is_in_use_below_it(ledger)
     ledger.create_budget("acme/2026-Q3-extra", epsilon="3", **first)
     ledger.retire("acme/2026-Q3/bob", **ACT)
     ledger.retire("acme/2026-Q3", **ACT)
-    made = create_time_blocks(ledger, "acme", period="quarter", ahead=0, now=NOW)
+    made = create_time_blocks(ledger, "acme", period="quarter", next_periods=0, now=NOW)
     assert [one.scope for one in made] == ["acme/2026-Q4", "acme/2026-Q4/anna", "acme/2026-Q4/anna/pilot"]
     block, source = ledger.balance("acme/2026-Q4"), ledger.balance("acme/2026-Q3")
     assert block.terms == source.terms
@@ -82,7 +82,7 @@ def test_a_block_has_the_terms_of_the_latest_and_what_is_in_use_below_it(ledger)
 )
 def test_every_kind_of_budget_is_copied_as_it_is(ledger, terms):
     source = ledger.create_budget("acme/2026-10", **terms)
-    for made in create_time_blocks(ledger, "acme", period="month", ahead=2, now=NOW):
+    for made in create_time_blocks(ledger, "acme", period="month", next_periods=2, now=NOW):
         assert (made.terms, made.caps) == (source.terms, source.caps)
     assert len(scopes(ledger)) == 4
     ledger.verify()
@@ -92,7 +92,7 @@ def test_a_changed_cap_is_the_cap_of_the_next_blocks_and_existing_ones_stay(ledg
     ledger.create_budget("acme/2026-11", kind="pure", epsilon="1")
     create_time_blocks(ledger, "acme", period="month", now=NOW)
     ledger.set_cap("acme/2026-12", epsilon="3", **ACT)
-    create_time_blocks(ledger, "acme", period="month", ahead=2, now=NOW)
+    create_time_blocks(ledger, "acme", period="month", next_periods=2, now=NOW)
     caps = {one.scope[-2:]: one.caps["epsilon"] for one in ledger.budgets()}
     assert caps == {"11": "1", "12": "3", "01": "3"}
 
@@ -112,11 +112,11 @@ def test_a_run_that_ended_early_is_completed_and_a_block_in_use_stays(ledger, mo
     with pytest.raises(KeyboardInterrupt):
         create_time_blocks(ledger, "acme", period="month", now=NOW)
     monkeypatch.undo()
-    (made,) = create_time_blocks(ledger, "acme", period="month", ahead=0, now=NOW)
+    (made,) = create_time_blocks(ledger, "acme", period="month", next_periods=0, now=NOW)
     assert made.scope == "acme/2026-11/bob"
     ledger.create_budget("acme/2026-10/carl", kind="pure", epsilon="1")
     ledger.charge("acme/2026-11/carl", PureDP(0.5), key="k")
-    assert create_time_blocks(ledger, "acme", period="month", ahead=0, now=NOW) == []
+    assert create_time_blocks(ledger, "acme", period="month", next_periods=0, now=NOW) == []
 
 
 def test_blocks_of_a_partition_follow_too(ledger):
@@ -133,7 +133,7 @@ def test_blocks_of_a_partition_follow_too(ledger):
 def test_the_present_is_that_of_utc(ledger):
     ledger.create_budget("acme/2026-11-28", kind="pure", epsilon="1")
     east = datetime(2026, 11, 30, 1, tzinfo=timezone(timedelta(hours=3)))
-    (made,) = create_time_blocks(ledger, "acme", period="day", ahead=0, now=east)
+    (made,) = create_time_blocks(ledger, "acme", period="day", next_periods=0, now=east)
     assert made.scope == "acme/2026-11-29"
 
 
@@ -145,7 +145,13 @@ def test_what_is_refused(ledger):
     ledger.declare_partition("acme/2026-10", epsilon="1", **ACT)
     with pytest.raises(ConflictError, match="'acme/2026-10' is a partition"):
         create_time_blocks(ledger, "acme", period="month", now=NOW)
-    for wrong in ({"period": "decade"}, {"ahead": -1}, {"ahead": 61}, {"ahead": 1.5}, {"now": datetime(2026, 1, 1)}):
+    for wrong in (
+        {"period": "decade"},
+        {"next_periods": -1},
+        {"next_periods": 61},
+        {"next_periods": 1.5},
+        {"now": datetime(2026, 1, 1)},
+    ):
         with pytest.raises(CheckError):
             create_time_blocks(ledger, "acme", **({"period": "quarter", "now": NOW} | wrong))
     assert scopes(ledger) == ["acme", "acme/2026-10", "acme/2027-Q1"]

@@ -123,7 +123,7 @@ class _PlainValue:
         return value if inside else None
 
 
-class _Plainly:
+class _PlainValueParameters:
     """Lets parameters read plain values by themselves, where the framework asks an object of its own."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -134,7 +134,7 @@ class _Plainly:
         return found
 
 
-class _Command(_Plainly, TyperCommand):
+class _Command(_PlainValueParameters, TyperCommand):
     """A command that names options in errors as they are typed."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -144,7 +144,7 @@ class _Command(_Plainly, TyperCommand):
             raise name_option(error, self.params) from error
 
 
-class _Group(_Plainly, TyperGroup):
+class _Group(_PlainValueParameters, TyperGroup):
     """A group that names its options in errors as they are typed; a command below it has named its own."""
 
     def invoke(self, ctx: Any) -> Any:

@@ -26,7 +26,7 @@ from epsilog.ledger.charge_record import ChargeRecord
 from epsilog.ledger.commands import COMMANDS, ChargeAtOnce, Command, CreateBudget
 from epsilog.ledger.commands.base import BUDGET, RESERVATION
 from epsilog.ledger.execute import Done
-from epsilog.ledger.time_blocks import MAX_AHEAD, create_time_blocks
+from epsilog.ledger.time_blocks import MAX_PERIODS, create_time_blocks
 from epsilog.terms import BatchRefusedError, CheckError, check
 from epsilog.terms.codec import parse_json
 from epsilog.terms.fields import REQUIRED
@@ -102,7 +102,9 @@ def charge_many_command(
 def create_blocks_command(
     scope: Annotated[str, typer.Argument(help="The scope above the blocks.")],
     period: Annotated[str, typer.Option(help="day, week, month, quarter or year, of UTC.")],
-    ahead: Annotated[int, typer.Option(min=0, max=MAX_AHEAD, help="How many periods after the present one.")] = 1,
+    next_periods: Annotated[
+        int, typer.Option(min=0, max=MAX_PERIODS, help="How many periods after the present one.")
+    ] = 1,
     ledger: Annotated[str, LEDGER_OPTION] = DEFAULT_LEDGER,
     as_json: Annotated[bool, derive.JSON_OPTION] = False,
 ) -> None:
@@ -114,7 +116,7 @@ def create_blocks_command(
     Example: epsilog ledger create-blocks acme/claims --period quarter
     """
     with open_for_writing(ledger) as books:
-        made = create_time_blocks(books, scope, period=period, ahead=ahead)
+        made = create_time_blocks(books, scope, period=period, next_periods=next_periods)
     if as_json:
         print_json({"created": [budget_to_json(one) for one in made]})
     else:

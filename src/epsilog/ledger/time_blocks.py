@@ -64,11 +64,11 @@ PERIODS = {
         lambda day: day.replace(month=1, day=1), 366, lambda day: f"{day.year:04}", re.compile(r"\d{4}", re.ASCII)
     ),
 }
-MAX_AHEAD = 60
+MAX_PERIODS = 60
 
 
 def create_time_blocks(
-    ledger: Ledger, scope: str, *, period: str, ahead: int = 1, now: datetime | None = None
+    ledger: Ledger, scope: str, *, period: str, next_periods: int = 1, now: datetime | None = None
 ) -> list[Balance]:
     """Create the budgets of the present period and of the next ones under a scope; what exists stays as it is.
 
@@ -81,7 +81,7 @@ def create_time_blocks(
         scope: above the blocks, with at least one block that is not after the present period.
         period: ``day`` (2026-11-29), ``week`` (2026-W48), ``month`` (2026-11), ``quarter`` (2026-Q4) or ``year``
             (2026).
-        ahead: how many periods after the present one, 0 to 60.
+        next_periods: how many periods after the present one, 0 to 60.
         now: with an offset from UTC; None is the time of this machine.
 
     Returns:
@@ -91,13 +91,13 @@ def create_time_blocks(
         ConflictError: there is no earlier block, it is a partition or has one below it, or the ledger refuses a block.
     """
     calendar = PERIODS[check.one_of(PERIODS)(period=period)]
-    ahead = check.integer(0, MAX_AHEAD)(ahead=ahead)
+    next_periods = check.integer(0, MAX_PERIODS)(next_periods=next_periods)
     if now is not None and now.utcoffset() is None:
         raise CheckError("now", "a datetime with its offset from UTC", repr(now))
     start = calendar.start((now or datetime.now(UTC)).astimezone(UTC).date())
     budgets = {one.scope: one for one in ledger.budgets()}
     created: list[Balance] = []
-    for _ in range(ahead + 1):
+    for _ in range(next_periods + 1):
         block = f"{scope}/{calendar.name(start)}"
         if block not in budgets or _is_unused(budgets[block]):  # a run that ended early left a part of it
             template = _find_template(budgets, block, calendar.pattern)

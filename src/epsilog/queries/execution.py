@@ -295,7 +295,7 @@ def _plan_query(
     *,
     unit: str | None,
     rows: int,
-    **price: Any,
+    **goal: Any,
 ) -> _PendingQuery:
     """Check a query and plan its noise."""
     query, unit = check.instance_of(Query)(query=query), check.optional(check.text())(unit=unit)
@@ -306,7 +306,7 @@ def _plan_query(
     if not path:
         raise CheckError("scope", "a budget at or above it", repr(scope), verb="have")
     relation, kinds = path[-1].relation, frozenset(budget.kind for budget in path)
-    plan = plan_noise(query, rows=rows, relation=relation, kinds=kinds, **price)
+    plan = plan_noise(query, rows=rows, relation=relation, kinds=kinds, **goal)
     return _PendingQuery(query, unit, rows, relation, path, plan)
 
 

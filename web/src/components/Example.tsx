@@ -27,16 +27,16 @@ export function Example() {
   const begun = useRef(false); // the first figure is the server's: the browser's may be one higher, and would change at once
   begun.current ||= settled;
   const answer = begun.current ? main.answer : null;
-  const shown = answer ? found : 2 * GUESSED; // an unseen number keeps the place of the first
+  const visibleCount = answer ? found : 2 * GUESSED; // an unseen number keeps the place of the first
   const picked = answer && `${countPicked(found)} ${sentence(explainPicked(found, "clients"))}`;
   return (
     <>
       <h2>Train a model on 50,000 phones for 200 rounds</h2>
       <div class={answer ? undefined : "reserved"}>
-        <People guessed={GUESSED} found={shown} says={picked ?? ""} />
+        <People guessed={GUESSED} found={visibleCount} says={picked ?? ""} />
         <div class="duo">
           <p class="risk">
-            <b>{countPicked(shown)}</b> {sentence(explainPicked(shown, "clients"))}
+            <b>{countPicked(visibleCount)}</b> {sentence(explainPicked(visibleCount, "clients"))}
           </p>
           <p class="use claim">
             <b>ε ≤ {bound(answer?.epsilon.upper)}</b> at δ = {near(answer?.delta.value ?? RUN.delta)}, a proven bound.

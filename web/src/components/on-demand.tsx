@@ -20,7 +20,7 @@ function usePart<T>(load: () => Promise<T>, waiting: ComponentChildren): { part:
 }
 
 /** Return a component like the loaded one; `waiting` stands in its place until it is there. */
-function later<P extends object>(load: () => Promise<ComponentType<P>>, waiting: ComponentChildren = LOADING): ComponentType<P> {
+function loadOnUse<P extends object>(load: () => Promise<ComponentType<P>>, waiting: ComponentChildren = LOADING): ComponentType<P> {
   let loaded: ComponentType<P> | null = null;
   return (props: P) => {
     const found = usePart(async () => (loaded ??= await load()), waiting);
@@ -36,11 +36,11 @@ export function Scenarios<Q, A>(props: ScenariosProps<Q, A>) {
   return "part" in found ? <found.part.Scenarios {...props} /> : <>{found.instead}</>;
 }
 
-export const Plot = /* @__PURE__ */ later(async () => (await import("./Plot")).Plot);
-export const Interpretation = /* @__PURE__ */ later(async () => (await import("./Interpretation")).Interpretation);
-export const ExportParts = /* @__PURE__ */ later(async () => (await import("./ExportParts")).ExportParts);
-export const Sensitivity = /* @__PURE__ */ later(async () => (await import("../pages/Sensitivity")).Sensitivity);
-export const GetCertificate = /* @__PURE__ */ later(
+export const Plot = /* @__PURE__ */ loadOnUse(async () => (await import("./Plot")).Plot);
+export const Interpretation = /* @__PURE__ */ loadOnUse(async () => (await import("./Interpretation")).Interpretation);
+export const ExportParts = /* @__PURE__ */ loadOnUse(async () => (await import("./ExportParts")).ExportParts);
+export const Sensitivity = /* @__PURE__ */ loadOnUse(async () => (await import("../pages/Sensitivity")).Sensitivity);
+export const GetCertificate = /* @__PURE__ */ loadOnUse(
   async () => (await import("./GetCertificate")).GetCertificate,
   <div class="certified">
     <div class="buttons">
