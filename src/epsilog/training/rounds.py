@@ -164,10 +164,8 @@ def compute_next_round(
     drawn = sampling.draw_cohort(scheme.cohorts, drawing, replace(before, slots=slots))
     gone = np.isin(drawn, np.array(positions, dtype=np.int64))
     cohort = drawn[~gone]
-    streams, speed = (
-        partial(randomness.stream, round=done),
-        compute_learning_rate_factor(training.schedule, done, scheme.rounds),
-    )
+    streams = partial(randomness.stream, round=done)
+    speed = compute_learning_rate_factor(training.schedule, done, scheme.rounds)
     now = RoundContext(done, state.model, state.memory, cohort, streams, private, speed)
     with np.errstate(over="ignore", invalid="ignore"):
         change = TRAINED[type(scheme)].change(scheme, engine, now)
