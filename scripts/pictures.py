@@ -48,7 +48,8 @@ def settle(driver, seconds: float = 120.0) -> None:
         time.sleep(0.5)
         driver.execute_script("scrollTo(0, 0)")
         waits = driver.execute_script(
-            "return !!document.querySelector('.busy') || [...document.querySelectorAll('.empty, .method, h2')]"
+            "return !!document.querySelector('.busy, .reserved, .refining, .awaited') ||"
+            " [...document.querySelectorAll('.empty, .method, h2')]"
             ".some(e => e.checkVisibility() && /…$|^Drawing/.test(e.textContent))"
         )
         if not waits:
