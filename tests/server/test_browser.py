@@ -617,6 +617,7 @@ def test_examples_are_verified_and_kinds_of_evidence_are_told_apart(browser, sit
     assert clean(browser) == []
 
 
+@pytest.mark.smoke
 def test_a_report_proves_its_bound_when_it_is_opened_from_a_file(browser, run, tmp_path):
     """Without a server; a page that shows another relation, or another certificate, says that it proves nothing."""
     page = (run / "report.html").read_text()
