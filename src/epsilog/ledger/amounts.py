@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -177,6 +177,7 @@ class Amounts(Mapping[str, str]):
     """
 
     units: Mapping[str, int]
+    _text: str | None = field(default=None, init=False)  # its JSON, once it was asked for
 
     def __post_init__(self) -> None:
         for quantity, units in self.units.items():
@@ -210,6 +211,17 @@ class Amounts(Mapping[str, str]):
     def to_json(self) -> dict[str, str]:
         """Return decimal strings by quantity."""
         return {quantity: format_units(quantity, units) for quantity, units in self.units.items()}
+
+    def json_text(self) -> str:
+        """Return ``to_json`` as ``json.dumps`` writes it with sorted names; most amounts are written many times."""
+        if (text := self._text) is None:
+            text = (
+                "{"
+                + ", ".join([f'"{name}": "{format_units(name, self.units[name])}"' for name in sorted(self.units)])
+                + "}"
+            )
+            _set_text(self, text)
+        return text
 
     def __iter__(self) -> Iterator[str]:
         return iter(_in_order(tuple(self.units)))
@@ -259,7 +271,7 @@ class Amounts(Mapping[str, str]):
         return _make_amounts({quantity: max(units - its[quantity], 0) for quantity, units in mine.items()})
 
 
-_new, _set_units = object.__new__, vars(Amounts)["units"].__set__
+_new, _set_units, _set_text = object.__new__, vars(Amounts)["units"].__set__, vars(Amounts)["_text"].__set__
 
 
 def add_amounts(first: Amounts, second: Amounts, third: Amounts) -> Amounts:
@@ -274,6 +286,7 @@ def _make_amounts(units: Mapping[str, int]) -> Amounts:
     """Build amounts from checked amounts without checking again: most amounts of a ledger are sums."""
     made = _new(Amounts)
     _set_units(made, units)
+    _set_text(made, None)
     return made
 
 

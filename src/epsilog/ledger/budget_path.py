@@ -62,9 +62,7 @@ def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     after += made
     if entry.key is None and len(after) > 1 and after[-2].partition is not None:
         check_block(after[-2], after[-1])
-    if not any(balance.quota for balance in after):
-        return after
-    return [_with_shares(path, after, depth) for depth in range(len(after))]
+    return set_aside_for_quotas(path, after)
 
 
 def list_owned_scopes(path: Sequence[Balance], entry: Entry) -> tuple[str, ...]:
@@ -212,6 +210,13 @@ def _require_cover(entry: Entry, kind: str, due: Amounts) -> None:
     if entry.amounts != {kind: due}:
         amounts = {name: dict(amount) for name, amount in entry.amounts.items()}
         raise ConflictError(f"partition of {entry.scope!r} must state the amounts {dict(due)} ({kind}), got {amounts}")
+
+
+def set_aside_for_quotas(before: Sequence[Balance], after: list[Balance]) -> list[Balance]:
+    """Return the budgets of a path after an entry, with what each sets aside for the quotas on the path."""
+    if not any(balance.quota for balance in after):
+        return after
+    return [_with_shares(before, after, depth) for depth in range(len(after))]
 
 
 def _with_shares(before: Sequence[Balance], after: Sequence[Balance], depth: int) -> Balance:

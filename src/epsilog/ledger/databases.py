@@ -1,7 +1,7 @@
 """Store a ledger in an SQL database: connections, transactions, and checks before and after each write.
 
 One block owns a transaction from BEGIN to COMMIT or ROLLBACK and never leaves it open. The store keeps the longest
-history that it has seen and the balances of the last transaction, and validates both in every write transaction.
+history that it has seen and the state after the last transaction, and validates both in every write transaction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from epsilog.ledger.entries import GENESIS
 from epsilog.ledger.forks import Owner
-from epsilog.ledger.tables import Balances, Head, SqlSession
+from epsilog.ledger.tables import Head, KnownState, SqlSession
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 _MAX_IDLE = 5  # open connections that no transaction uses
@@ -36,7 +36,7 @@ class SqlStore(ABC):
         self._lock = threading.Lock()
         self._longest_head: Head = (0, GENESIS)  # of the longest history that this process has seen
         self._refusal = ""  # the message, once another history was found
-        self._cached_balances: tuple[Head, Balances] | None = None  # with their head
+        self._known_state: KnownState | None = None
 
     @property
     @abstractmethod
@@ -93,10 +93,10 @@ class SqlStore(ABC):
         self._check_after_commit(before)
         self._remember_head(session)
         known = session.state
-        self._cached_balances = known if known is not None and len(known[1]) <= _MAX_BALANCES else None
+        self._known_state = known if known is not None and len(known.balances) <= _MAX_BALANCES else None
 
     def _check_history(self, session: SqlSession) -> None:
-        """Require the history that was seen, and use the cached balances if the head is still theirs.
+        """Require the history that was seen, and use what is known if the head is still that.
 
         After one refusal every later transaction is refused.
         """
@@ -107,16 +107,16 @@ class SqlStore(ABC):
         except LedgerIntegrityError as error:
             self._refusal = str(error)
             raise
-        known, self._cached_balances = self._cached_balances, None  # a failure from here on leaves the cache empty
-        if known is not None and known[0] == session.head():
-            session.use_balances(known[1])
+        known, self._known_state = self._known_state, None  # a failure from here on leaves nothing known
+        if known is not None and known.head == session.head():
+            session.use_state(known)
 
     def _remember_head(self, session: SqlSession) -> None:
         """Keep the head of the longest history."""
         if (known := session.state) is not None:
             with self._lock:
                 # of two histories of one length the first was seen
-                self._longest_head = max(self._longest_head, known[0], key=itemgetter(0))
+                self._longest_head = max(self._longest_head, known.head, key=itemgetter(0))
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, NoReturn, Self, TypeAlias
 
 from epsilog.ledger.amounts import Amounts
@@ -132,6 +133,22 @@ class Entry:
         fields["verb"] = Verb(fields["verb"])
         fields["amounts"], fields["body"] = _by_kind(fields["amounts"]), _object(fields["body"])
         return cls(**fields)
+
+
+class EntryText:
+    """Writes the documents of entries that differ from a first one in index, hash, time and key alone."""
+
+    def __init__(self, first: Entry) -> None:
+        text = {name: encode_canonical(value).decode() for name, value in first._fields().items()}
+        self._start = f'{{"amounts":{text["amounts"]},"body":{text["body"]},"index":'
+        self._scope = f'","scope":{text["scope"]},"time":'
+        self._end = f',"v":{VERSION},"verb":{text["verb"]}}}'
+
+    def write(self, entry: Entry) -> str:
+        """Return ``entry.document()``."""
+        key = "null" if entry.key is None else encode_basestring(entry.key)
+        frame = f'{entry.index},"key":{key},"previous":"{entry.previous}{self._scope}{encode_basestring(entry.time)}'
+        return f"{self._start}{frame}{self._end}"
 
 
 class EntryParser:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from epsilog.ledger import budget_path, scopes
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState
-from epsilog.ledger.commands import Command
+from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION, Caller, Step, apply, fold, lazy, require_own
 from epsilog.ledger.entries import ChargeId, Entry
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.store import LedgerSnapshot, Store, StoredRow, WriteTransaction, parse_row
+from epsilog.ledger.templates import ChargeTemplate, Templates
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms import (
     BatchRefusedError,
@@ -52,30 +53,65 @@ class Local:
     def __init__(self, store: Store, *, clock: Callable[[], datetime], cost_model: CostModel) -> None:
         self._store, self._clock, self._cost_model = store, clock, cost_model
         self._times: dict[tuple[ChargeId, int], str] = {}  # of reservations: a run asks for its own at each round
+        self._templates = Templates()
 
     def execute(self, command: Command, caller: Caller) -> Done:
         """Does what a command says, durably and once, or refuses."""
-        prepared, writing = None, command.at_once()
+        template = self._find_template(command, caller)
+        prepared, writing = None, template is not None or command.at_once()
         while True:
             transaction = self._store.writing if writing else self._store.reading
             try:
                 with transaction() as session:
+                    if template is not None and (done := self._repeat(session, command, template)) is not None:
+                        return done
                     at = Reading(session, command, caller, clock=self._clock, prepared=prepared, times=self._times)
                     require_own(command, at)
                     work = command.prepare(at)
                     if work is None and (writing or command.was_done(at)):
-                        return _write(session, command, at)
+                        return self._write(session, command, at)
             except BudgetExceededError as refusal:
                 raise command.explain_refusal(refusal, at, self._cost_model) from None
             if work is not None:
                 prepared = work(self._cost_model)
-            writing = True
+            template, writing = None, True
+
+    def _find_template(self, command: Command, caller: Caller) -> ChargeTemplate | None:
+        """Return the template of a command, if it repeats a charge that was accepted."""
+        return self._templates.find(command, caller) if isinstance(command, ChargeAtOnce) else None
+
+    def _repeat(self, session: WriteTransaction, command: Command, template: ChargeTemplate) -> Done | None:
+        """Charge by a template; None where only the full rules can tell, and then nothing is written."""
+        assert isinstance(command, ChargeAtOnce), "others have no template"
+        if not RestoreState.after(session.latest("")).accepted or session.charge((command.scope, command.key)):
+            return None
+        path = session.balances(scopes.list_ancestors(command.scope))
+        step = template.apply(command.key, session.head(), _format_now(self._clock), path)
+        if step is None:
+            return None
+        session.append(step.row)
+        session.put_balances(step.path)
+        session.put_charge(step.charge)
+        return Done(charge=step.charge, reserved=step.entry)
+
+    def _write(self, session: WriteTransaction, command: Command, at: Reading) -> Done:
+        done = _write(session, command, at)
+        if isinstance(command, ChargeAtOnce) and at.charge is None and not done.replayed:
+            assert done.reserved is not None, "it was charged"
+            assert done.charge is not None, "it was charged"
+            if not _is_free(done.reserved):  # callers ask for leave for each of those
+                self._templates.add(command, at.caller, ChargeTemplate(done.reserved, done.charge, at.path))
+        return done
 
     def execute_many(self, commands: Sequence[Command], caller: Caller, *, atomic: bool) -> list[Done | Exception]:
         """Carry out commands in one transaction, in order; each sees what those before it have done."""
         check.integer(0, MAX_BATCH)(charges=len(commands))
         batch = _Batch(commands, {}, {})
-        missing = [index for index, command in enumerate(commands) if not command.at_once()]
+        missing = [
+            index
+            for index, command in enumerate(commands)
+            if not (command.at_once() or self._find_template(command, caller))
+        ]
         while True:
             self._prepare(batch, missing, caller)
             try:
@@ -106,12 +142,16 @@ class Local:
         try:
             with self._store.writing() as session:
                 for index, command in enumerate(batch.commands):
+                    template = self._find_template(command, caller)
                     at = self._read(session, batch, index, caller)
                     try:
+                        if template is not None and (done := self._repeat(session, command, template)) is not None:
+                            outcomes.append(done)
+                            continue
                         require_own(command, at)
                         if command.prepare(at) is not None:
                             raise batch.failed.get(index) or _NotPreparedError(index)
-                        outcomes.append(_write(session, command, at))
+                        outcomes.append(self._write(session, command, at))
                     except _REFUSALS as refusal:  # before anything of it was written
                         outcomes.append(_require_refusal(refusal))
                         if isinstance(refusal, BudgetExceededError):
@@ -224,7 +264,7 @@ class Reading:
 
     @lazy
     def now(self) -> str:  # noqa: D102
-        return self._clock().astimezone(UTC).isoformat(timespec="microseconds")
+        return _format_now(self._clock)
 
     @lazy
     def restore_state(self) -> RestoreState:  # noqa: D102
@@ -299,6 +339,10 @@ class Reading:
         scope = self.path[-1].scope
         rows = (row for row in self._session.rows(scope=scope) if row.scope == scope)
         return next(entry for entry in map(parse_row, rows) if entry.verb in budget_path.CREATION_VERBS)
+
+
+def _format_now(clock: Callable[[], datetime]) -> str:
+    return clock().astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def find_record(

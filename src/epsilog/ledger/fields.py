@@ -201,6 +201,12 @@ Until = Annotated[
 ]
 
 
+def refuse_delta_of_amount(delta: object, amount: object) -> None:
+    """Refuse a delta beside an amount, which states its own."""
+    if amount is not None and delta is not None:
+        raise CheckError("delta", "left out where amount is given", repr(delta))
+
+
 @document_fields
 @dataclass(frozen=True, slots=True)
 class ChargeRequest:
@@ -217,18 +223,12 @@ class ChargeRequest:
 
     def __post_init__(self) -> None:
         check.check_fields(self)
-        self._refuse_delta_of_amount()
-
-    def _refuse_delta_of_amount(self) -> None:
-        if self.amount is not None and self.delta is not None:
-            raise CheckError("delta", "left out where amount is given", repr(self.delta))
+        refuse_delta_of_amount(self.delta, self.amount)
 
     @classmethod
     def of(cls, command: object) -> Self:
         """Return the request of a command, whose fields have the same rules and were checked."""
-        found = cls._make({name: getattr(command, name, default) for name, default in _DEFAULTS.items()})
-        found._refuse_delta_of_amount()
-        return found
+        return cls._make({name: getattr(command, name, default) for name, default in _DEFAULTS.items()})
 
     def under(self, relation: NeighboringRelation, privacy_unit: str | None) -> Self:
         """Return the request with a budget's relation and privacy unit where it states none."""

@@ -46,8 +46,10 @@ class PrivacyFilter:
 
     def fits(self, caps: Amounts, *, held: Amounts, asked: Amounts) -> bool:
         """Return whether ``asked`` on top of ``held`` stays within the caps; a sum that meets its cap fits."""
-        total = (held + asked).units
-        within = [total[quantity] <= cap for quantity, cap in caps.units.items()]
+        before, more = held.units, asked.units
+        if before.keys() != more.keys():
+            held + asked  # which is an error
+        within = [before[quantity] + more[quantity] <= cap for quantity, cap in caps.units.items()]
         return any(within) if self.one_is_enough else all(within)
 
 

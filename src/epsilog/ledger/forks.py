@@ -34,7 +34,7 @@ class Owner:
 
     def require_here(self) -> None:
         """Refuse every other process before any lock: another thread may have held it at the fork."""
-        if not self.is_here:
+        if self._forks != _count_forks():
             raise StorageError(self._refusal)
 
     def note_opened(self, connection: object) -> None:

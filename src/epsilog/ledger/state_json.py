@@ -6,8 +6,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from operator import attrgetter, methodcaller
+from json.encoder import encode_basestring_ascii
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from epsilog.ledger.amounts import Amounts
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -20,21 +23,43 @@ FOLLOW_UP_VERBS = {
 
 def serialize_state(state: DataclassInstance) -> str:
     """Return the JSON of a dataclass, equal for equal states, to compare a stored state with a replayed one."""
-    early, late = _fields(type(state))
-    values = {name: getattr(state, name) for name in early}
-    return _WRITER.encode(values | {name: value for name in late if (value := getattr(state, name)) is not None})
+    read, fields_ = _fields(type(state))
+    written = [
+        start + _write(value)
+        for value, (start, late) in zip(read(state), fields_, strict=True)
+        if not (late and value is None)
+    ]
+    return "{" + ", ".join(written) + "}"
 
 
 @cache
-def _fields(kind: type[DataclassInstance]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the fields that are always stored, and of those that are stored unless None."""
-    late = tuple(one.name for one in fields(kind) if "later" in one.metadata)
-    return tuple(one.name for one in fields(kind) if one.name not in late), late
+def _fields(kind: type[DataclassInstance]) -> tuple[Callable[[Any], tuple[Any, ...]], list[tuple[str, bool]]]:
+    """Return a reader of all fields in order; and the spelling of each, and whether it is left out while it is None."""
+    ordered = sorted(fields(kind), key=attrgetter("name"))
+    return attrgetter(*(one.name for one in ordered)), [(f'"{one.name}": ', "later" in one.metadata) for one in ordered]
 
 
-_WRITER = json.JSONEncoder(
-    default=methodcaller("to_json"), sort_keys=True
-)  # shared: creating one takes as long as using it
+def _write(value: Any) -> str:
+    """Write a value as ``json.dumps`` does with sorted names, in a fourth of the time for the common types."""
+    kind = type(value)
+    if kind is str or isinstance(value, str):  # of an enum too
+        return encode_basestring_ascii(value)
+    if value is None or kind is bool:
+        return _WORDS[value]
+    if kind is int:
+        return str(value)
+    if kind is dict:
+        return (
+            "{" + ", ".join([f"{encode_basestring_ascii(name)}: {_write(value[name])}" for name in sorted(value)]) + "}"
+        )
+    if isinstance(value, Amounts):
+        return value.json_text()
+    if (written := getattr(value, "to_json", None)) is not None:
+        return _write(written())
+    return json.dumps(value, sort_keys=True)
+
+
+_WORDS = {None: "null", True: "true", False: "false"}
 
 
 def replace_fields(state: T, /, **changes: Any) -> T:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RoundState
@@ -26,6 +26,7 @@ _PAGE_ROWS = 1000  # rows of a walk
 _ENTRIES = "SELECT position, scope, document, hash FROM entries"
 _BALANCES = "SELECT scope, document FROM balances"
 _CHARGES = "SELECT key, scope, document FROM charges"
+_CHARGE = f"{_CHARGES} WHERE key = ? AND scope = ?"
 _ROUNDS = "SELECT key, scope, number, attempts, output_hash FROM rounds"
 _OF_CHARGE = f"{_ROUNDS} WHERE key = ? AND scope = ?"
 _UNDER = "(scope = ? OR (scope > ? AND scope < ?))"
@@ -45,6 +46,18 @@ _PUT_ROUND = """INSERT INTO rounds (key, scope, number, attempts, output_hash) V
 
 Head: TypeAlias = tuple[int, str]  # count of entries, and hash of the last
 Balances: TypeAlias = "dict[str, Balance | None]"  # by scope; None without a budget
+
+
+class Unread:
+    """What was not read."""
+
+
+class KnownState(NamedTuple):
+    """What a process knows of the state at a head."""
+
+    head: Head
+    balances: Balances
+    ledger_wide: Entry | Unread | None
 
 
 def create_head(home: str) -> tuple[str, tuple[object, ...]]:
@@ -88,20 +101,25 @@ class SqlSession:
         self._raw, self._store, self._longest_head = raw, store, seen
         self._head: Head | None = None
         self._balances: Balances = {}
-        self._moved_head = False  # head and balances are written once, however many charges of a batch move them
+        self._ledger_wide: Entry | Unread | None = Unread()  # the last entry of the whole ledger, if any
+        self._moved_head = False  # what a batch writes to a table is written at once, before that table is read
         self._moved_balances: dict[str, Balance] = {}
+        self._new_rows: list[StoredRow] = []
+        self._new_charges: dict[ChargeId, ChargeRecord] = {}
         self.intact = True
 
     @contextmanager
     def part(self) -> Iterator[None]:  # noqa: D102
         before = self._head, self._moved_head, dict(self._moved_balances)
+        rows, charges = list(self._new_rows), dict(self._new_charges)
         with self._store.translate_errors():
             self._all("SAVEPOINT part")
             try:
                 yield
             except BaseException:
                 self._head, self._moved_head, self._moved_balances = before
-                self._balances = dict(self._moved_balances)
+                self._balances, self._ledger_wide = dict(self._moved_balances), Unread()
+                self._new_rows, self._new_charges = rows, charges
                 self._all("ROLLBACK TO SAVEPOINT part", "RELEASE SAVEPOINT part")
                 raise
             self._all("RELEASE SAVEPOINT part")
@@ -127,6 +145,7 @@ class SqlSession:
         return self._execute(query, values).fetchall()  # type: ignore[no-any-return]
 
     def _entries(self, query: str, *values: object) -> list[StoredRow]:
+        self.write_moved()
         return [StoredRow(*row) for row in self._rows(f"{_ENTRIES} {query}", *values)]
 
     def head(self) -> Head:  # noqa: D102
@@ -161,13 +180,19 @@ class SqlSession:
         return parse_row(rows[0])
 
     def latest(self, scope: str) -> Entry | None:  # noqa: D102
+        if scope == "" and not isinstance(self._ledger_wide, Unread):
+            return self._ledger_wide
         rows = self._entries(f"WHERE scope = ? {_NEWEST_FIRST} 1", scope)
-        return parse_row(rows[0]) if rows else None
+        found = parse_row(rows[0]) if rows else None
+        if scope == "":
+            self._ledger_wide = found
+        return found
 
     def rows(  # noqa: D102
         self, *, start: int | None = None, scope: str | None = None, limit: int | None = None
     ) -> Iterator[StoredRow]:
         if scope is None and limit is None:
+            self.write_moved()
             return (
                 StoredRow(*row) for row in self._scan(_ENTRIES, "position", None if start is None else (start - 1,))
             )
@@ -187,6 +212,7 @@ class SqlSession:
         return self._stream(f"{_ENTRIES} {query}", values)
 
     def _stream(self, query: str, values: Sequence[object]) -> Iterator[StoredRow]:
+        self.write_moved()
         for row in self._execute(query, values):
             self._store.require_here()
             yield StoredRow(*row)
@@ -202,14 +228,14 @@ class SqlSession:
             values.append(f'%"verb":"{verb}"}}')
         return [parse_row(row) for row in self._entries(f"{query} {_NEWEST_FIRST} ?", *values, limit)]
 
-    def use_balances(self, balances: Balances) -> None:
-        """Use cached balances at the head; others are read on demand."""
-        self._balances = balances
+    def use_state(self, known: KnownState) -> None:
+        """Use what is known of the state at this head; the rest is read on demand."""
+        self._balances, self._ledger_wide = known.balances, known.ledger_wide
 
     @property
-    def state(self) -> tuple[Head, Balances] | None:
-        """Return the head and the balances that were read or written; None before the head is read."""
-        return None if self._head is None else (self._head, self._balances)
+    def state(self) -> KnownState | None:
+        """Return the head and what was read or written at it; None before the head is read."""
+        return None if self._head is None else KnownState(self._head, self._balances, self._ledger_wide)
 
     def balances(self, scopes: Iterable[str] | None) -> list[Balance]:  # noqa: D102
         if scopes is None:
@@ -229,17 +255,24 @@ class SqlSession:
         return [parse_state(Balance.parse, document, scope=scope) for scope, document in rows]
 
     def charge(self, name: ChargeId) -> ChargeRecord | None:  # noqa: D102
+        if (new := self._new_charges.get(name)) is not None:
+            return new
         scope, key = name
-        return next(iter(self._charge_records("WHERE key = ? AND scope = ?", key, scope)), None)
+        found = self._rows(_CHARGE, key, scope)
+        return self._parse_charge(*found[0]) if found else None
 
     def find_charges(self, key: str) -> list[ChargeRecord]:  # noqa: D102
+        self.write_moved()
         return self._charge_records("WHERE key = ? ORDER BY scope", key)
 
     def _charge_records(self, query: str, *values: object) -> list[ChargeRecord]:
-        rows = self._rows(f"{_CHARGES} {query}", *values)
-        return [parse_state(ChargeRecord.parse, document, key=key, scope=scope) for key, scope, document in rows]
+        return [self._parse_charge(*row) for row in self._rows(f"{_CHARGES} {query}", *values)]
+
+    def _parse_charge(self, key: str, scope: str, document: str) -> ChargeRecord:
+        return parse_state(ChargeRecord.parse, document, key=key, scope=scope)
 
     def has_charges(self, scope: str) -> bool:  # noqa: D102
+        self.write_moved()
         return bool(self._rows(f"{_CHARGES} WHERE {_UNDER} LIMIT 1", *_subtree(scope)))
 
     def rounds(self, name: ChargeId) -> list[RoundState]:  # noqa: D102
@@ -289,16 +322,18 @@ class SqlSession:
         self.check_continues()
 
     def append(self, *rows: StoredRow) -> None:  # noqa: D102
-        self._write(_APPEND, rows)
+        self._new_rows += rows
         self._head, self._moved_head = rows[-1].head, True
+        if any(row.scope == "" for row in rows):
+            self._ledger_wide = Unread()
 
     def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Write rows and require that the database kept all: triggers and rules can drop rows silently."""
         self._store.require_here()
-        cursor = self._raw.cursor()
         if len(rows) == 1:
-            cursor.execute(self._spell(statement), rows[0])
+            cursor = self._raw.execute(self._spell(statement), rows[0])
         else:
+            cursor = self._raw.cursor()
             cursor.executemany(self._spell(statement), rows)
         if cursor.rowcount != len(rows):
             raise LedgerIntegrityError(f"the database kept {cursor.rowcount} of {len(rows)} rows that were written")
@@ -309,7 +344,13 @@ class SqlSession:
         self._balances |= moved
 
     def write_moved(self) -> None:
-        """Write the head and the balances that changed, before they are read from their tables and at the end."""
+        """Write what changed, before it is read from its table and at the end."""
+        if self._new_rows:
+            self._write(_APPEND, self._new_rows)
+            self._new_rows = []
+        if self._new_charges:
+            self._write(_PUT_CHARGE, [(one.key, one.scope, one.document()) for one in self._new_charges.values()])
+            self._new_charges = {}
         if self._moved_head:
             self._write(_MOVE_HEAD, [self.head()])
             self._moved_head = False
@@ -318,7 +359,7 @@ class SqlSession:
             self._moved_balances = {}
 
     def put_charge(self, charge: ChargeRecord) -> None:  # noqa: D102
-        self._write(_PUT_CHARGE, [(charge.key, charge.scope, charge.document())])
+        self._new_charges[charge.id] = charge
 
     def put_round(self, name: ChargeId, state: RoundState) -> None:  # noqa: D102
         scope, key = name

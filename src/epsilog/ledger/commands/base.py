@@ -221,7 +221,9 @@ class Command(ABC):
 
     def __post_init__(self) -> None:
         for name, one in self.args.items():
-            object.__setattr__(self, name, one.check_value(name, getattr(self, name)))
+            value = getattr(self, name)
+            if not (value is None and one.nullable):
+                object.__setattr__(self, name, one.rule.apply(name, value))
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:

@@ -89,7 +89,7 @@ class OfRelease(OfScope):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.request.release is self.release, "what is asked is checked at once"
+        fields.refuse_delta_of_amount(getattr(self, "delta", None), getattr(self, "amount", None))
 
     @lazy
     def request(self) -> ChargeRequest:
