@@ -164,15 +164,15 @@ def test_a_check_reports_and_ends_when_told(site, monkeypatch):
 
     monkeypatch.setattr(replay, "REPORT_EVERY", 1)
     going, waits = threading.Event(), threading.Event()
-    fold = replay.LedgerReplay.fold
+    read = replay.LedgerReplay.read
 
-    def slow(books, entry):
-        if entry.index == 6:
+    def slow(books, row):
+        if row.position == 6:
             waits.set()
             going.wait(10)
-        fold(books, entry)
+        read(books, row)
 
-    monkeypatch.setattr(replay.LedgerReplay, "fold", slow)
+    monkeypatch.setattr(replay.LedgerReplay, "read", slow)
     name = site.post("ledger/verify", {}).json()["id"]
     assert waits.wait(10)
     assert site.get(f"ledger/verify/{name}").json()["checked"] == 5

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Self
 
 from epsilog.ledger.amounts import Amounts, add_amounts
@@ -134,6 +135,11 @@ class Balance:
         return self.kind, tuple(self.caps), limit, *made, self.requires_certificate, self.requires_approvals
 
     @property
+    def settings(self) -> tuple[object, ...]:
+        """Return all but its sums: budgets of equal settings treat a charge alike, as long as it fits."""
+        return _read_settings(self)
+
+    @property
     def filter(self) -> PrivacyFilter:
         """Return the privacy filter that accepts or refuses charges."""
         return get_privacy_filter(self.kind, promised=self.target_guarantee is not None)
@@ -175,6 +181,10 @@ class Balance:
         if "cap_approval" in data:
             data["cap_approval"] = CapApproval.parse(data["cap_approval"])
         return cls(**data | amounts | {"relation": NeighboringRelation(data["relation"])})
+
+
+_MOVED = ("reserved", "started", "committed", "set_aside", "decommissioned")
+_read_settings = attrgetter(*(name for name in Balance.__dataclass_fields__ if name not in _MOVED))
 
 
 def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from json.encoder import encode_basestring_ascii
 from typing import Any, Self
 
 from epsilog.ledger.amounts import Amounts
@@ -64,6 +65,19 @@ class ChargeRecord:
         if "approvals" in data:
             data["approvals"] = tuple(data["approvals"])
         return cls(**data | {"state": ChargeState(data["state"]), "amounts": amounts})
+
+
+class ChargeText:
+    """Writes the documents of charges in one step that differ from a first one in key and index alone."""
+
+    def __init__(self, first: ChargeRecord) -> None:
+        text = replace_fields(first, key="", opened=0, closed=0).document()
+        self._start, varying, self._end = text.partition('"closed": 0, "key": "", "opened": 0')
+        assert varying, "fields are stored in the order of their names"
+
+    def write(self, key: str, index: int) -> str:
+        """Return the document of the charge with this key, opened and closed by this entry."""
+        return f'{self._start}"closed": {index}, "key": {encode_basestring_ascii(key)}, "opened": {index}{self._end}'
 
 
 @dataclass(frozen=True, slots=True)

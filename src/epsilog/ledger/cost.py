@@ -366,14 +366,16 @@ class CostRecheck:
     _identical: dict[tuple[str, str], IdenticalCharges] = field(default_factory=dict)
     _seen: dict[tuple[int, int], tuple[Entry, IdenticalCharges]] = field(default_factory=dict)  # by what entries share
 
-    def add(self, entry: Entry) -> None:
-        """Take in a reservation, of any index above those before."""
+    def add(self, entry: Entry) -> IdenticalCharges:
+        """Take in a reservation, of any index above those before; return all that ask the same."""
         same = id(entry.amounts), id(entry.body)
         if same not in self._seen:
             if len(self._seen) == _REMEMBERED:
                 self._seen.clear()
             self._seen[same] = entry, self._find_group(entry)  # the entry too, so that nothing else gets these ids
-        self._seen[same][1].count += 1
+        found = self._seen[same][1]
+        found.count += 1
+        return found
 
     def _find_group(self, entry: Entry) -> IdenticalCharges:
         asked = json.dumps(dict(entry.body["request"]) | _UNASKED, sort_keys=True)

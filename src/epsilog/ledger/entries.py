@@ -180,10 +180,10 @@ class EntryParser:
         return Entry(int(index), previous, time, Verb(verb), scope, key, *shared)
 
 
-_TEXT = r'"([^"\\\x00-\x1f\ud800-\udfff]*)"'  # in which nothing is to be escaped
+PLAIN_TEXT = r'"([^"\\\x00-\x1f\ud800-\udfff]*)"'  # in which nothing is to be escaped
 _START = '{"amounts":'
 _END = re.compile(
-    rf'([1-9][0-9]{{0,14}}),"key":(?:null|{_TEXT}),"previous":"([0-9a-f]{{64}})","scope":{_TEXT},"time":{_TEXT},'
+    rf'([1-9][0-9]{{0,14}}),"key":(?:null|{PLAIN_TEXT}),"previous":"([0-9a-f]{{64}})","scope":{PLAIN_TEXT},"time":{PLAIN_TEXT},'
     rf'"v":{VERSION},"verb":"([a-z-]+)"}}'
 )
 

@@ -17,10 +17,11 @@ from fractions import Fraction
 
 from epsilog.ledger import cap_conversion, charge_record, merkle, scopes
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.charge_runs import ChargeRuns, ReplayedCharges
 from epsilog.ledger.checkpoints import Checkpoint
 from epsilog.ledger.commands.base import check_entry
 from epsilog.ledger.commands.base import fold as fold_entry
-from epsilog.ledger.cost import CostRecheck
+from epsilog.ledger.cost import CostRecheck, IdenticalCharges
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry, EntryParser, Verb
 from epsilog.ledger.store import UNREADABLE, StoredRow, StoredState, parse_row
 from epsilog.ledger.transitions import TRANSITIONS
@@ -70,8 +71,7 @@ class LedgerReplay:
 
     count: int = 0
     head: str = GENESIS
-    balances: dict[str, Balance] = field(default_factory=dict)
-    charges: dict[ChargeId, charge_record.ChargeRecord] = field(default_factory=dict)
+    charges: ReplayedCharges = field(default_factory=ReplayedCharges)
     # in order, the first is number 1
     rounds: dict[ChargeId, list[charge_record.RoundState]] = field(default_factory=dict)
     costs: CostRecheck = field(default_factory=CostRecheck)
@@ -84,44 +84,66 @@ class LedgerReplay:
     since: int = 0  # entries without a cost check
     parse: Callable[[str], Entry] = field(default_factory=lambda: EntryParser().parse)
     _shapes: dict[tuple[object, ...], Entry] = field(default_factory=dict)
+    _balances: dict[str, Balance] = field(default_factory=dict)
+    _runs: ChargeRuns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._runs = ChargeRuns(self._balances, self.charges)
+
+    @property
+    def balances(self) -> dict[str, Balance]:
+        """Return every budget by its scope."""
+        self._runs.finish()
+        return self._balances
 
     def read(self, row: StoredRow) -> None:
         """Take in the next row, if it follows from the one before and keeps every rule."""
         index = self.count + 1
+        if self.restore_state.accepted and self._runs.read(row, index, self.head, rechecked=index > self.since):
+            self.count, self.head = index, row.hash
+            return
         if row.position != index:
             raise LedgerIntegrityError(f"is missing or out of order: found {row.position!r}", index=index)
         entry = parse_row(row, self.parse)
         if entry.previous != self.head:
             raise LedgerIntegrityError("does not follow from the entry before it", index=index)
         try:
-            self.fold(entry)
+            record, identical = self.fold(entry)
         except (EpsilogError, *UNREADABLE) as error:
             raise LedgerIntegrityError(f"breaks a rule of the ledger: {error}", index=index) from error
         self.count, self.head = index, row.hash
+        if entry.verb is Verb.CHARGED and record is not None:
+            self._runs.note(row, entry, record, identical)
 
-    def fold(self, entry: Entry) -> None:
-        """Take in the next entry; whatever the rules refuse is an error here too."""
+    def fold(self, entry: Entry) -> tuple[charge_record.ChargeRecord | None, IdenticalCharges | None]:
+        """Take in the next entry; whatever the rules refuse is an error here too.
+
+        Returns:
+            The charge that it is of, and where its cost is counted for a recheck, if it is.
+        """
         self._check_form(entry)
         step = fold_entry(entry, Onto(self, entry))
         if step.restore_state is not None:
             self.restore_state = step.restore_state
             if entry.verb is Verb.LEDGER_RESTORED:
                 self.restored.append(entry.index)
-            return
-        self.balances |= {budget.scope: budget for budget in step.path}
+            return None, None
+        self._balances |= {budget.scope: budget for budget in step.path}
         name = entry.charge_id
         if name is None:
             self._note(entry, step.path[-1])
-            return
+            return None, None
         assert step.charge is not None, "an entry with a key is of a charge"
         self.charges[name] = step.charge
         if step.round is not None:
             self.rounds.setdefault(name, [])[step.round.number - 1 :] = [step.round]  # the last again, or the next
         if entry.verb is Verb.COST_OVERRIDDEN:
             self.overridden.append(name)
+        identical = None
         if TRANSITIONS[entry.verb].reserves and step.charge.override_hash is None and entry.index > self.since:
-            self.costs.add(entry)
+            identical = self.costs.add(entry)
         self.has_budgets.update(scopes.list_ancestors(entry.scope))
+        return step.charge, identical
 
     def _note(self, entry: Entry, balance: Balance) -> None:
         """What an owner's act on a budget means for later ones, and for the proof."""
@@ -155,7 +177,8 @@ class Onto:
         self._rounds = () if name is None else replay.rounds.get(name, ())
         self.last = self._rounds[-1] if self._rounds else None
         above = scopes.list_ancestors(entry.scope) if entry.scope else ()
-        self.path = [replay.balances[scope] for scope in above if scope in replay.balances]
+        balances = replay.balances
+        self.path = [balances[scope] for scope in above if scope in balances]
         self.has_budgets, self.has_children = entry.scope in replay.has_budgets, entry.scope in replay.above
 
     def round(self, number: int) -> charge_record.RoundState | None:
@@ -229,8 +252,7 @@ def compare_stored_state(replay: LedgerReplay, stored: StoredState) -> None:
             raise _unlike(replay, f"what is stored of the rounds of charge {_format_charge_id(name)}")
     seen = 0
     for name, document in stored.charges.items():
-        charge = replay.charges.get(name)
-        if charge is None or document != charge.document():
+        if document != replay.charges.document(name):
             raise _unlike(replay, f"stored charge {_format_charge_id(name)}")
         seen += 1
     if seen != len(replay.charges):

@@ -11,7 +11,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MAX_TEMPLATES = 4096
-
-_SUMS = ("reserved", "started", "committed", "set_aside", "decommissioned")
-_settings = attrgetter(*(name for name in Balance.__dataclass_fields__ if name not in _SUMS))
 
 
 class ChargeStep(NamedTuple):
@@ -54,7 +50,7 @@ class ChargeTemplate:
 
     def __init__(self, entry: Entry, charge: ChargeRecord, path: Sequence[Balance]) -> None:
         self._entry, self._charge, self._text = entry, charge, EntryText(entry)
-        self._settings = [_settings(balance) for balance in path]
+        self._settings = [balance.settings for balance in path]
         self._counted = [
             (depth, path[depth].cost(entry.amounts))
             for depth in range(count_budgets_covered_by_partition(path), len(path))
@@ -65,7 +61,7 @@ class ChargeTemplate:
 
         The ledger must accept charges, and the caller must have been the one of the first charge.
         """
-        if [_settings(balance) for balance in path] != self._settings:
+        if [balance.settings for balance in path] != self._settings:
             return None
         after = list(path)
         for depth, amount in self._counted:
