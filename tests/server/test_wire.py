@@ -24,9 +24,9 @@ from epsilog.ledger.remote import RemoteStore
 from epsilog.ledger.remote.store import parse_entry_row
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
 from epsilog.server import app as web_app
+from epsilog.server import authorization
 from epsilog.server.access import Holder, Role
 from epsilog.server.app import create_app
-from epsilog.server.authorization import authenticate
 from epsilog.server.workers import WorkerPool
 from epsilog.signing import SigningKey
 from epsilog.terms import (
@@ -75,15 +75,13 @@ def top(request, ledger):
 
 
 @pytest.fixture
-def held_by(served):
+def held_by(monkeypatch):
     """Makes whoever asks somebody else, while the test lasts."""
-    app = served[0]
 
     def become(role, scope, name="anna"):
-        app.dependency_overrides[authenticate] = lambda: Holder(name, role, scope)
+        monkeypatch.setattr(authorization, "find_holder", lambda _: Holder(name, role, scope))
 
-    yield become
-    app.dependency_overrides.clear()
+    return become
 
 
 def test_amounts_are_exact_whatever_number_they_came_as(ledger, top):

@@ -44,6 +44,7 @@ class Done(NamedTuple):
     charge: ChargeRecord | None = None  # the state of the charge
     reserved: Entry | None = None  # the entry that reserved it, where the command was to reserve it
     accepted: bool | None = None  # whether the ledger takes charges, where the command was about the whole of it
+    document: str | None = None  # the stored text of ``reserved``, where it is at hand
     replayed: bool = False  # whether nothing was written, since the same was done before
 
 
@@ -92,7 +93,21 @@ class Local:
         session.append(step.row)
         session.put_balances(step.path)
         session.put_charge(step.charge)
-        return Done(charge=step.charge, reserved=step.entry)
+        return Done(charge=step.charge, reserved=step.entry, document=step.row.document)
+
+    def is_repeat(self, command: Command, caller: Caller) -> bool:
+        """Return whether a command repeats a charge that was accepted."""
+        return self._find_template(command, caller) is not None
+
+    def repeat_many(self, asked: Sequence[tuple[Command, Caller]]) -> list[Done | None]:
+        """Charge what repeats accepted charges in one transaction; None for each that the full rules must decide."""
+        with self._store.writing() as session:
+            return [
+                None
+                if (template := self._find_template(command, caller)) is None
+                else self._repeat(session, command, template)
+                for command, caller in asked
+            ]
 
     def _write(self, session: WriteTransaction, command: Command, at: Reading) -> Done:
         done = _write(session, command, at)

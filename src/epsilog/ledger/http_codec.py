@@ -113,7 +113,7 @@ def done_to_json(command: Command, done: Done) -> dict[str, Any]:
         entry = done.reserved
         amounts = {kind: dict(amount) for kind, amount in entry.amounts.items()}
         document = {"key": entry.key, "scope": entry.scope, "amounts": amounts}
-        return document | {"replayed": done.replayed, "entry": entry.document()}
+        return document | {"replayed": done.replayed, "entry": done.document or entry.document()}
     if command.subject == CHARGE and done.charge is not None:
         return {"charge": json.loads(done.charge.document())}
     return {"accepted": done.accepted}

@@ -258,6 +258,24 @@ class Ledger(LedgerView):
         assert self._local is not None, "it is kept here or by a server"
         return self._local.execute_many(charges, self._caller, atomic=atomic)
 
+    def is_repeat(self, command: Command) -> bool:
+        """Return whether a command repeats a charge of this caller that this process has seen accepted."""
+        return self._local is not None and self._local.is_repeat(command, self._caller)
+
+    @staticmethod
+    def repeat_many(asked: Sequence[tuple[Ledger, Command]]) -> list[Done | None]:
+        """Charge what repeats accepted charges in one transaction, for several callers of one ledger.
+
+        Args:
+            asked: at least one command, each with the ledger of its caller.
+
+        Returns:
+            None for each command that was not carried out, since only ``execute`` can tell.
+        """
+        local = asked[0][0]._local
+        assert local is not None, "it is kept here"
+        return local.repeat_many([(command, ledger._caller) for ledger, command in asked])
+
     def charge_many(self, charges: Sequence[commands.ChargeAtOnce], *, atomic: bool = True) -> list[Charge | Exception]:
         """Charge several releases in one transaction, by one durable write; run it before the releases.
 

@@ -18,6 +18,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from epsilog.server import (
     cards,
+    command_route,
     ledger_commands,
     metrics,
     montecarlo,
@@ -122,7 +123,8 @@ def create_app(
     app.include_router(metrics.router)
     app.include_router(cards.router)
     app.include_router(pages.router)  # the last: it answers for every other address
-    app.add_middleware(GZipMiddleware)  # the innermost; the last one that is added runs first
+    app.add_middleware(command_route.CommandMiddleware)  # the innermost; the last one that is added runs first
+    app.add_middleware(GZipMiddleware)
     app.add_middleware(CancelOnDisconnect)
     app.add_middleware(BodyLimitMiddleware)
     if access.requires_token:

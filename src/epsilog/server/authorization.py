@@ -177,12 +177,17 @@ class AuthorizedCaller:
         require_permission(self.holder, self.action, scope)
 
 
-async def authenticate(request: Request) -> Holder:
-    """Return the sender of a request: the holder of its token, where the server has tokens."""
-    if not request.app.state.access.requires_token:
+def find_holder(scope: Scope) -> Holder | None:
+    """Return the sender of a request: the holder of its token, where the server has tokens; None without one."""
+    if not scope["app"].state.access.requires_token:
         return LOCAL_HOLDER
-    found = request.scope.get(HOLDER)
-    if not isinstance(found, Holder):
+    found = scope.get(HOLDER)
+    return found if isinstance(found, Holder) else None
+
+
+async def authenticate(request: Request) -> Holder:
+    """Return the sender of a request, who must have a token where the server has tokens."""
+    if (found := find_holder(request.scope)) is None:
         raise HTTPException(401, "Token required")
     return found
 

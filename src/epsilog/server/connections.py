@@ -23,11 +23,12 @@ class ConnectionLimits(H11Protocol):
 
     max_per_address = MAX_CONNECTIONS_PER_ADDRESS
     _timer: asyncio.TimerHandle | None = None
-    _last_request, _is_aborted = 0.0, False
+    _last_request, _is_aborted, _address = 0.0, False, "unknown"
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head, unless this connection exceeds a limit and no other is idle."""
         super().connection_made(transport)
+        self._address = get_client_address({"client": self.client, "headers": []}, trust_proxy=False)
         self._last_request = self.loop.time()
         others = [
             one
@@ -58,10 +59,6 @@ class ConnectionLimits(H11Protocol):
         """Stop the timer."""
         self._stop_timer()
         super().connection_lost(exc)
-
-    @property
-    def _address(self) -> str:
-        return get_client_address({"client": getattr(self, "client", None), "headers": []}, trust_proxy=False)
 
     def _set_timer(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:

@@ -18,6 +18,7 @@ from fastapi.requests import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import Field, create_model
+from starlette.types import Scope
 
 from epsilog.ledger import ChargeRequest, Ledger
 from epsilog.ledger.commands import COMMANDS, ChargeAtOnce, Command
@@ -26,7 +27,7 @@ from epsilog.ledger.execute import MAX_BATCH, Done
 from epsilog.ledger.http_codec import done_to_json, error_to_json
 from epsilog.server.access import LOCAL_HOLDER, Holder
 from epsilog.server.authorization import SUBJECT, AuthorizedCaller, Caller, authorize
-from epsilog.server.ledger_service import HeadroomResponse, Service, headroom_to_json
+from epsilog.server.ledger_service import HeadroomResponse, LedgerService, Service, headroom_to_json
 from epsilog.server.routes import Relation, RequestModel
 from epsilog.terms import CheckError, NeighboringRelation
 from epsilog.terms.codec import parse_json
@@ -52,6 +53,9 @@ class _StrictRequest(HttpRequest):
         except ValueError as error:
             raise json.JSONDecodeError(str(error), "", 0) from None
 
+
+MODELS: dict[type[Command], type[RequestModel]] = {}
+"""The strict body of each command."""
 
 router = APIRouter(tags=["ledger's commands"], route_class=StrictJsonRoute, dependencies=[Depends(authorize)])
 _Item: TypeAlias = Annotated[str, Field(max_length=100)]  # a number, a hash
@@ -94,6 +98,8 @@ def _describe_field(command: type[Command], one: Any) -> tuple[Any, Any]:
 def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
     """Return the function that executes a command."""
     reserves = command.subject == RESERVATION
+    model = build_command_model(command)
+    MODELS[command] = model
 
     async def endpoint(
         ask: RequestModel,
@@ -102,20 +108,11 @@ def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
         caller: Caller,
         idempotency_key: IdempotencyKey = None,
     ) -> dict[str, Any]:
-        given = ask.model_dump()
-        if reserves:
-            given["key"] = resolve_idempotency_key(given["key"], idempotency_key)
-        if given.get("scope") is not None:
-            caller.require(given["scope"])
-        if "actor" in given:
-            given["actor"] = identify_actor(given["actor"], caller.holder)
-        parsed = command.from_json(given)
-        request.scope[SUBJECT] = {"scope": getattr(parsed, "scope", None), "key": parsed.key_of_charge()}
-        done = await service.run(lambda ledger: restrict_ledger(ledger, caller).execute(parsed), costed=reserves)
-        return done_to_json(parsed, done)
+        parsed = read_command(command, ask.model_dump(), caller, idempotency_key)
+        return await execute_command(parsed, service, caller, request.scope)
 
     hints: dict[str, Any] = {
-        "ask": Annotated[build_command_model(command), Body()],
+        "ask": Annotated[model, Body()],
         "request": HttpRequest,
         "service": Service,
         "caller": Caller,
@@ -128,6 +125,28 @@ def _make_endpoint(command: type[Command]) -> Callable[..., Any]:
     )
     endpoint.__name__ = command.name.replace("-", "_")
     return endpoint
+
+
+def read_command(
+    command: type[Command], given: dict[str, Any], caller: AuthorizedCaller, idempotency_key: str | None
+) -> Command:
+    """Return the command of a body that fits its model, if the caller may give it."""
+    if command.subject == RESERVATION:
+        given["key"] = resolve_idempotency_key(given["key"], idempotency_key)
+    if given.get("scope") is not None:
+        caller.require(given["scope"])
+    if "actor" in given:
+        given["actor"] = identify_actor(given["actor"], caller.holder)
+    return command.from_json(given)
+
+
+async def execute_command(
+    command: Command, service: LedgerService, caller: AuthorizedCaller, scope: Scope
+) -> dict[str, Any]:
+    """Carry out a command for a caller, and return the answer; the ASGI scope gets what the log says of it."""
+    scope[SUBJECT] = {"scope": getattr(command, "scope", None), "key": command.key_of_charge()}
+    done = await service.execute(command, lambda ledger: restrict_ledger(ledger, caller))
+    return done_to_json(command, done)
 
 
 for _command in COMMANDS.values():

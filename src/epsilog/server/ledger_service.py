@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
@@ -19,11 +20,14 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from epsilog.ledger import Balance, ChargeRequest, Cost, Headroom, Ledger, compute_cost, ledger_exists, parse_address
+from epsilog.ledger.commands import Command
+from epsilog.ledger.commands.base import RESERVATION
 from epsilog.ledger.cost import ProvenClaim, check_charge_certificate, compute_stated_cost
+from epsilog.ledger.execute import Done
 from epsilog.ledger.factory import open_local_ledger
 from epsilog.ledger.headroom import CostModel, compute_headroom, max_repetitions
 from epsilog.ledger.http_codec import TRANSMITTED_ERRORS, cost_from_json, cost_to_json, error_from_json
-from epsilog.server.group_commit import GroupCommitStore
+from epsilog.server.group_commit import MAX_GROUP, GroupCommitStore
 from epsilog.server.middleware import TokenBuckets
 from epsilog.server.problems import ProblemError, too_many_requests
 from epsilog.server.responses import ResponseModel
@@ -146,6 +150,23 @@ def _build_request(request: ChargeRequest, path: Sequence[Balance]) -> PathCostR
     return PathCostRequest(request=request.to_json(), path=[balance.document() for balance in path])
 
 
+class _Repeat(NamedTuple):
+    """A command that repeats a charge, for the caller that its ledger is restricted to, and who waits for it."""
+
+    ledger: Ledger
+    command: Command
+    answer: asyncio.Future[Done | None]
+
+    def tell(self, done: Done | Exception | None) -> None:
+        """Answer, unless nobody waits any more."""
+        if self.answer.done():
+            return
+        if isinstance(done, Exception):
+            self.answer.set_exception(done)
+        else:
+            self.answer.set_result(done)
+
+
 class LedgerService:
     """A ledger that a server writes; it must exist when it is first asked: no server creates a ledger."""
 
@@ -154,12 +175,50 @@ class LedgerService:
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
         self._free, self._free_lock = TokenBuckets(rate=FREE_RATE, burst=FREE_BURST), threading.Lock()
+        self._repeats: deque[_Repeat] = deque()
+        self._writing: asyncio.Task[None] | None = None
         self._quick, self._slow = CapacityLimiter(MAX_COMMANDS), CapacityLimiter(MAX_COSTED_COMMANDS)
 
     async def run(self, work: Callable[[Ledger], T], *, costed: bool = False) -> T:
         """Do something with the ledger in another thread; a client that disconnects does not end it."""
         limiter = self._slow if costed else self._quick
         return await to_thread.run_sync(lambda: work(self._open_ledger()), limiter=limiter)
+
+    async def execute(self, command: Command, restrict: Callable[[Ledger], Ledger]) -> Done:
+        """Carry out a command for whoever the ledger is restricted to.
+
+        What repeats accepted charges is written in groups, as they arrive while the disk is busy. Everything else, and
+        what a group leaves undecided, takes its own thread.
+        """
+        if self._ledger is not None and (ledger := restrict(self._ledger)).is_repeat(command):
+            answer: asyncio.Future[Done | None] = asyncio.get_running_loop().create_future()
+            self._repeats.append(_Repeat(ledger, command, answer))
+            if self._writing is None:
+                self._writing = asyncio.create_task(self._write_repeats())
+            if (done := await answer) is not None:
+                return done
+        costed = command.subject == RESERVATION
+        return await self.run(lambda ledger: restrict(ledger).execute(command), costed=costed)
+
+    async def _write_repeats(self) -> None:
+        """Write groups of charges until none waits; each is answered, whatever happens."""
+        group: list[_Repeat] = []
+        try:
+            while self._repeats:
+                group = [self._repeats.popleft() for _ in range(min(MAX_GROUP, len(self._repeats)))]
+                asked = [(one.ledger, one.command) for one in group]
+                found: Sequence[Done | Exception | None]
+                try:
+                    found = await to_thread.run_sync(Ledger.repeat_many, asked, limiter=self._quick)
+                except Exception as error:  # noqa: BLE001 (it is each one's, and raised there)
+                    found = [error] * len(group)
+                for one, done in zip(group, found, strict=True):
+                    one.tell(done)
+        finally:
+            self._writing = None
+            for one in (*group, *self._repeats):  # the server ends
+                one.answer.cancel()
+            self._repeats.clear()
 
     def _open_ledger(self) -> Ledger:
         with self._lock:

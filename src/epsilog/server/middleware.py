@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from typing import final
 
 import anyio
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -102,6 +102,7 @@ class HostGuardMiddleware:
 
     def __init__(self, app: ASGIApp, access: AccessConfig | None = None) -> None:
         self.app, self._access = app, access or AccessConfig()
+        self._hosts = self._access.hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or refuse it."""
@@ -111,14 +112,15 @@ class HostGuardMiddleware:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _add_security_headers(MutableHeaders(scope=message), scope["path"])
+                _add_security_headers(message, scope["path"])
             await send(message)
 
         await (self._refusal(Headers(scope=scope)) or self.app)(scope, receive, send_with_headers)
 
     def _refusal(self, headers: Headers) -> ASGIApp | None:
-        host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or parse_host(host) not in self._access.hosts:
+        hosts = headers.getlist("host")
+        host = hosts[0] if hosts else ""
+        if len(hosts) != 1 or parse_host(host) not in self._hosts:
             return make_problem_response(421, "host", "Host not allowed", "This server does not serve that host name.")
         repeated = next((name for name in _SINGLE_HEADERS if len(headers.getlist(name)) > 1), None)
         if repeated is not None:
@@ -176,9 +178,8 @@ class BodyLimitMiddleware:
 
 async def _read_body(receive: Receive, longest: int, *, stated: str) -> bytes | Response | None:
     """The body, a refusal, or None after a disconnect; a body with a stated length above the limit is not read."""
-    too_long = make_problem_response(413, "too-long", "Request too large", f"The limit is {longest} bytes.")
     if stated.isascii() and stated.isdigit() and (len(stated) > _MAX_LENGTH_DIGITS or int(stated) > longest):
-        return too_long
+        return _refuse_length(longest)
     body, more = bytearray(), True
     with anyio.move_on_after(BODY_TIMEOUT_SECONDS):
         while more:
@@ -188,24 +189,42 @@ async def _read_body(receive: Receive, longest: int, *, stated: str) -> bytes | 
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > longest:
-                return too_long
+                return _refuse_length(longest)
         return bytes(body)
     detail = f"The body must arrive within {BODY_TIMEOUT_SECONDS:g} seconds."
     return make_problem_response(408, "too-slow", "Request too slow", detail)
 
 
-def _add_security_headers(headers: MutableHeaders, path: str) -> None:
-    embedded = path.startswith("/embed/")
-    headers["Content-Security-Policy"] = _POLICY.format(ancestors="*" if embedded else "'none'")
-    headers["Cross-Origin-Resource-Policy"] = "cross-origin" if embedded else "same-origin"
-    headers["X-Content-Type-Options"] = "nosniff"
-    headers["Referrer-Policy"] = "no-referrer"
-    headers["Permissions-Policy"] = "camera=(), geolocation=(), microphone=()"
+def _refuse_length(longest: int) -> Response:
+    return make_problem_response(413, "too-long", "Request too large", f"The limit is {longest} bytes.")
+
+
+def _write_security_headers(*, embedded: bool, api: bool) -> dict[bytes, bytes]:
+    found = {
+        "Content-Security-Policy": _POLICY.format(ancestors="*" if embedded else "'none'"),
+        "Cross-Origin-Resource-Policy": "cross-origin" if embedded else "same-origin",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    }
     if not embedded:
-        headers["X-Frame-Options"] = "DENY"
-        headers["Cross-Origin-Opener-Policy"] = "same-origin"
-    if path.startswith("/api/"):
-        headers["Cache-Control"] = "no-store"
+        found |= {"X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
+    if api:
+        found |= {"Cache-Control": "no-store"}
+    return {name.lower().encode(): value.encode() for name, value in found.items()}
+
+
+_EMBEDDED, _API, _PAGE = (
+    _write_security_headers(embedded=embedded, api=api)
+    for embedded, api in ((True, False), (False, True), (False, False))
+)
+
+
+def _add_security_headers(message: Message, path: str) -> None:
+    """Set the headers of every response; they replace those of the same names."""
+    added = _EMBEDDED if path.startswith("/embed/") else _API if path.startswith("/api/") else _PAGE
+    own = [one for one in message.get("headers", ()) if one[0].lower() not in added]
+    message["headers"] = [*own, *added.items()]
 
 
 class CancelOnDisconnect:
