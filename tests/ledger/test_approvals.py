@@ -122,6 +122,27 @@ def test_an_approval_of_a_cap_expires_and_another_cap_replaces_it(ledger, clock)
     ledger.verify()
 
 
+def test_whoever_allowed_a_cost_does_not_approve_it(ledger):
+    """Nor on replay; of several overrides the one of this charge counts."""
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    for owner, key in (("emil", "j"), ("dora", "k"), ("emil", "l")):
+        ledger.on_behalf_of(owner).override_cost("acme", COST, key=key, amount={"epsilon": "0.1"}, reason="proof 12")
+    charge = ledger.on_behalf_of("anna").reserve("acme", COST, key="k", amount={"epsilon": "0.1"})
+    with pytest.raises(ConflictError, match="must be approved by another than 'dora', who allowed its cost"):
+        ledger.on_behalf_of("dora").approve("k", actor="dora")
+    with pytest.raises(ConflictError, match="0 of 1 approvals"):
+        charge.start()
+    ledger.on_behalf_of("emil").approve("k", actor="emil")
+    charge.start()
+    ledger.verify()
+    with ledger._store.reading() as session:
+        documents = [json.loads(row.document) for row in session.rows()]
+    assert isinstance(replay_entries(rehashed(documents)), LedgerReplay)
+    forged = [{**one, "body": {"actor": "dora"}} if one["verb"] == Verb.APPROVED else one for one in documents]
+    with pytest.raises(LedgerIntegrityError, match="who allowed its cost"):
+        replay_entries(rehashed(forged))
+
+
 def test_the_same_approval_again_writes_nothing(ledger):
     ledger.create_budget("acme", requires_approvals=1, **PURE)
     ledger.approve_cap("acme", epsilon="12", **ACT)

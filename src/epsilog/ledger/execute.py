@@ -17,7 +17,7 @@ from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState
 from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION, Caller, Step, apply, fold, lazy, require_own
-from epsilog.ledger.entries import ChargeId, Entry
+from epsilog.ledger.entries import ChargeId, Entry, Verb
 from epsilog.ledger.headroom import CostModel
 from epsilog.ledger.store import LedgerSnapshot, Store, StoredRow, WriteTransaction, parse_row
 from epsilog.ledger.templates import ChargeTemplate, Templates
@@ -34,6 +34,7 @@ from epsilog.terms import (
 
 REMEMBERED = 4096  # charges
 MAX_BATCH = 1000  # commands of one transaction, for which all other writers wait
+_OVERRIDES = 50  # that are read at a time
 _NAMED = 10  # scopes that have the same key
 
 
@@ -324,6 +325,16 @@ class Reading:
             begun = self.charge is not None and self._step is None
             self._rounds[number] = self._session.round(self.charge.id, number) if begun and self.charge else None
         return self._rounds[number]
+
+    def overrider(self) -> str | None:  # noqa: D102
+        assert self.charge is not None, "only a charge has an overridden cost"
+        before, scope, verb = self.charge.opened, self.charge.scope, Verb.COST_OVERRIDDEN
+        while page := self._session.page(before=before, limit=_OVERRIDES, scope=scope, verb=verb):
+            if (found := next((one for one in page if one.charge_id == self.charge.id), None)) is not None:
+                actor: str | None = found.body.get("actor")
+                return actor
+            before = page[-1].index
+        return None
 
     def entry(self, index: int) -> Entry:  # noqa: D102
         if index not in self._entries:

@@ -374,7 +374,7 @@ class Approve(
 ):
     """Approve a reservation, where a budget requires approvals before it may start.
 
-    Each owner counts once, and whoever reserved it does not count. Over HTTP the approval is by the token's holder.
+    Each owner counts once; whoever reserved it or overrode its cost does not. Over HTTP the token's holder approves.
 
     Example: epsilog ledger approve run-17 --actor dora
     """
