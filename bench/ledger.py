@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from epsilog.ledger import Ledger, LedgerVerification, Verb, open_ledger, read_ledger
+from epsilog.ledger.commands import ChargeAtOnce
 from epsilog.ledger.entries import Entry
 from epsilog.ledger.ledger import get_utc_now
 from epsilog.ledger.store import StoredRow
@@ -31,13 +32,20 @@ def timed(act: Callable[[], object]) -> tuple[float, float]:
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def charges(ledger: Ledger, count: int, name: str) -> None:
+def charges(ledger: Ledger, count: int, name: str, step: float = 0.0) -> None:
     for number in range(count):
-        ledger.charge("acme/claims/anna", PureDP(0.001), key=f"{name}-{number}")
+        ledger.charge("acme/claims/anna", PureDP(0.001 + step * number), key=f"{name}-{number}")
+
+
+def batches(ledger: Ledger, count: int, name: str, size: int = 100) -> None:
+    release = PureDP(0.001)
+    for first in range(0, count, size):
+        keys = [f"{name}-{number}" for number in range(first, first + size)]
+        ledger.charge_many([ChargeAtOnce("acme/claims/anna", release, key=key) for key in keys])
 
 
 def raw(path: Path, count: int) -> None:
-    """As many durable writes of as many bytes as a charge's three entries have, in one file."""
+    """As many durable writes of as many bytes as a charge's entry and what is stored beside it have, in one file."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for _ in range(count):
         os.write(descriptor, b"x" * 1536)
@@ -77,9 +85,17 @@ def rows(folder: Path, count: int, entries: int) -> Iterator[tuple[str, str]]:
         charges(ledger, 20, "warm")
         cpu, wall = timed(lambda: charges(ledger, count, "k"))
         _, written = timed(lambda: raw(folder / "raw", count))
-        yield "durable charge under two budgets", f"{1e3 * cpu / count:.2f} ms CPU"
+        yield "durable charge under two budgets, release seen before", f"{1e3 * cpu / count:.2f} ms CPU"
         yield "charges a second over raw write+fsync", f"{written / wall:.3f}"
-    yield from proofs(folder / "budget.db")
+        cpu, _ = timed(lambda: charges(ledger, count, "new", 1e-9))
+        yield "durable charge, release never seen", f"{1e3 * cpu / count:.2f} ms CPU"
+        cpu, _ = timed(lambda: batches(ledger, 10 * count, "batch"))
+        yield "charge in a batch of 100", f"{1e2 * cpu / count:.3f} ms CPU"
+    with open_ledger(folder / "many.db") as ledger:
+        for scope in ("acme", "acme/claims"):
+            ledger.create_budget(scope, kind="pure", epsilon="1000000")
+        batches(ledger, entries, "k", 1000)
+    yield from proofs(folder / "many.db")
     with open_ledger(folder / "long.db") as ledger:
         ledger.create_budget("acme", kind="pure", epsilon="1000000")
         rounds(ledger, entries)

@@ -1,8 +1,9 @@
 """What a ledger costs behind a server: one client, then 64, beside a server of threads that each open the file.
 
-    python bench/service.py [--one 200] [--each 12] [--clients 64]
+    python bench/service.py [--one 400] [--each 40] [--clients 64]
 
-Walls, side by side in one run on loopback, so only ratios carry over. Clients share this process. Both servers answer
+Walls, side by side in one run on loopback, so only ratios carry over. Clients are connections of this process, which
+costs a fifth of the server. Both servers answer
 what is durable, and both refuse by one cap; the plain one has no roles, no pricing elsewhere and no turns.
 """
 
@@ -12,14 +13,14 @@ import argparse
 import http.client
 import json
 import os
+import selectors
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,16 +28,14 @@ from pathlib import Path
 from epsilog.ledger import open_ledger
 from epsilog.mechanisms import PureDP
 
-Asked = Callable[[str], None]
 COST = 0.001
 
 
 @contextmanager
-def ours(folder: Path) -> Iterator[str]:
+def ours(folder: Path) -> Iterator[int]:
     """`epsilog serve`, in a process of its own."""
     command = [sys.executable, "-m", "epsilog", "serve", "--ledger", str(folder / "budget.db"), "--port", "8971"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        url = "http://127.0.0.1:8971"
         for _ in range(200):
             try:
                 link = http.client.HTTPConnection("127.0.0.1", 8971, timeout=5)
@@ -46,7 +45,7 @@ def ours(folder: Path) -> Iterator[str]:
             except OSError:
                 time.sleep(0.1)
         try:
-            yield url
+            yield server.pid
         finally:
             server.terminate()
 
@@ -75,7 +74,7 @@ def plain(path: str) -> None:
 
 
 @contextmanager
-def theirs(folder: Path) -> Iterator[str]:
+def theirs(folder: Path) -> Iterator[int]:
     """The plain server, in a process of its own."""
     with subprocess.Popen([sys.executable, __file__, "--plain", str(folder / "budget.db")]) as server:
         for _ in range(200):
@@ -85,85 +84,109 @@ def theirs(folder: Path) -> Iterator[str]:
             except OSError:
                 time.sleep(0.1)
         try:
-            yield "http://127.0.0.1:8972"
+            yield server.pid
         finally:
             server.terminate()
 
 
-def by_client(url: str) -> tuple[Asked, Callable[[], None]]:
-    """Charges through the client."""
-    ledger = open_ledger(url)
-
-    def ask(key: str) -> None:
-        ledger.charge("acme/claims/anna", PureDP(COST), key=key)
-
-    return ask, ledger.close
+def charge_request(key: str) -> bytes:
+    """A charge as the server's API takes it."""
+    release = {"v": 1, "term": {"type": "pure", "epsilon": COST}}
+    body = json.dumps({"scope": "acme/claims/anna", "key": key, "release": release}).encode()
+    return write_request("POST /api/v1/ledger/charge", body)
 
 
-def by_hand(url: str) -> tuple[Asked, Callable[[], None]]:
-    """Charges through one connection a thread."""
-    here = threading.local()
-
-    def ask(key: str) -> None:
-        if not hasattr(here, "link"):
-            here.link = http.client.HTTPConnection(url.removeprefix("http://"), timeout=120)
-        here.link.request("POST", "/", json.dumps({"epsilon": COST, "key": key}))
-        answer = here.link.getresponse()
-        answer.read()
-        if answer.status != 200:
-            raise RuntimeError(f"{answer.status}")
-
-    return ask, lambda: None
+def plain_request(key: str) -> bytes:
+    """A charge as the plain server takes it."""
+    return write_request("POST /", json.dumps({"epsilon": COST, "key": key}).encode())
 
 
-def walls(ask: Asked, clients: int, each: int, name: str) -> tuple[list[float], float]:
-    """How long every charge took, and all of them together."""
+def write_request(line: str, body: bytes = b"") -> bytes:
+    head = (
+        f"{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
-    def one(number: int) -> list[float]:
-        found = []
-        for at in range(each):
-            began = time.perf_counter()
-            ask(f"{name}-{number}-{at}")
-            found.append(time.perf_counter() - began)
-        return found
 
-    began = time.perf_counter()
-    with ThreadPoolExecutor(clients) as pool:
-        found = [wall for each_ in pool.map(one, range(clients)) for wall in each_]
-    return found, time.perf_counter() - began
+def read_cpu(process: int) -> float:
+    """CPU seconds of a process, user and system."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def load(port: int, clients: int, requests: list[bytes]) -> tuple[list[float], float]:
+    """Send requests by this many connections, each with its next one once it has its answer; the seconds of each."""
+    selector, walls, begun = selectors.DefaultSelector(), list[float](), {}
+    left, started, held = iter(requests), time.perf_counter(), dict[socket.socket, bytes]()
+
+    def send(connection: socket.socket) -> None:
+        if (request := next(left, None)) is not None:
+            begun[connection], held[connection] = time.perf_counter(), b""
+            connection.sendall(request)
+
+    for _ in range(clients):
+        connection = socket.create_connection(("127.0.0.1", port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(connection, selectors.EVENT_READ)
+        send(connection)
+    while len(walls) < len(requests):
+        for ready, _ in selector.select():
+            connection = ready.fileobj
+            assert isinstance(connection, socket.socket)
+            held[connection] += connection.recv(65536)
+            head, _, body = held[connection].partition(b"\r\n\r\n")
+            length = next((line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), None)
+            if length is None or len(body) < int(length.partition(b":")[2]):
+                continue
+            if b" 200 " not in head[:16]:
+                raise RuntimeError(held[connection].decode())
+            walls.append(time.perf_counter() - begun[connection])
+            send(connection)
+    wall = time.perf_counter() - started
+    for connection in held:
+        connection.close()
+    return walls, wall
 
 
 def main() -> None:
     asked = argparse.ArgumentParser()
-    asked.add_argument("--one", type=int, default=200)
-    asked.add_argument("--each", type=int, default=12)
+    asked.add_argument("--one", type=int, default=400)
+    asked.add_argument("--each", type=int, default=40)
     asked.add_argument("--clients", type=int, default=64)
     asked.add_argument("--plain")
     given = asked.parse_args()
     if given.plain:
         return plain(given.plain)
-    print("| server | one client, p50 | 64 clients, p50 | p99 | charges a second | p99 over one client's p50 |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for name, serve, client in (("epsilog serve", ours, by_client), ("a thread a request", theirs, by_hand)):
+    print(
+        "| server | clients | charges a second | p50 | p99 | server CPU a charge |\n"
+        "| --- | --- | --- | --- | --- | --- |"
+    )
+    for name, serve, port, write in (
+        ("epsilog serve", ours, 8971, charge_request),
+        ("a thread a request", theirs, 8972, plain_request),
+    ):
         with tempfile.TemporaryDirectory(dir=".") as folder:
             with open_ledger(Path(folder) / "budget.db") as ledger:
                 for scope in ("acme", "acme/claims"):
                     ledger.create_budget(scope, kind="pure", epsilon="1000000")
-            with serve(Path(folder)) as url:
-                ask, close = client(url)
-                walls(ask, 1, 20, "warm")
-                alone, _ = walls(ask, 1, given.one, "one")
-                found, wall = walls(ask, given.clients, given.each, "many")
-                close()
+            with serve(Path(folder)) as process:
+                load(port, given.clients, [write(f"warm-{number}") for number in range(4 * given.clients)])
+                for clients, count in ((1, given.one), (given.clients, given.each * given.clients)):
+                    before = read_cpu(process)
+                    walls, wall = load(port, clients, [write(f"{clients}-{number}") for number in range(count)])
+                    cpu, p99 = 1e3 * (read_cpu(process) - before) / count, 1e3 * statistics.quantiles(walls, n=100)[98]
+                    p50 = 1e3 * statistics.median(walls)
+                    print(
+                        f"| {name} | {clients} | {count / wall:.0f} | {p50:.2f} ms | {p99:.2f} ms | {cpu:.2f} ms |",
+                        flush=True,
+                    )
+                if serve is ours:
+                    before = read_cpu(process)
+                    load(port, 1, [write_request("GET /healthz")] * 2000)
+                    print(f"| `/healthz` | 1 | | | | {1e3 * (read_cpu(process) - before) / 2000:.2f} ms |", flush=True)
             with open_ledger(Path(folder) / "budget.db") as ledger:
-                expected = 2 + 3 * (20 + given.one + given.clients * given.each)
-                assert ledger.verify().count == expected, "a charge was lost, or one too many"
-        one, p50, p99 = statistics.median(alone), statistics.median(found), statistics.quantiles(found, n=100)[98]
-        print(
-            f"| {name} | {1e3 * one:.1f} ms | {1e3 * p50:.0f} ms | {1e3 * p99:.0f} ms | {len(found) / wall:.0f} "
-            f"| {p99 / one:.0f} |",
-            flush=True,
-        )
+                expected = 4 * given.clients + given.one + given.each * given.clients
+                assert len(ledger.verify().charges) == expected, "a charge was lost, or one too many"
     print(f"\nOn {os.cpu_count()} cores.")
     return None
 

@@ -156,10 +156,10 @@ def test_an_interrupt_ends_the_server_and_its_processes_whoever_waits(tmp_path):
 
 
 @contextlib.contextmanager
-def limited(address, most):
+def limited(address, most, app=None):
     """A server with limits on connections, and the port where it listens."""
     listener = socket.create_server((address, 0))
-    app = BodyLimitMiddleware(PlainTextResponse("live"))
+    app = BodyLimitMiddleware(app or PlainTextResponse("live"))
     limits = {"http": connections.ConnectionLimits, "limit_concurrency": most}
     server = uvicorn.Server(uvicorn.Config(app, ws="none", lifespan="off", log_level="critical", **limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -235,3 +235,93 @@ def test_who_opens_connections_and_says_nothing_keeps_nobody_out(monkeypatch):
         assert status(port) == 200
         for one in idle:
             one.close()
+
+
+async def echo(scope, receive, send):
+    """Tell the path, the token and the body of a request; the first one takes its time."""
+    if scope["path"] == "/slow":
+        await asyncio.sleep(0.3)
+    body = (await receive())["body"] if scope["method"] == "POST" else b""
+    headers = dict(scope["headers"])
+    told = [
+        scope["path"],
+        headers.get(b"authorization", b"").decode(),
+        headers.get(b"x-late", b"").decode(),
+        body.decode(),
+    ]
+    await PlainTextResponse("|".join(told))(scope, receive, send)
+
+
+def exchange(port, raw, *, more=b"", wait=0.0):
+    """All that a connection answers to these bytes until it is closed or says nothing more."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(raw)
+        if more:
+            time.sleep(wait)
+            with contextlib.suppress(OSError):
+                connection.sendall(more)
+        connection.settimeout(1.5)
+        told = b""
+        with contextlib.suppress(OSError):
+            while found := connection.recv(65536):
+                told += found
+        return told
+
+
+def get(path, token, end=b"\r\n"):
+    return b"GET %b HTTP/1.1\r\nHost: a\r\nAuthorization: %b\r\n" % (path, token) + end
+
+
+def test_requests_in_a_row_keep_their_order_and_their_own_tokens():
+    with limited("127.0.0.1", 20, echo) as port:
+        raw = get(b"/slow", b"one") + get(b"/b", b"two") + b"GET /c HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        told = exchange(port, raw)
+    assert re.findall(rb"\r\n\r\n(/\w+\|[^|]*)", told) == [b"/slow|one", b"/b|two", b"/c|"]
+
+
+def test_a_connection_whose_queue_is_too_long_is_closed_without_an_answer_out_of_turn():
+    with limited("127.0.0.1", 20, echo) as port:
+        told = exchange(port, get(b"/slow", b"one") + 2000 * get(b"/b", b"two"))
+        assert b"|two" not in told
+        assert b" 400 " not in told
+        assert b"/b|two" in exchange(port, get(b"/b", b"two"))
+
+
+def test_a_head_without_an_end_is_cut_off():
+    with limited("127.0.0.1", 20, echo) as port:
+        start = b"GET /b HTTP/1.1\r\nHost: a\r\n"
+        long = b"X-Drip: " + b"a" * 100_000 + b"\r\n"
+        began = time.monotonic()
+        assert exchange(port, start, more=long + long + b"\r\n", wait=0.2) == b""
+        assert time.monotonic() - began < connections.HEADER_TIMEOUT_SECONDS
+        assert b"/b|" in exchange(port, start + b"X-Long: " + b"a" * 1000 + b"\r\n\r\n")  # a control
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 3\r\nContent-Length: 4\r\n",
+        b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Content-Length: +3\r\n",
+        b"Content-Length : 3\r\n",
+        b"X-Bad\x00: 3\r\n",
+        b"X-Bad: a\x00b\r\n",
+        b" Folded: 3\r\n",
+    ],
+)
+def test_a_request_of_two_meanings_is_refused(head):
+    """Such as a proxy in front may read in another way than this server."""
+    with limited("127.0.0.1", 20, echo) as port:
+        told = exchange(port, b"POST /a HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.count(b"HTTP/1.1") == 1
+
+
+def test_headers_after_a_body_are_dropped():
+    """No check would see them: a proxy may pass them on as its client wrote them."""
+    body = b"3\r\nabc\r\n0\r\nX-Late: yes\r\nAuthorization: late\r\n\r\n"
+    head = b"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n"
+    with limited("127.0.0.1", 20, echo) as port:
+        assert exchange(port, head + b"\r\n" + body).endswith(b"/a|||abc")
+        assert exchange(port, head + b"X-Late: no\r\n\r\n" + body).endswith(b"/a||no|abc")

@@ -49,8 +49,8 @@ class ChargeTemplate:
     """
 
     def __init__(self, entry: Entry, charge: ChargeRecord, path: Sequence[Balance]) -> None:
-        self._entry, self._charge, self._text = entry, charge, EntryText(entry)
-        self._settings = [balance.settings for balance in path]
+        self._entry, self._charge, self._path = entry, charge, path
+        self._text: EntryText | None = None  # most charges that come first come once
         self._counted = [
             (depth, path[depth].cost(entry.amounts))
             for depth in range(count_budgets_covered_by_partition(path), len(path))
@@ -61,7 +61,9 @@ class ChargeTemplate:
 
         The ledger must accept charges, and the caller must have been the one of the first charge.
         """
-        if [balance.settings for balance in path] != self._settings:
+        if self._text is None:
+            self._text = EntryText(self._entry)
+        if [balance.settings for balance in path] != [balance.settings for balance in self._path]:
             return None
         after = list(path)
         for depth, amount in self._counted:

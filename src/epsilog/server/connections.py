@@ -1,20 +1,22 @@
-"""HTTP connections with a limit on their number, per address and in all, and on the time of a request's head."""
+"""HTTP connections with limits on their number, per address and in all, and on the head and the queue of requests."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from epsilog.server.middleware import get_client_address
 
 HEADER_TIMEOUT_SECONDS = 10.0  # for the head of a request, however slowly it arrives
+MAX_HEAD_BYTES = 64 * 1024  # that arrive after the first bytes of a head
+MAX_PIPELINED = 8  # requests of a connection that wait for the answer to an earlier one
 MAX_CONNECTIONS = 256
 MAX_CONNECTIONS_PER_ADDRESS = 100
 
 
-class ConnectionLimits(H11Protocol):
+class ConnectionLimits(HttpToolsProtocol):
     """HTTP/1.1 as uvicorn speaks it; where too many connections are open, the one that has been idle longest is closed.
 
     So clients that open connections and send nothing do not lock others out, not even at their own address, which many
@@ -24,6 +26,7 @@ class ConnectionLimits(H11Protocol):
     max_per_address = MAX_CONNECTIONS_PER_ADDRESS
     _timer: asyncio.TimerHandle | None = None
     _last_request, _is_aborted, _address = 0.0, False, "unknown"
+    _in_head, _head_bytes = False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head, unless this connection exceeds a limit and no other is idle."""
@@ -44,11 +47,39 @@ class ConnectionLimits(H11Protocol):
             self._set_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Stop the timer once there is a request."""
+        """Parse what arrived, and stop the timer once there is a request."""
+        self._head_bytes += len(data) if self._in_head else 0
+        if self._is_aborted or self._head_bytes > MAX_HEAD_BYTES:
+            self._abort()
+            return
         super().data_received(data)
         if not self.is_idle:
             self._last_request = self.loop.time()
         self._set_timer()
+
+    def on_message_begin(self) -> None:
+        """Take a request, unless too many of this connection wait: the parser reports the error."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError(f"at most {MAX_PIPELINED} requests of a connection may wait")
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; one after the body, which no check would see, is dropped."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Pass the request on."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; close the connection at once where it would answer an earlier request."""
+        if self.cycle is None or self.cycle.response_complete:
+            super().send_400_response(msg)
+        else:
+            self._abort()
 
     @property
     def is_idle(self) -> bool:
