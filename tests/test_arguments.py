@@ -208,7 +208,7 @@ NOTHING_OF_A_CALLER = {  # results and records, made by epsilog from what was ch
     "epsilog.accounting.montecarlo": {"ProfilePayoff", "DeltaBoundPlan", "BernoulliTrial", "recompute_document"},
     "epsilog.plan": {"DPSGDPlan", "FederatedPlan", "QueryPlan", "Schedule", "TuningCost", "write_formula"},
         "epsilog.ledger": {"Balance", "Checkpoint", "CycleHistory", "Entry", "Headroom", "Cost", "StoredCheckpoint",
-        "Receipt", "PlanSummary", "LedgerVerification"},
+        "Receipt", "PendingApproval", "PlanSummary", "LedgerVerification"},
     "epsilog.queries": {"QueryResult", "QueryCostEstimate"},
     "epsilog.training": {"TrainingResult", "iterate_blocks"},
     "epsilog.verification": {"CanaryScores", "Claim", "Evidence", "LedgerExcerpt", "SimulatedUtility", "WhatIf"},

@@ -537,3 +537,16 @@ def test_the_next_blocks_are_told_and_there_once(ask, books):
     assert "cap epsilon 1" in ask("create-blocks", "acme", "--period", "year", "--next-periods", "3")[1]
     with pytest.raises(CheckError, match="period must be"):
         ask("create-blocks", "acme", "--period", "moon")
+
+
+def test_what_waits_for_approval_is_listed(ask, tmp_path):
+    assert "Nothing waits for approval." in ask("pending")[1]
+    assert ask("create", "acme/r", "--kind", "pure", "--epsilon", 1, "--requires-approvals", 1)[0] == 0
+    waiting = ("--key", "waiting", "--release", tmp_path / "r.json")
+    assert ask("reserve", "acme/r/x", *waiting)[0] == 0
+    code, told = ask("pending", "acme/r")
+    assert (code, "waiting" in told, "0 of 1" in told) == (0, True, True)
+    (pending,) = ask("pending", as_json=True)[1]
+    assert (pending["key"], pending["required"], pending["approved"]) == ("waiting", 1, [])
+    assert ask("approve", "waiting", "--actor", "dora")[0] == 0
+    assert ask("pending", "acme/r", as_json=True)[1] == []

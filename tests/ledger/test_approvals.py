@@ -234,3 +234,45 @@ def test_at_a_server_an_approval_is_by_the_holder_of_a_token_whatever_it_says(tm
     with open_ledger(path) as books:
         assert approvals(books) == (ChargeState.STARTED, ["dora", "emil"])
         books.verify()
+
+
+def told(pending):
+    return [(one.scope, one.key, one.required, one.approved, one.actor) for one in pending]
+
+
+def test_what_waits_for_approval_is_listed(ledger, clock):
+    """Of every scope that requires some, in the blocks of a partition too; without what started, ended or expired."""
+    ledger.create_budget("acme", requires_approvals=2, privacy_unit="person", **PURE)
+    ledger.create_budget("acme/sub", requires_approvals=1, privacy_unit="person", **PURE)
+    ledger.declare_partition("acme/months", epsilon="1", **ACT)
+    ledger.create_budget("acme/months/may", kind="pure", epsilon="1", privacy_unit="person")
+    ledger.create_budget("free", **PURE)
+    assert ledger.list_pending_approvals() == []
+    anna = ledger.on_behalf_of("anna")
+    for number, scope in enumerate(("acme/sub/x", "acme/months/may", "free", "acme", "acme", "acme", "acme")):
+        anna.reserve(scope, PureDP(0.1), key=f"k{number}", until=clock.now + timedelta(days=1 + number))
+    ledger.approve("k0", actor="dora")
+    for owner in ("dora", "emil"):
+        ledger.approve("k3", actor=owner)
+    anna.find("k4").cancel("no")
+    ledger.approve_cap("acme/sub", epsilon="12", actor="dora", reason="board")
+    waiting = told(ledger.list_pending_approvals(now=clock.now))
+    assert waiting == [
+        ("acme/sub", None, 2, ("dora",), None),
+        ("acme", "k6", 2, (), "anna"),
+        ("acme", "k5", 2, (), "anna"),
+        ("acme/months/may", "k1", 2, (), "anna"),
+        ("acme/sub/x", "k0", 2, ("dora",), "anna"),
+    ]
+    for scope in ("acme/sub", "acme/sub/x", "acme/months", "free", "nowhere"):
+        under = [one for one in waiting if f"{one[0]}/".startswith(f"{scope}/")]
+        assert told(ledger.list_pending_approvals(scope, now=clock.now)) == under
+    assert told(ledger.list_pending_approvals(limit=1, now=clock.now)) == waiting[:2]
+    seen = ledger.on_behalf_of("ben", covers=lambda scope: scope == "acme/months/may")
+    assert told(seen.list_pending_approvals(now=clock.now)) == [waiting[3]]
+    later = told(ledger.list_pending_approvals(now=clock.now + timedelta(days=6, hours=1)))
+    assert later == [waiting[0], waiting[1]]
+    (cap, *_) = ledger.list_pending_approvals(now=clock.now)
+    assert cap.to_json()["amounts"] == {"pure": {"epsilon": "12"}}
+    with pytest.raises(CheckError, match="now"):
+        ledger.list_pending_approvals(now="tomorrow")

@@ -31,11 +31,12 @@ from epsilog.cli.ledger_rows import (
     budget_to_json,
     charges_to_json,
     entry_to_json,
-    format_charges,
     format_entry,
     format_scope,
     format_sums,
+    list_attested,
     list_cells,
+    list_unchecked,
 )
 from epsilog.cli.show import print_figures, print_notice, print_table, write
 from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
@@ -149,7 +150,7 @@ def show_command(
         for theorem in dict.fromkeys(b.theorem for b in balances):
             print_notice(f"These sums may be compared with a cap because: {theorem}")
         if verified:
-            for note in _list_attested(verified):
+            for note in list_attested(verified):
                 print_notice(note)
             print_figures("Chain", [("entries", str(verified.count)), ("head", verified.head)])
         else:
@@ -192,6 +193,38 @@ def headroom_command(
             print_notice("The scope is retired and accepts no further charge.")
     if term is not None and found.charges == 0:
         raise typer.Exit(REFUSED)
+
+
+@ledger_app.command("pending")
+def pending_command(
+    scope: ScopeFilter = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """List the reservations and caps that wait for the approval of owners.
+
+    Example: epsilog ledger pending acme
+    """
+    with open_for_reading(ledger) as books:
+        found = books.list_pending_approvals(scope)
+    if as_json:
+        print_json([one.to_json() for one in found])
+        return
+    rows = [
+        [
+            one.scope,
+            one.key or "(cap)",
+            ", ".join(f"{name} {amount}" for kind in one.amounts.values() for name, amount in kind.items()),
+            f"{len(one.approved)} of {one.required}" + (f" ({', '.join(one.approved)})" if one.approved else ""),
+            one.actor or "",
+            one.until or "",
+        ]
+        for one in found
+    ]
+    if rows:
+        print_table("Waiting for approval", ["scope", "key", "amount", "approved", "reserved by", "until"], rows)
+    else:
+        print_notice("Nothing waits for approval.")
 
 
 @ledger_app.command("history")
@@ -397,7 +430,7 @@ def verify_ledger_command(
             }
         )
     _print_verification(f"Ledger {redact_address(ledger)}", found)
-    for note in (*_list_unchecked(found), *_list_attested(found)):
+    for note in (*list_unchecked(found), *list_attested(found)):
         print_notice(note)
     return None
 
@@ -452,35 +485,6 @@ def _print_copy(title: str, file: Path, found: LedgerVerification, *, as_json: b
 
 def _print_verification(title: str, found: LedgerVerification) -> None:
     print_figures(title, [("entries", str(found.count)), ("head", found.head)])
-
-
-def _list_unchecked(found: LedgerVerification) -> list[str]:
-    """Return what was not recomputed, in sentences."""
-    notes = []
-    if found.since:
-        notes.append(
-            f"It begins with the {found.since} entries of the checkpoint. Their costs were not recomputed: they are "
-            "attested by its signer. Every hash, rule and balance was recomputed."
-        )
-    if not found.charges_compared:
-        notes.append("The server does not show its stored charges, so they were not compared with the entries.")
-    if found.unchecked:
-        notes.append(
-            f"The costs of {found.unchecked} of {found.rechecked + found.unchecked} charges were not recomputed."
-        )
-    return notes
-
-
-def _list_attested(found: LedgerVerification) -> list[str]:
-    """Return what only the owner attests, in sentences."""
-    notes = []
-    if found.overridden:
-        notes.append(f"Costs attested by the owner, without proof: {format_charges(found.overridden)}")
-    if found.partitions:
-        notes.append(f"Disjoint blocks attested by the owner, charged once: {', '.join(found.partitions)}")
-    if found.restored:
-        notes.append(f"Restored from a backup, and later entries are missing: entries {[*found.restored]}")
-    return notes
 
 
 def _take_last(entries: Iterable[Entry], lines: int) -> tuple[list[Entry], int]:

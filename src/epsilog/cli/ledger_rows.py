@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
-    from epsilog.ledger import Balance, Entry
+    from epsilog.ledger import Balance, Entry, LedgerVerification
 
 
 def budget_to_json(budget: Balance) -> dict[str, Any]:
@@ -103,3 +103,32 @@ def _format_body(body: Mapping[str, Any]) -> str:
     plan = f"plan {body['plan_hash'][:12]}..." if "plan_hash" in body else ""
     reason = legible(": ".join(filter(None, (body.get("actor"), body.get("reason")))))
     return "; ".join(filter(None, (caps, plan, body.get("until"), reason)))
+
+
+def list_unchecked(found: LedgerVerification) -> list[str]:
+    """Return what was not recomputed, in sentences."""
+    notes = []
+    if found.since:
+        notes.append(
+            f"It begins with the {found.since} entries of the checkpoint. Their costs were not recomputed: they are "
+            "attested by its signer. Every hash, rule and balance was recomputed."
+        )
+    if not found.charges_compared:
+        notes.append("The server does not show its stored charges, so they were not compared with the entries.")
+    if found.unchecked:
+        notes.append(
+            f"The costs of {found.unchecked} of {found.rechecked + found.unchecked} charges were not recomputed."
+        )
+    return notes
+
+
+def list_attested(found: LedgerVerification) -> list[str]:
+    """Return what only the owner attests, in sentences."""
+    notes = []
+    if found.overridden:
+        notes.append(f"Costs attested by the owner, without proof: {format_charges(found.overridden)}")
+    if found.partitions:
+        notes.append(f"Disjoint blocks attested by the owner, charged once: {', '.join(found.partitions)}")
+    if found.restored:
+        notes.append(f"Restored from a backup, and later entries are missing: entries {[*found.restored]}")
+    return notes

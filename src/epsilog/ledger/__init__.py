@@ -8,10 +8,12 @@ Every act is a command, described once in ``commands``: its ``fields``, its row 
 entry. A request has a place (``scopes``) and a ``cost``. ``cap_conversion`` converts guarantees to caps, ``filters``
 decides whether a charge fits, and ``partitions`` which budgets count it. ``budget_path`` and ``charge_record`` apply an
 entry to budgets and to a charge. ``execute`` reads, applies and writes a command in one transaction. ``ledger`` has
-each command as a method, and the handle of a charge; ``view`` reads, ``headroom`` computes what would fit, ``replay``
-replays all entries, and ``cycles`` groups them by cycle. None of them knows a database: they use a ``store``, whose
-rows are tables of any SQL database in ``tables``; ``factory`` chooses. Exports are ``checkpoints`` (one hash over all
-entries, by ``merkle``), ``bundles`` (all of them in a text file) and ``receipts`` (one of them, and its position).
+each command as a method, and the handle of a charge; ``view`` reads, ``pending`` lists what waits for owners,
+``headroom`` computes what would fit, ``replay`` replays all entries (``charge_runs`` those that repeat a charge, as
+``templates`` writes them), and ``cycles`` groups them by cycle. None of them knows a database: they use a ``store``,
+whose rows are tables of any SQL database in ``tables``; ``factory`` chooses. Exports are ``checkpoints`` (one hash
+over all entries, by ``merkle``), ``bundles`` (all of them in a text file) and ``receipts`` (one of them, and its
+position).
 """
 
 from epsilog.ledger.alerts import AlertSender, find_alerts
@@ -35,6 +37,7 @@ from epsilog.ledger.factory import (
 from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.ledger import Charge, Ledger
+from epsilog.ledger.pending import PendingApproval
 from epsilog.ledger.receipts import Receipt, write_receipt
 from epsilog.ledger.replay import LedgerVerification
 from epsilog.ledger.transitions import ChargeState
@@ -55,6 +58,7 @@ __all__ = [
     "Ledger",
     "LedgerVerification",
     "LedgerView",
+    "PendingApproval",
     "PlanSummary",
     "Receipt",
     "StoredCheckpoint",

@@ -149,8 +149,12 @@ def list_cap_approvals(balance: Balance, entry: Entry) -> dict[str, str]:
     found = balance.cap_approval
     if found is None or found.limit != _get_limit(entry):
         return {}
-    now = datetime.fromisoformat(entry.time)
-    return {owner: until for owner, until in found.until.items() if datetime.fromisoformat(until) > now}
+    return list_valid_approvals(found, datetime.fromisoformat(entry.time))
+
+
+def list_valid_approvals(approval: CapApproval, now: datetime) -> dict[str, str]:
+    """Return who approved a cap, and until when: the approvals that have not expired."""
+    return {owner: until for owner, until in approval.until.items() if datetime.fromisoformat(until) > now}
 
 
 def _add_approval(balance: Balance, entry: Entry) -> CapApproval:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import chain as chain_of
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
@@ -15,9 +16,10 @@ from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint
 from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.entries import Entry, Verb
 from epsilog.ledger.execute import Done, find_record
-from epsilog.ledger.fields import ChargeRequest
+from epsilog.ledger.fields import ChargeRequest, parse_timestamp
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.partitions import counts_towards_parent, require_path
+from epsilog.ledger.pending import PendingApproval, list_pending_approvals
 from epsilog.ledger.store import LedgerSnapshot, ReadableStore, parse_row
 from epsilog.ledger.transitions import TRANSITIONS, UNRESERVED_STATES
 from epsilog.mechanisms import Release
@@ -225,6 +227,26 @@ class LedgerView:
             except (KeyError, ValueError) as error:
                 raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
         return list(zip(newest, sums, strict=False))[::-1]
+
+    def list_pending_approvals(
+        self, scope: str | None = None, *, limit: int = 1000, now: datetime | None = None
+    ) -> list[PendingApproval]:
+        """Return the reservations and caps that wait for the approval of owners, newest first.
+
+        Args:
+            scope: at and under this scope; None for all.
+            limit: under each budget that requires approvals, the newest reservations that are looked at.
+            now: what expires before is left out; None is the present.
+
+        Returns:
+            Caps that some owner has approved and nobody has set, then reservations with fewer approvals than required.
+        """
+        limit = check.integer(1)(limit=limit)
+        now = datetime.now(UTC) if now is None else datetime.fromisoformat(parse_timestamp(now=now))
+        if scope is not None:
+            scopes.list_ancestors(scope)
+        with self._store.reading() as session:
+            return list_pending_approvals(session, scope, limit=limit, now=now, covers=self._covers)
 
     def verify(
         self,
