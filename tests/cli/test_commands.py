@@ -259,6 +259,7 @@ def test_a_count_is_at_least_one():
         (("ledger", "create"), "requires_approvals"),
         (("ledger", "create-blocks"), "next_periods"),
         (("token", "rotate"), "keep_hours"),
+        (("selftest",), "server"),
     ]
     seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05, (("ledger", "alert"), "every"): 0.05}
     assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes + zeros, 0) | seconds

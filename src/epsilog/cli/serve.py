@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from importlib import util
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -183,7 +183,7 @@ def _diagnose(ledger: Path, *, as_json: bool) -> None:
         raise typer.Exit(NOT_VERIFIED if "chain" in troubled else NOT_ALL_CHECKED)
 
 
-_CAMPAIGNS = {"kills": "Killed writers", "race": "Race for a budget"}
+_CAMPAIGNS = {"kills": "Killed writers", "race": "Race for a budget", "server": "Killed servers"}
 _KILLS = 100
 
 
@@ -195,6 +195,9 @@ def selftest_command(
     database: Annotated[
         str | None, typer.Option(help="A PostgreSQL URL to test instead; new schemas are made and left there.")
     ] = None,
+    server: Annotated[
+        int, typer.Option(min=0, max=1000, help="Servers to kill besides, while 8 clients charge; 50 take minutes.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Test this machine: kill writers, and race for a budget.
@@ -204,13 +207,17 @@ def selftest_command(
 
     Example: epsilog selftest --folder runs
     """
-    from epsilog.ledger.selftest import KillReport, RaceReport, run_kill_campaign, run_race_campaign
+    from epsilog.ledger.selftest import run_kill_campaign, run_race_campaign
 
     name_schema = _make_namer(database)
-    found: dict[str, KillReport | RaceReport] = {}
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=folder) as work:
         found["kills"] = run_kill_campaign(Path(work), seed=1, kills=_KILLS, url=name_schema("killed"))
         found["race"] = run_race_campaign(Path(work), url=name_schema("raced"))
+        if server:
+            from epsilog.server import run_server_campaign
+
+            found["server"] = run_server_campaign(Path(work), seed=1, kills=server)
     if as_json:
         print_json({name: dataclasses.asdict(report) for name, report in found.items()})
     else:

@@ -17,6 +17,7 @@ from epsilog.server.tokens import Token, create_token, read_tokens, revoke_token
 
 if TYPE_CHECKING:
     from epsilog.server.app import create_app
+    from epsilog.server.selftest import run_server_campaign
 
 __all__ = [
     "AccessConfig",
@@ -27,16 +28,21 @@ __all__ = [
     "read_tokens",
     "revoke_token",
     "rotate_token",
+    "run_server_campaign",
     "serve",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``create_app`` when it is first used: FastAPI is an extra, and takes a while to load."""
+    """Import what takes a while to load when it is first used; ``create_app`` needs FastAPI, which is an extra."""
     if name == "create_app":
         from epsilog.server.app import create_app
 
         return create_app
+    if name == "run_server_campaign":
+        from epsilog.server.selftest import run_server_campaign
+
+        return run_server_campaign
     raise AttributeError(f"module 'epsilog.server' has no attribute {name!r}")
 
 
