@@ -8,7 +8,7 @@ from tests.extent import amount
 from tests.ledger.test_replay import flips, rehashed
 from tests.ledger.test_templates import live
 
-from epsilog.ledger import open_ledger, replay
+from epsilog.ledger import LedgerView, open_ledger, replay
 from epsilog.ledger.charge_runs import ChargeRuns
 from epsilog.ledger.commands import ChargeAtOnce
 from epsilog.ledger.entries import Entry, hash_entry
@@ -103,6 +103,13 @@ CHANGES = (
     {"verb": "committed"}, {"amounts": {"approximate": {"epsilon": "0.125", "delta": "0.0"}}}, {"amounts": {}},
     {"amounts": {"approximate": {"epsilon": "0.124", "delta": "0"}}}, {"body": {}}, {"more": 1},
     {"amounts": {"approximate": {"epsilon": "0.125000001", "delta": "0"}}},
+    {"time": '2026-01-01"00:00:00+00:00'}, {"time": "2026-02-30T00:00:00+00:00"}, {"time": "2026-01-01 00:00:00+00:00"},
+    {"time": "2026-01-01T00:00:00.5+00:00"}, {"time": "2026-01-01T23:59:60+00:00"},
+    {"time": "2026-01-01T24:00:00+00:00"}, {"time": "2026-01-01T24:00:00.000001+00:00"},
+    {"time": "2026-01-01T00:00:00+00:01"}, {"time": '2026-01-01T00:00:00"+00:00'},
+    {"time": "\u0662026-01-01T00:00:00+00:00"}, {"time": "2026-01-01T00:00:00.000000+00:00\n"},
+    {"key": 'k","previous":"' + "0" * 64}, {"key": "k\\"}, {"key": ',"index":8'}, {"key": "k\n"}, {"key": "KEY 1"},
+    {"key": "k" * 100}, {"key": "k" * 101}, {"previous": "0" * 64}, {"previous": None},
 )  # fmt: skip
 
 
@@ -248,3 +255,58 @@ def test_a_budget_in_which_one_order_is_enough_is_full_when_none_is_left(tmp_pat
     said = refusal(replay.replay_entries, forged)
     assert said is not None
     assert said == refusal(slowly, forged)
+
+
+def test_a_time_that_is_none_is_refused_after_one_that_is(rows, slowly):
+    """The second of a time is looked at once for the entries that share it."""
+    for at, tail in (
+        ("2026-02-28T12:00:00", "+00:00"), ("2026-02-28T12:00:00", ""), ("2026-02-29T12:00:00", "+00:00"),
+        ("2026-02-28T12:00:00", ".00000x+00:00"),
+    ):  # fmt: skip
+        documents = [json.loads(row.document) for row in rows]
+        for place in (6, 7):
+            documents[place]["time"] = "2026-02-28T12:00:00.000001+00:00"
+        documents[8]["time"] = at + tail
+        said = refusal(replay.replay_entries, rehashed(documents))
+        assert said == refusal(slowly, rehashed(documents))
+        assert (said is None) == ((at, tail) == ("2026-02-28T12:00:00", "+00:00"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT 1",
+        "DELETE FROM charges WHERE key IN ('key 3', 'key 5')",
+        "UPDATE charges SET document = replace(document, '\"key\"', ' \"key\"') WHERE key IN ('key 2', 'key 6')",
+        "UPDATE charges SET key = upper(key) WHERE key = 'key 4'",
+        "UPDATE charges SET key = CAST(key AS BLOB) WHERE key = 'key 4'",
+        "UPDATE charges SET document = CAST(document AS BLOB) WHERE key = 'key 4'",
+        "UPDATE charges SET document = CAST(X'ff' AS TEXT) WHERE key = 'key 4'",
+        "UPDATE charges SET document = CASE key WHEN 'key 1' THEN CAST(X'ff' AS TEXT) ELSE '' END",
+        "UPDATE charges SET document = CASE key WHEN 'key 1' THEN '' ELSE CAST(X'ff' AS TEXT) END",
+        "UPDATE charges SET scope = 'acme' WHERE key = 'key 2'",
+        "INSERT INTO charges SELECT key, 'other', document FROM charges",
+        "INSERT INTO charges SELECT 'a' || key, scope, document FROM charges WHERE key = 'key 0'",
+        "UPDATE charges SET document = (SELECT document FROM charges other WHERE key = 'key 0')",
+    ],
+)
+def test_what_is_stored_of_charges_is_compared_in_any_order_as_in_order(tmp_path, monkeypatch, statement):
+    """The rows are read as they lie; of several that are wrong the first by its name is named."""
+    with open_ledger(tmp_path / "l.db") as ledger:
+        ledger.create_budget("acme", kind="pure", epsilon="1")
+        for number in (5, 3, 0, 6, 4, 2, 1):
+            ledger.charge("acme/x", PureDP(0.1), key=f"key {number}")
+        ledger.decommission("key 6", scope="acme/x", **DORA)
+        with ledger._store._transaction("BEGIN IMMEDIATE") as connection:
+            connection.execute(statement)
+        said, compare = [], replay._compare_charges
+        for quick in (True, False):
+            ordered = []
+            with monkeypatch.context() as patched:
+                patched.setattr(replay, "_compare_charges", lambda *given, to=ordered: to.append(compare(*given)))
+                if not quick:
+                    patched.setattr(replay, "_has_charges", lambda *_: False)
+                said.append(refusal(lambda store: LedgerView(store).verify(), ledger._store))
+            assert ordered == ([] if quick or said[-1] else [None])
+    assert said[0] == said[1]
+    assert (said[0] is None) == (statement == "SELECT 1")

@@ -29,7 +29,14 @@ _FRAME = re.compile(
     rf'([1-9][0-9]{{0,14}}),"key":{PLAIN_TEXT},"previous":"([0-9a-f]{{64}})","scope":{PLAIN_TEXT},"time":{PLAIN_TEXT},'
     rf'"v":{VERSION},"verb":"{Verb.CHARGED}"}}'
 )
-_PLAIN_KEY = re.compile(r"[!-~](?:[ -~]{0,98}[!-~])?", re.ASCII)  # keys that are certainly valid
+_LAST = f'","v":{VERSION},"verb":"{Verb.CHARGED}"}}'
+_PLAIN_KEY = re.compile(r"(?! )[ !#-[\]-~]{1,100}(?<! )", re.ASCII)  # keys that are certainly valid, and spelled so
+# The first group alone decides whether such a text is a time: some Pythons read 24:00:00, without a fraction only.
+_UTC_TIME = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.[0-9]{6})?\+00:00", re.ASCII
+)
+_NUMBER_SHIFT = 50  # bits of an index, which has at most 15 digits
+_INDEX_MASK = (1 << _NUMBER_SHIFT) - 1
 
 
 Count: TypeAlias = list[int]  # the units of a quantity that a budget has committed, and the most that it may commit
@@ -44,22 +51,28 @@ class Kind:
         text: writes the others.
         costs: by budget that counts them.
         settings: of the budgets on their path.
+        repeats: the charges of their scope that repeat others.
+        middle: the text of an entry between the previous hash and the time.
         identical: where they are counted for a recheck of their cost; None while none of them is rechecked.
         steps: each count that one of them adds to, and how much.
         required: the steps that must stay within their cap.
         choices: of each budget where one quantity within its cap is enough, the steps.
         turn: the turn of ``ChargeRuns`` that the counts are of.
+        number: its place among the kinds that have repeats, shifted; None before the first repeat.
     """
 
     first: ChargeRecord
     text: ChargeText
     costs: dict[str, Amounts]
     settings: list[tuple[object, ...]]
+    repeats: dict[str, int]
+    middle: str
     identical: IdenticalCharges | None = None
     steps: list[tuple[Count, int]] = field(default_factory=list)
     required: list[tuple[Count, int]] = field(default_factory=list)
     choices: list[list[tuple[Count, int]]] = field(default_factory=list)
     turn: int = -1
+    number: int | None = None
 
     def add(self) -> bool:
         """Add one of them to the counts, if it fits; as ``PrivacyFilter.fits`` decides."""
@@ -75,15 +88,22 @@ class Kind:
 
 
 class ReplayedCharges(Mapping[ChargeId, ChargeRecord]):
-    """The charges of a replay; of those that repeat another, only that and the index are kept."""
+    """The charges of a replay; of those that repeat another, only the key and one number are kept."""
 
     def __init__(self) -> None:
         self._records: dict[ChargeId, ChargeRecord] = {}
-        self._repeats: dict[str, dict[str, tuple[Kind, int]]] = {}  # by scope and key
+        self._repeats: dict[str, dict[str, int]] = {}  # by scope and key: the index, and above it the number of a kind
+        self._kinds: list[Kind] = []
 
-    def repeats_at(self, scope: str) -> dict[str, tuple[Kind, int]]:
+    def repeats_at(self, scope: str) -> dict[str, int]:
         """Return the charges of a scope that repeat others, by key."""
         return self._repeats.setdefault(scope, {})
+
+    def add_kind(self, kind: Kind) -> int:
+        """Return the number of a kind, shifted to stand above an index."""
+        kind.number = len(self._kinds) << _NUMBER_SHIFT
+        self._kinds.append(kind)
+        return kind.number
 
     def __getitem__(self, name: ChargeId) -> ChargeRecord:
         if (found := self._find_repeat(name)) is None:
@@ -109,14 +129,16 @@ class ReplayedCharges(Mapping[ChargeId, ChargeRecord]):
 
     def document(self, name: ChargeId) -> str | None:
         """Return what is stored of a charge; None where there is none."""
-        if (found := self._find_repeat(name)) is None:
+        scope, key = name
+        if (repeats := self._repeats.get(scope)) is None or (found := repeats.get(key)) is None:
             record = self._records.get(name)
             return None if record is None else record.document()
-        kind, index = found
-        return kind.text.write(name[1], index)
+        return self._kinds[found >> _NUMBER_SHIFT].text.write(key, found & _INDEX_MASK)
 
     def _find_repeat(self, name: ChargeId) -> tuple[Kind, int] | None:
-        return self._repeats.get(name[0], {}).get(name[1])
+        if (repeats := self._repeats.get(name[0])) is None or (found := repeats.get(name[1])) is None:
+            return None
+        return self._kinds[found >> _NUMBER_SHIFT], found & _INDEX_MASK
 
 
 class ChargeRuns:
@@ -132,33 +154,35 @@ class ChargeRuns:
         self._kinds: dict[tuple[str, str], Kind] = {}  # by amounts and body, and scope
         self._counts: dict[str, dict[str, Count]] = {}  # by budget and quantity
         self._turn = 0
+        self._second = ""  # the last that was found to be a time
 
     def read(self, row: StoredRow, index: int, head: str, *, rechecked: bool) -> bool:
         """Take in a row if it is certainly the next entry and repeats a charge; else change nothing."""
-        document = row.document
-        if type(document) is not str:
+        position, scope, document, hashed = row
+        if type(document) is not str or type(scope) is not str:
             return False
         start, _, end = document.rpartition(_INDEX)
-        frame = _FRAME.fullmatch(end)
-        if frame is None:
-            return False
-        found, key, previous, scope, time = frame.groups()
         kind = self._kinds.get((start, scope))
-        if kind is None or previous != head or int(found) != index or (rechecked and kind.identical is None):
+        if kind is None or (rechecked and kind.identical is None):
             return False
-        repeats = self._charges.repeats_at(scope)
-        if (
-            key in repeats
-            or self._charges.is_recorded((scope, key))
-            or not _PLAIN_KEY.fullmatch(key)
-            or not _is_time(time)
-        ):
+        # The rest must be, letter by letter, what ``Entry.document`` writes around a key and a time.
+        front, _, back = end.partition(f'","previous":"{head}{kind.middle}')
+        before_key = f'{index},"key":"'
+        key, time = front[len(before_key) :], back[: -len(_LAST)]
+        if not (front.startswith(before_key) and back.endswith(_LAST)):
             return False
-        if (row.position, row.scope, row.hash) != (index, scope, hash_entry(document)):
+        if key in kind.repeats or self._charges.is_recorded((scope, key)):
+            return False
+        if not _PLAIN_KEY.fullmatch(key) or (found := _UTC_TIME.fullmatch(time)) is None:
+            return False
+        if found[1] != self._second and not self._is_time(found[1]):
+            return False
+        if position != index or hashed != hash_entry(document):
             return False
         if not (kind.turn == self._turn or self._prepare(kind, scope)) or not kind.add():
             return False
-        repeats[key] = kind, index
+        number = kind.number
+        kind.repeats[key] = (self._charges.add_kind(kind) if number is None else number) + index
         if rechecked and kind.identical is not None:
             kind.identical.count += 1
         return True
@@ -203,7 +227,8 @@ class ChargeRuns:
             self._kinds.clear()
         costs = {balance.scope: balance.cost(entry.amounts) for balance in path[beyond:]}
         settings = [balance.settings for balance in path]
-        self._kinds[start, entry.scope] = Kind(record, ChargeText(record), costs, settings, identical)
+        repeats, middle = self._charges.repeats_at(entry.scope), f'","scope":"{entry.scope}","time":"'
+        self._kinds[start, entry.scope] = Kind(record, ChargeText(record), costs, settings, repeats, middle, identical)
 
     def finish(self) -> None:
         """Bring the budgets up to date, before any other entry is folded."""
@@ -212,10 +237,11 @@ class ChargeRuns:
             self._balances[scope] = replace_fields(self._balances[scope], committed=committed)
         self._counts, self._turn = {}, self._turn + 1
 
-
-def _is_time(text: str) -> bool:
-    """Return whether a text is a time that an entry can have."""
-    try:
-        return datetime.fromisoformat(text).utcoffset() is not None
-    except ValueError:
-        return False
+    def _is_time(self, second: str) -> bool:
+        """Return whether there is such a second; keep it for the entries of the same."""
+        try:
+            datetime.fromisoformat(second)
+        except ValueError:
+            return False
+        self._second = second
+        return True

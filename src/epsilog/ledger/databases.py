@@ -26,6 +26,7 @@ class SqlStore(ABC):
     """Implement ``Store`` for an SQL database; a subclass adds what differs between databases."""
 
     placeholder: ClassVar[str]  # of a value, in a statement
+    streams: ClassVar[bool]  # whether its driver reads a result row by row
     begin_read: ClassVar[str]  # statements that begin a transaction
     begin_write: ClassVar[str]
     check: ClassVar[staticmethod[[Any], None]]  # raises if the schema or the pages are damaged or altered

@@ -51,9 +51,15 @@ class RowMapping(Protocol[Name_co, What_co]):
 
 @dataclass(frozen=True, slots=True)
 class StreamedRows(Generic[Name_co, What_co]):
-    """Rows that are read on demand, while their view is open."""
+    """Rows that are read on demand, while their view is open.
+
+    Attributes:
+        ask: reads all in the order of their names.
+        unordered: reads them in any order, in less time; None without a faster way.
+    """
 
     ask: Callable[[], Iterator[tuple[Name_co, What_co]]]
+    unordered: Callable[[], Iterator[tuple[Name_co, What_co]]] | None = None
 
     def items(self) -> Iterator[tuple[Name_co, What_co]]:
         """Return all of them."""

@@ -83,6 +83,7 @@ class Database(Protocol):
     """The database that a transaction belongs to."""
 
     placeholder: ClassVar[str]  # of a value, in a statement
+    streams: ClassVar[bool]  # whether its driver reads a result row by row
 
     def check(self, connection: Any, /) -> None:
         """Raise if the schema or the pages are damaged or altered."""
@@ -293,12 +294,17 @@ class SqlSession:
         return StoredState(
             read_head(self._rows(HEAD)),
             dict(self._rows(_BALANCES)),
-            StreamedRows(self._charge_rows),
+            StreamedRows(self._charge_rows, self._stream_charges if self._store.streams else None),
             StreamedRows(self._round_rows),
         )
 
     def _charge_rows(self) -> Iterator[tuple[ChargeId, str]]:
         for key, scope, document in self._scan(_CHARGES, "key, scope"):
+            yield (scope, key), document
+
+    def _stream_charges(self) -> Iterator[tuple[ChargeId, str]]:
+        for key, scope, document in self._execute(_CHARGES, ()):
+            self._store.require_here()
             yield (scope, key), document
 
     def _round_rows(self) -> Iterator[tuple[tuple[ChargeId, int], RoundState]]:

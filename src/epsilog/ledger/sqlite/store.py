@@ -48,7 +48,7 @@ def _connection_class(module: Any) -> Any:
 class SqliteStore(SqlStore):
     """A ledger's file: a ``Store``."""
 
-    placeholder, begin_read, begin_write = "?", "BEGIN", "BEGIN IMMEDIATE"
+    placeholder, begin_read, begin_write, streams = "?", "BEGIN", "BEGIN IMMEDIATE", True
     check = staticmethod(schema.validate_file)
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
