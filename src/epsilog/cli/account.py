@@ -50,6 +50,56 @@ def build() -> Application:
     return app
 
 
+Mechanism = Annotated[str, typer.Option(help=f"The mechanism, here with its fields: {_MECHANISM_HELP}.")]
+FirstField = Annotated[
+    float | None, typer.Option("--noise-multiplier", "--parameter", "-z", help="The first field of the mechanism.")
+]
+FurtherFields = Annotated[
+    list[str] | None, typer.Option(help="Another field of the mechanism, as NAME=VALUE; repeatable.")
+]
+SamplingProbability = Annotated[
+    float | None,
+    typer.Option("--sampling-probability", "-q", help="Poisson sampling probability of a unit, in (0, 1]."),
+]
+SampleSize = Annotated[
+    int | None, typer.Option("--sample-size", "-m", help="Units sampled without replacement from --population.")
+]
+Population = Annotated[int | None, typer.Option("--population", "-N", help="Units in all, for the other sizes.")]
+MaxBatchSize = Annotated[
+    int | None, typer.Option(help="Size to which Poisson samples from --population are truncated.")
+]
+Shuffled = Annotated[
+    bool, typer.Option("--shuffled", help="One report from each unit of --population, in random order.")
+]
+Strategy = Annotated[
+    str | None,
+    typer.Option(help='Noise correlated over all --rounds: the matrix, "tree" or its first column as 1,0.5,0.25.'),
+]
+MaxParticipations = Annotated[
+    int, typer.Option(help="With --strategy: largest number of rounds that one unit takes part in.")
+]
+MinSeparation = Annotated[int, typer.Option(help="With --strategy: least distance between two of these rounds.")]
+Rounds = Annotated[
+    str, typer.Option("--rounds", "-T", help="Number of compositions; A,B or FIRST:LAST:STEP evaluates each.")
+]
+Trials = Annotated[
+    str | None,
+    typer.Option(
+        help="Distribution of a secret number of trials of which only the best is released: "
+        f"{', '.join(mechanisms.TRIAL_FORMATS)}."
+    ),
+]
+GroupSize = Annotated[
+    int, typer.Option("--group-size", "-k", help="Most units that one person holds; bounds the person's cost.")
+]
+RelativeWidth = Annotated[
+    float, typer.Option("--relative-width", help="Target (upper - lower) / upper of the interval.")
+]
+AsCsv = Annotated[
+    bool, typer.Option("--csv", help="Print one line for each number asked for, with both bounds in columns.")
+]
+
+
 @account_app.callback(invoke_without_command=True)
 def account_command(
     context: typer.Context,
@@ -57,65 +107,27 @@ def account_command(
         Path | None,
         typer.Option("--file", "-f", help="One release of any kind, as a JSON or TOML file; - for standard input."),
     ] = None,
-    mechanism: Annotated[
-        str, typer.Option(help=f"The mechanism, here with its fields: {_MECHANISM_HELP}.")
-    ] = "gaussian",
-    parameter: Annotated[
-        float | None, typer.Option("--noise-multiplier", "--parameter", "-z", help="The first field of the mechanism.")
-    ] = None,
-    field: Annotated[
-        list[str] | None, typer.Option(help="Another field of the mechanism, as NAME=VALUE; repeatable.")
-    ] = None,
-    sampling_probability: Annotated[
-        float | None,
-        typer.Option("--sampling-probability", "-q", help="Poisson sampling probability of a unit, in (0, 1]."),
-    ] = None,
-    sample_size: Annotated[
-        int | None, typer.Option("--sample-size", "-m", help="Units sampled without replacement from --population.")
-    ] = None,
-    population: Annotated[
-        int | None, typer.Option("--population", "-N", help="Units in all, for the other sizes.")
-    ] = None,
-    max_batch_size: Annotated[
-        int | None, typer.Option(help="Size to which Poisson samples from --population are truncated.")
-    ] = None,
-    shuffled: Annotated[
-        bool, typer.Option("--shuffled", help="One report from each unit of --population, in random order.")
-    ] = False,
-    strategy: Annotated[
-        str | None,
-        typer.Option(help='Noise correlated over all --rounds: the matrix, "tree" or its first column as 1,0.5,0.25.'),
-    ] = None,
-    max_participations: Annotated[
-        int, typer.Option(help="With --strategy: largest number of rounds that one unit takes part in.")
-    ] = 1,
-    min_separation: Annotated[
-        int, typer.Option(help="With --strategy: least distance between two of these rounds.")
-    ] = 1,
-    count: Annotated[
-        str, typer.Option("--rounds", "-T", help="Number of compositions; A,B or FIRST:LAST:STEP evaluates each.")
-    ] = "1",
-    trials: Annotated[
-        str | None,
-        typer.Option(
-            help="Distribution of a secret number of trials of which only the best is released: "
-            f"{', '.join(mechanisms.TRIAL_FORMATS)}."
-        ),
-    ] = None,
-    group_size: Annotated[
-        int, typer.Option("--group-size", "-k", help="Most units that one person holds; bounds the person's cost.")
-    ] = 1,
+    mechanism: Mechanism = "gaussian",
+    parameter: FirstField = None,
+    field: FurtherFields = None,
+    sampling_probability: SamplingProbability = None,
+    sample_size: SampleSize = None,
+    population: Population = None,
+    max_batch_size: MaxBatchSize = None,
+    shuffled: Shuffled = False,
+    strategy: Strategy = None,
+    max_participations: MaxParticipations = 1,
+    min_separation: MinSeparation = 1,
+    count: Rounds = "1",
+    trials: Trials = None,
+    group_size: GroupSize = 1,
     delta: Delta = None,
     epsilon: Epsilon = None,
     relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    relative_width: Annotated[
-        float, typer.Option("--relative-width", help="Target (upper - lower) / upper of the interval.")
-    ] = 0.002,
+    relative_width: RelativeWidth = 0.002,
     certificate: CertificateFile = None,
     as_json: Json = False,
-    as_csv: Annotated[
-        bool, typer.Option("--csv", help="Print one line for each number asked for, with both bounds in columns.")
-    ] = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Bound the privacy cost of a release: epsilon at a delta, or delta at an epsilon.
 
@@ -135,9 +147,8 @@ def account_command(
         if mechanism != "gaussian" or sampling != (None,) * 4 or shuffled:
             raise CheckError("strategy", "that of Gaussian noise, without sampling", repr(strategy))
         turns = mechanisms.BoundedParticipation(max_participations, min_separation)
-        release: Release = mechanisms.MatrixMechanism(
-            _read_strategy(strategy), turns, counts[0], _require_parameter(parameter)
-        )
+        matrix, sigma = _read_strategy(strategy), _require_parameter(parameter)
+        release: Release = mechanisms.MatrixMechanism(matrix, turns, counts[0], sigma)
     else:
         release = (
             _sample(_build_mechanism(mechanism, parameter, field or []), *sampling, shuffled=shuffled)

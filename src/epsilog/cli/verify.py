@@ -26,16 +26,27 @@ if TYPE_CHECKING:
     from epsilog.verification.audits import CanaryAudit
 
 
+Place = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PATH]",
+        help="A run folder, report (JSON or HTML), ledger, bundle, checkpoint, receipt, certificate or "
+        "calculation record, recognized by content; a ledger may be a postgresql:// or https:// URL.",
+    ),
+]
+Required = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Required evidence: report, ledger, custody, page, signature; if omitted: the first two, of a folder "
+        "the first three, and the signature with --key or for files that are made to be signed. "
+        f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; if omitted: all but the last two. Repeatable."
+    ),
+]
+
+
 @app.command("verify")
 def verify_command(
-    place: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PATH]",
-            help="A run folder, report (JSON or HTML), ledger, bundle, checkpoint, receipt, certificate or "
-            "calculation record, recognized by content; a ledger may be a postgresql:// or https:// URL.",
-        ),
-    ] = None,
+    place: Place = None,
     logs: Annotated[
         Path | None,
         typer.Option(help="A mapping (TOML) of the logs of any other run: checks them, or their report at PATH."),
@@ -43,14 +54,7 @@ def verify_command(
     ledger: Annotated[
         str | None, typer.Option("--ledger", "-l", help="The ledger that a run was charged to, or its bundle.")
     ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Required evidence: report, ledger, custody, page, signature; if omitted: the first two, of a folder "
-            "the first three, and the signature with --key or for files that are made to be signed. "
-            f"Of logs: {', '.join(LOG_EVIDENCE_KINDS)}; if omitted: all but the last two. Repeatable."
-        ),
-    ] = None,
+    require: Required = None,
     head: Annotated[
         str | None,
         typer.Option("--head-hash", help="Hash of an entry that you kept: the ledger must still contain it."),

@@ -254,6 +254,7 @@ def plan_federated(
             schedule, decision.delta, relation, count=count, relative_width=relative_width, group_size=group_size
         )
 
+    asked: dict[str, Any] = {"delta": decision.delta, "relation": relation, "relative_width": relative_width}
     first, group_size = bound_cost(1), check.integer(1)(group_size=group_size)
     return FederatedPlan(
         schedule=schedule,
@@ -262,19 +263,13 @@ def plan_federated(
         privacy_unit=privacy_unit,
         closed_form=schedule.closed_form(decision.delta),
         epsilon=first,
-        unamplified=bound_epsilon(
-            schedule.unamplified_release(), delta=decision.delta, relation=relation, relative_width=relative_width
-        ),
+        unamplified=bound_epsilon(schedule.unamplified_release(), **asked),
         releases_per_period=releases_per_period,
         cumulative=first if releases_per_period == 1 else bound_cost(releases_per_period),
         group_size=group_size,
         group_interval=None if group_size == 1 else bound_cost(1, group_size),
         fit=_fit_gaussian_dp(schedule, relation) if check.boolean()(fit=fit) else None,
-        tuning_cost=None
-        if trials is None
-        else plan_tuning(
-            schedule.release(), trials, delta=decision.delta, relation=relation, relative_width=relative_width
-        ),
+        tuning_cost=None if trials is None else plan_tuning(schedule.release(), trials, **asked),
     )
 
 

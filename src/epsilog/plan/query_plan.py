@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -200,6 +200,12 @@ class QueryPlan:
         }
 
 
+def _for_each(epsilons: Sequence[float], find: Callable[[float], float]) -> list[float]:
+    """Return what is found for each, once for those that are equal."""
+    found = {each: find(each) for each in set(epsilons)}
+    return [found[each] for each in epsilons]
+
+
 def queries(
     *,
     epsilon: float,
@@ -254,29 +260,16 @@ def queries(
     epsilons = [epsilon * part for _, part in parts]
     if min(epsilons) < _LEAST_SHARE:
         raise CheckError("epsilon", f"at least {_LEAST_SHARE:g} for each query", repr(epsilon))
-    optimal = _optimal(mechanism, epsilon, at, parts)
-    classic = {each: _classic(mechanism, each, at) for each in set(epsilons)}
-    exact = {each: _exact(mechanism, each, at) for each in set(epsilons)}
-    shares = tuple(
-        QueryShare(
-            count=count,
-            weight=weight,
-            epsilon=each,
-            classic=QueryNoise.of(mechanism, sensitivity * classic[each]),
-            exact=QueryNoise.of(mechanism, sensitivity * exact[each]),
-            optimal=QueryNoise.of(mechanism, sensitivity * scale),
-        )
-        for (count, weight), each, scale in zip(groups, epsilons, optimal, strict=True)
-    )
-    used = compute_consumed_budget(
-        mechanism,
-        at,
-        counts=count_used_queries([count for count, _ in groups], queries_used),
-        epsilons=epsilons,
-        classic=[classic[each] for each in epsilons],
-        exact=[exact[each] for each in epsilons],
-        optimal=optimal,
-    )
+    scales = {  # by how the noise is found
+        "classic": _for_each(epsilons, lambda each: _classic(mechanism, each, at)),
+        "exact": _for_each(epsilons, lambda each: _exact(mechanism, each, at)),
+        "optimal": _optimal(mechanism, epsilon, at, parts),
+    }
+    noises = ([QueryNoise.of(mechanism, sensitivity * one) for one in found] for found in scales.values())
+    shares = tuple(QueryShare(*group, *share) for group, *share in zip(groups, epsilons, *noises, strict=True))
+    counts = count_used_queries([count for count, _ in groups], queries_used)
+    used = compute_consumed_budget(mechanism, at, counts=counts, epsilons=epsilons, **scales)
+    faults = _classic_faults(max(epsilons), queries, at) if mechanism == "gaussian" else ()
     if at > 0 and queries_used <= queries:
         used = replace(used, optimal=cap_at_total(epsilon, used.optimal))
     return QueryPlan(
@@ -288,11 +281,7 @@ def queries(
         queries_used=queries_used,
         consumed=used,
         classic_total_delta=min(1.0, queries * at) if mechanism == "gaussian" else 0.0,
-        findings=(
-            *(decision.findings if decision else ()),
-            *_overuse(queries, queries_used),
-            *(_classic_faults(max(epsilons), queries, at) if mechanism == "gaussian" else ()),
-        ),
+        findings=(*(decision.findings if decision else ()), *_overuse(queries, queries_used), *faults),
         magnitude=magnitude,
     )
 

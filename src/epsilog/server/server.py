@@ -9,7 +9,7 @@ import ssl
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from epsilog.server.access import AccessConfig
 from epsilog.terms import CheckError, EpsilogError, check
@@ -124,36 +124,11 @@ def serve(
     except ImportError as error:
         raise _explain_missing_extra(error) from error
 
-    def make_server(workers: WorkerPool) -> uvicorn.Server:
-        try:
-            import uvicorn
-
-            from epsilog.server.app import create_app
-            from epsilog.server.connections import MAX_CONNECTIONS, ConnectionLimits, ProxyConnectionLimits
-        except ImportError as error:
-            raise _explain_missing_extra(error) from error
-        app = create_app(ledger=ledger, runs=runs, montecarlo_in=montecarlo_in, access=access, workers=workers)
-        logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
-        config = uvicorn.Config(
-            app,
-            http=ProxyConnectionLimits if access.trust_proxy else ConnectionLimits,
-            ws="none",
-            log_level="warning",
-            access_log=False,  # it would print addresses with their queries
-            server_header=False,
-            proxy_headers=False,  # it would believe X-Forwarded-For of any process on this machine
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        )
-        config.load()
-        config.ssl = None if tls is None else tls.context
-        return uvicorn.Server(config)
-
     async def run(listener: socket.socket) -> None:
         workers = WorkerPool()
         try:
             await workers.open()  # they load the library while this process loads FastAPI
-            server = make_server(workers)
+            server = _make_server(access, tls, ledger=ledger, runs=runs, montecarlo_in=montecarlo_in, workers=workers)
             await workers.warm()
             watching = None if tls is None else asyncio.create_task(tls.watch())
             if ready is not None:
@@ -167,6 +142,32 @@ def serve(
 
     with _bind(host, port) as listener:
         asyncio.run(run(listener))
+
+
+def _make_server(access: AccessConfig, tls: TlsCertificate | None, **served: Any) -> uvicorn.Server:
+    """Return the server, not yet listening; ``served`` is for ``create_app``."""
+    try:
+        import uvicorn
+
+        from epsilog.server.app import create_app
+        from epsilog.server.connections import MAX_CONNECTIONS, ConnectionLimits, ProxyConnectionLimits
+    except ImportError as error:
+        raise _explain_missing_extra(error) from error
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+    config = uvicorn.Config(
+        create_app(access=access, **served),
+        http=ProxyConnectionLimits if access.trust_proxy else ConnectionLimits,
+        ws="none",
+        log_level="warning",
+        access_log=False,  # it would print addresses with their queries
+        server_header=False,
+        proxy_headers=False,  # it would believe X-Forwarded-For of any process on this machine
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+    config.load()
+    config.ssl = None if tls is None else tls.context
+    return uvicorn.Server(config)
 
 
 def _explain_missing_extra(error: ImportError) -> EpsilogError:
