@@ -8,12 +8,12 @@ Every act is a command, described once in ``commands``: its ``fields``, its row 
 entry. A request has a place (``scopes``) and a ``cost``. ``cap_conversion`` converts guarantees to caps, ``filters``
 decides whether a charge fits, and ``partitions`` which budgets count it. ``budget_path`` and ``charge_record`` apply an
 entry to budgets and to a charge. ``execute`` reads, applies and writes a command in one transaction. ``ledger`` has
-each command as a method, and the handle of a charge; ``view`` reads, ``pending`` lists what waits for owners,
-``headroom`` computes what would fit, ``replay`` replays all entries (``charge_runs`` those that repeat a charge, as
-``templates`` writes them), and ``cycles`` groups them by cycle. None of them knows a database: they use a ``store``,
-whose rows are tables of any SQL database in ``tables``; ``factory`` chooses. Exports are ``checkpoints`` (one hash
-over all entries, by ``merkle``), ``bundles`` (all of them in a text file) and ``receipts`` (one of them, and its
-position).
+each command as a method, and the handle of a charge. ``view`` reads, ``pending`` lists what waits for owners,
+``headroom`` computes what would fit, and ``cycles`` groups entries by cycle. ``replay`` replays all entries; those
+that repeat a charge are written by ``templates`` and replayed by ``charge_runs``. None of them knows a database: they
+use a ``store``, whose rows are tables of any SQL database in ``tables``; ``factory`` chooses. Exports are
+``checkpoints`` (one hash over all entries, by ``merkle``), ``bundles`` (all of them in a text file) and ``receipts``
+(one of them, and its position).
 """
 
 from epsilog.ledger.alerts import AlertSender, find_alerts

@@ -1,8 +1,8 @@
 """Answers out of a few: randomized response, statements, the exponential mechanism, noisy maxima, sparse vectors.
 
-docs/accounting/certified-bounds.md: 1.6 on the two rows of randomized response, which are the pair of every statement
-about epsilon and delta (Kairouz, Oh & Viswanath 2015, arXiv:1311.0776), and 1.3 on the exponential mechanism;
-docs/accounting/selection.md on the others.
+docs/accounting/certified-bounds.md derives the pairs. Section 1.6 has the two rows of randomized response, which are
+the pair of every statement about epsilon and delta (Kairouz, Oh & Viswanath 2015, arXiv:1311.0776). Section 1.3 has the
+exponential mechanism, docs/accounting/selection.md the others.
 """
 
 from __future__ import annotations

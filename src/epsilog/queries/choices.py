@@ -6,8 +6,8 @@ neighboring data set change the difference of any two scores by at most ``bound_
 for the noise of one candidate changes by no more, and every probability by at most a factor exp(spread / scale).
 McKenna & Sheldon 2020 (arXiv:2010.12603) for permute-and-flip; Ding et al. 2021 (arXiv:2105.07260) for the equivalence.
 
-Sparse vector adds one draw of noise to the threshold and one to each count in turn, all from one distribution, and
-releases the index of the first noisy count that reaches the noisy threshold; the counts before it cost nothing. Proof,
+Sparse vector adds one draw of noise to the threshold and one to each count in turn, all from one distribution. It
+releases the index of the first noisy count that reaches the noisy threshold. The counts before it cost nothing. Proof,
 for discrete Laplace noise of scale b and whole counts (after Dwork & Roth 2014, Theorem 3.23). Fix the noise of the
 counts before the k-th, and let g be the largest of these noisy counts. The answer is k if the noisy threshold is above
 g and at most the noisy k-th count. A neighboring data set changes every count by at most m. So it changes g by some d

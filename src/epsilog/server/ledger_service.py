@@ -157,7 +157,7 @@ class _Repeat(NamedTuple):
     command: Command
     answer: asyncio.Future[Done | None]
 
-    def tell(self, done: Done | Exception | None) -> None:
+    def resolve(self, done: Done | Exception | None) -> None:
         """Answer, unless nobody waits any more."""
         if self.answer.done():
             return
@@ -213,7 +213,7 @@ class LedgerService:
                 except Exception as error:  # noqa: BLE001 (it is each one's, and raised there)
                     found = [error] * len(group)
                 for one, done in zip(group, found, strict=True):
-                    one.tell(done)
+                    one.resolve(done)
         finally:
             self._writing = None
             for one in (*group, *self._repeats):  # the server ends
