@@ -1,6 +1,7 @@
 """A chain replayed by runs of repeated charges is the one replayed by the full rules: in state, and in each refusal."""
 
 import json
+import random
 from dataclasses import replace
 
 import pytest
@@ -310,3 +311,55 @@ def test_what_is_stored_of_charges_is_compared_in_any_order_as_in_order(tmp_path
             assert ordered == ([] if quick or said[-1] else [None])
     assert said[0] == said[1]
     assert (said[0] is None) == (statement == "SELECT 1")
+
+
+def relinked(rows, place, document):
+    """The rows with one document changed, and all hashes after it made right."""
+    changed, was = rows[:place], rows[place].hash
+    for row in rows[place:]:
+        text = document if row is rows[place] else row.document.replace(was, changed[-1].hash)
+        was = row.hash
+        changed.append(row._replace(document=text, hash=hash_entry(text)))
+    return changed
+
+
+PIECES = (
+    '"',
+    "\\",
+    " ",
+    ",",
+    ":",
+    "0",
+    "9",
+    "é",
+    "a\u0301",
+    "\x00",
+    "\x7f",
+    "\u2028",
+    "k",
+    "+",
+    ',"index":',
+    "\\u0041",
+    "}",
+)
+
+
+@pytest.mark.parametrize("seed", range(amount(1, 40)))
+def test_a_changed_text_with_right_hashes_is_judged_alike(tmp_path, slowly, seed):
+    """Characters are put in, taken out and replaced anywhere in the entries of a life that repeat others."""
+    draws = random.Random(seed)  # noqa: S311  # a test draws no secrets
+    live(tmp_path / "l.db", seed, amount(80, 200))
+    with open_ledger(tmp_path / "l.db") as ledger, ledger._store.reading() as session:
+        rows = [*session.rows()]
+    charges = [place for place, row in enumerate(rows) if '"verb":"charged"' in row.document]
+    said = []
+    for _ in range(amount(40, 150)):
+        place = draws.choice(charges)
+        text = rows[place].document
+        frame = text.rindex(',"index":') if draws.random() < 0.8 else 0
+        at = draws.randrange(frame, len(text))
+        piece = draws.choice(PIECES) if draws.random() < 0.7 else ""
+        forged = relinked(rows, place, text[:at] + piece + text[at + draws.choice([0, 1, 1, len(piece)]) :])
+        said.append(refusal(replay.replay_entries, forged))
+        assert said[-1] == refusal(slowly, forged)
+    assert len(set(said)) > 5
