@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.extent import amount
 
-from epsilog.ledger import Ledger
+from epsilog.ledger import Amounts, Ledger
 from epsilog.ledger.commands import ChargeAtOnce
 from epsilog.ledger.entries import Entry, EntryText, Verb
+from epsilog.ledger.execute import Done
 from epsilog.ledger.ledger import Caller
 from epsilog.ledger.sqlite import SqliteStore
 from epsilog.ledger.templates import ChargeTemplate, Templates, identify_value
@@ -83,6 +84,13 @@ def draw_act(draws, ledger):
     return draws.choices([act for _, act in acts], [weight for weight, _ in acts])[0]
 
 
+def without_text(answer):
+    """What an act answered, without the stored text, which templates alone have at hand."""
+    if isinstance(answer, list):
+        return [without_text(one) for one in answer]
+    return answer._replace(document=None) if isinstance(answer, Done) else answer
+
+
 def live(path, seed, length):
     """Lead a life drawn by a seed; return what each act answered, and all that is stored after it."""
     draws, clock, told = random.Random(seed), Clock(), []  # noqa: S311
@@ -98,7 +106,7 @@ def live(path, seed, length):
             clock.now += timedelta(seconds=1)
             act = draw_act(draws, draws.choice(ledgers))
             try:
-                told.append(repr(act()).replace(str(path), ""))
+                told.append(repr(without_text(act())).replace(str(path), ""))
             except (EpsilogError, ValueError, AttributeError) as error:
                 told.append(f"{type(error).__name__}: {error}".replace(str(path), ""))
         with store.reading() as session:
@@ -148,9 +156,13 @@ def test_whoever_changes_the_body_of_an_entry_changes_no_later_charge(tmp_path):
             charge = ledger.charge("acme", PureDP(0.1), key=f"k-{number}")
             charge.entry.body["request"]["release"]["term"]["epsilon"] = 0.001
             charge.entry.body["methods"].clear()
+            charge.entry.amounts["pure"].units["epsilon"] = 1
+            charge.entry.amounts["pure"] = charge.amounts["zcdp"] = Amounts.parse({"epsilon": "0.001"})
         bodies = [entry.body for entry in ledger.history("acme")][1:]
         assert bodies[0] == bodies[1] == bodies[2]
         assert bodies[0]["request"]["release"]["term"]["epsilon"] == 0.1
+        assert [entry.amounts for entry in ledger.history("acme")][1:] == [{"pure": {"epsilon": "0.1"}}] * 3
+        assert ledger.balance("acme").spent == {"epsilon": "0.3"}
         ledger.verify()
 
 

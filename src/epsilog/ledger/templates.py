@@ -14,6 +14,7 @@ from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance, allows_charge
 from epsilog.ledger.budget_path import set_aside_for_quotas
 from epsilog.ledger.charge_record import ChargeRecord
@@ -49,10 +50,11 @@ class ChargeTemplate:
     """
 
     def __init__(self, entry: Entry, charge: ChargeRecord, path: Sequence[Balance]) -> None:
-        self._entry, self._charge, self._path = entry, charge, path
+        own = self._entry = _copy_entry(entry, entry.index, entry.previous, entry.time)  # whoever charged has the other
+        self._charge, self._path = replace_fields(charge, amounts=own.amounts), path
         self._text: EntryText | None = None  # most charges that come first come once
         self._counted = [
-            (depth, path[depth].cost(entry.amounts))
+            (depth, path[depth].cost(own.amounts))
             for depth in range(count_budgets_covered_by_partition(path), len(path))
         ]
 
@@ -73,11 +75,10 @@ class ChargeTemplate:
             after[depth] = replace_fields(balance, committed=balance.committed + amount)
         after = set_aside_for_quotas(path, after)
         index = head[0] + 1
-        first = self._entry
-        entry = Entry(index, head[1], time, first.verb, first.scope, key, first.amounts, _copy(first.body))
+        entry = _copy_entry(self._entry, index, head[1], time, key)
         document = self._text.write(entry)
-        charge = replace_fields(self._charge, key=key, opened=index, closed=index)
-        return ChargeStep(entry, StoredRow(index, first.scope, document, hash_entry(document)), after, charge)
+        charge = replace_fields(self._charge, key=key, amounts=entry.amounts, opened=index, closed=index)
+        return ChargeStep(entry, StoredRow(index, entry.scope, document, hash_entry(document)), after, charge)
 
 
 class Templates:
@@ -134,6 +135,12 @@ def _list_names(kind: type[DataclassInstance]) -> tuple[str, ...]:
 
 
 _PLAIN = (int, float, str, bool, NoneType)
+
+
+def _copy_entry(entry: Entry, index: int, previous: str, time: str, key: str | None = None) -> Entry:
+    """Return the same entry at another place of the chain, which shares nothing that can be changed."""
+    amounts, body = {kind: Amounts(dict(one.units)) for kind, one in entry.amounts.items()}, _copy(entry.body)
+    return Entry(index, previous, time, entry.verb, entry.scope, entry.key if key is None else key, amounts, body)
 
 
 def _copy(value: Any) -> Any:
