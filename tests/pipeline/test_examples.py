@@ -88,6 +88,8 @@ def test_an_example_runs_from_plan_to_proof(name, tmp_path):
     outcome = run(path, runs=tmp_path / "runs", ledger=tmp_path / "ledger.db")
     ends = {found.check: found.status for found in outcome.verification.findings}
     assert ends.pop("control") in ("passed", "warned")  # central noise has little padding in eight rounds
+    if name in ("balls-in-bins", "correlated-bins"):  # no certificate states such a release
+        assert ends.pop("certificate") == "not checked"
     assert set(ends.values()) == {"passed"}, outcome.verification.findings
     assert len(outcome.report["claim"]["parties"]) >= 3
     left = [path.name for path in (outcome.folder / "checkpoints").glob("round-*")]

@@ -77,6 +77,8 @@ SOUND = {
     "FederatedRequest": RUN,
     "FederatedSchedule": RUN,
     "FederatedGoal": RUN | {"epsilon": 2.0},
+    "DPSGDRequest": {"examples": 50_000, "batch_size": 500, "delta": 1e-6},
+    "VerdictRequest": {},
     "QueriesRequest": QUERIES,
     "FederatedInterpretationRequest": RUN | {"noise_multiplier": 1.0, "cap": 2.0},
     "QueriesInterpretationRequest": QUERIES | {"cap": 2.0},
@@ -89,7 +91,7 @@ SOUND = {
     "CompareRequest": {"first": PART, "second": {"mechanism": "laplace", "parameter": 3.0}},
 }
 WRONG = [None, "x", True, -1, 0, 1.5, 1e-310, 1e300, 2**70, [0], [-1.0, 1.0, 1.0], "é" * 90]
-ASKED = worker.ROUTES.keys() - ledger_service.routes.by_path.keys()  # only the server asks those
+ASKED = worker.ROUTES.keys() - ledger_service.routes.by_path.keys() - {"/verify/example", "/verify/folder"}
 MECHANISMS = ("gaussian", "laplace", "randomized-response", "pure", "approximate", "zcdp", "gdp")
 READ_AS = {"/account/interpretation", "/account/risk"}  # their parts are read by what reads those of /account
 ENOUGH = 0.05  # seconds of work after which a question counts as accepted

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from epsilog.plan.verdict import FPR, GUESSED, OF, count_units, pluralize, write_banner, write_found, write_guessing
@@ -238,15 +238,21 @@ def _list_unknown(report: Mapping[str, Any], stated: Mapping[str, str]) -> Itera
         yield str(Message("page/no-proof") if check == "certificate" else Message.of("page/not-checked", check=check))
 
 
+def _read_amount(text: Any) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # which is no ValueError
+        raise ValueError(f"an amount of a budget must be a decimal number, got {text!r}"[:200]) from None
+
+
 def _list_budget(report: Mapping[str, Any]) -> list[Row]:
     """Cap, spent before, this run and left, in epsilon of the binding budget; nothing without a ledger."""
     budget = report.get("budget", {})
     if "charged" not in budget:
         return []
     binding = budget.get("binding") or {"caps": budget, "spent_or_reserved": budget["earlier_spending"]}
-    cap, before, run = (
-        Decimal(one["epsilon"]) for one in (binding["caps"], binding["spent_or_reserved"], budget["charged"])
-    )
+    parts = (binding["caps"], binding["spent_or_reserved"], budget["charged"])
+    cap, before, run = (_read_amount(one["epsilon"]) for one in parts)
     left = max(cap - before - run, Decimal(0))
     place = Decimal(1).scaleb(min(cap.adjusted() - 2, 0)) if cap else Decimal("0.01")
     amounts = ((cap, ROUND_FLOOR), (before, ROUND_CEILING), (run, ROUND_CEILING), (left, ROUND_FLOOR))
