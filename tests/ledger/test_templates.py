@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.extent import amount
 
-from epsilog.ledger import Amounts, Ledger
+from epsilog.ledger import Amounts, ChargeState, Ledger
 from epsilog.ledger.commands import ChargeAtOnce
 from epsilog.ledger.entries import Entry, EntryText, Verb
 from epsilog.ledger.execute import Done
@@ -178,12 +178,16 @@ def test_a_text_is_the_canonical_document(key, time):
 
 def test_what_is_spelled_in_another_way_is_another_value():
     values = [PureDP(0.1), PureDP(0.2), ApproximateDP(0.1, 1e-6), Laplace(0.1), Repeated(PureDP(0.1), 2)]
-    values += [1, 1.0, True, "1", None, 0.0, -0.0, (1,), (1.0,), ("1",), ()]
+    values += [1, 1.0, True, "1", None, 0.0, -0.0, (1,), (1.0,), ("1",), (), ((1,), 2), ((1, 2),), (1, (2,)), (1, 2)]
+    values += [Verb.CHARGED, ChargeState.COMMITTED, "charged", (Verb.CHARGED,), ("charged",)]
     names = [identify_value(value) for value in values]
+    assert None not in names
     assert len(set(names)) == len(values)
     assert identify_value(Repeated(PureDP(0.1), 2)) == names[4]
-    assert identify_value([1]) is None
-    assert identify_value(([1],)) is None
+    for unknown in ([1], ([1],), {1: 2}, object()):
+        assert identify_value(unknown) is None
+    for large in ((0.5,) * 200, "x" * 201, ((1,) * 50,) * 5, (("x" * 300,),)):
+        assert identify_value(large) is None
 
 
 def test_a_cost_override_is_for_one_charge(tmp_path):

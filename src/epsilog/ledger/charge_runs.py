@@ -1,8 +1,8 @@
 """Charges of a chain that repeat one which the full rules have folded: most entries of most ledgers.
 
 Such an entry differs from the first in index, key, previous hash and time alone, so the rules say of it what they said
-of the first, but for three questions that each entry answers anew: is its key new, do the sums stay within the caps,
-and does it follow the entry before? Whatever is not certain here is left to the full rules, refusals included.
+of the first. Three questions are open: is its key new, do the sums stay within the caps, and does it follow the entry
+before? Whatever is not certain here is left to the full rules, refusals included.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Count: TypeAlias = list[int]  # the units of a quantity that a budget has commit
 
 
 @dataclass(slots=True)
-class Kind:
+class ChargeKind:
     """Charges that repeat each other.
 
     Attributes:
@@ -93,13 +93,13 @@ class ReplayedCharges(Mapping[ChargeId, ChargeRecord]):
     def __init__(self) -> None:
         self._records: dict[ChargeId, ChargeRecord] = {}
         self._repeats: dict[str, dict[str, int]] = {}  # by scope and key: the index, and above it the number of a kind
-        self._kinds: list[Kind] = []
+        self._kinds: list[ChargeKind] = []
 
     def repeats_at(self, scope: str) -> dict[str, int]:
         """Return the charges of a scope that repeat others, by key."""
         return self._repeats.setdefault(scope, {})
 
-    def add_kind(self, kind: Kind) -> int:
+    def add_kind(self, kind: ChargeKind) -> int:
         """Return the number of a kind, shifted to stand above an index."""
         kind.number = len(self._kinds) << _NUMBER_SHIFT
         self._kinds.append(kind)
@@ -135,7 +135,7 @@ class ReplayedCharges(Mapping[ChargeId, ChargeRecord]):
             return None if record is None else record.document()
         return self._kinds[found >> _NUMBER_SHIFT].text.write(key, found & _INDEX_MASK)
 
-    def _find_repeat(self, name: ChargeId) -> tuple[Kind, int] | None:
+    def _find_repeat(self, name: ChargeId) -> tuple[ChargeKind, int] | None:
         if (repeats := self._repeats.get(name[0])) is None or (found := repeats.get(name[1])) is None:
             return None
         return self._kinds[found >> _NUMBER_SHIFT], found & _INDEX_MASK
@@ -151,7 +151,7 @@ class ChargeRuns:
 
     def __init__(self, balances: dict[str, Balance], charges: ReplayedCharges) -> None:
         self._balances, self._charges = balances, charges
-        self._kinds: dict[tuple[str, str], Kind] = {}  # by amounts and body, and scope
+        self._kinds: dict[tuple[str, str], ChargeKind] = {}  # by amounts and body, and scope
         self._counts: dict[str, dict[str, Count]] = {}  # by budget and quantity
         self._turn = 0
         self._second = ""  # the last that was found to be a time
@@ -187,7 +187,7 @@ class ChargeRuns:
             kind.identical.count += 1
         return True
 
-    def _prepare(self, kind: Kind, scope: str) -> bool:
+    def _prepare(self, kind: ChargeKind, scope: str) -> bool:
         """Find the sums of the budgets that count a kind of charge, if their settings are those of its first."""
         path = [balance for one in list_ancestors(scope) if (balance := self._balances.get(one)) is not None]
         if [balance.settings for balance in path] != kind.settings:
@@ -228,7 +228,9 @@ class ChargeRuns:
         costs = {balance.scope: balance.cost(entry.amounts) for balance in path[beyond:]}
         settings = [balance.settings for balance in path]
         repeats, middle = self._charges.repeats_at(entry.scope), f'","scope":"{entry.scope}","time":"'
-        self._kinds[start, entry.scope] = Kind(record, ChargeText(record), costs, settings, repeats, middle, identical)
+        self._kinds[start, entry.scope] = ChargeKind(
+            record, ChargeText(record), costs, settings, repeats, middle, identical
+        )
 
     def finish(self) -> None:
         """Bring the budgets up to date, before any other entry is folded."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MAX_TEMPLATES = 4096
+MAX_PARTS = 200  # values of a release, and characters of a text in it: larger ones are not kept
 
 
 class ChargeStep(NamedTuple):
@@ -111,22 +112,32 @@ def _list_stated(command: ChargeAtOnce, caller: Caller) -> tuple[Any, ...] | Non
 
 
 def identify_value(value: object) -> Hashable:
-    """Return what only values of the same types with the same fields share; None for types that no term is made of.
+    """Return what only values of the same types with the same fields share; None for large or unknown values.
 
     Equality is not enough: ``1 == 1.0 == True``, and the ledger spells each in its own way.
     """
+    parts: list[tuple[object, ...]] = []
+    return tuple(parts) if _identify(value, parts) else None
+
+
+def _identify(value: object, parts: list[tuple[object, ...]]) -> bool:
+    """Add what identifies a value; return whether that is possible, and small enough to be kept for many."""
     kind = type(value)
+    if len(parts) >= MAX_PARTS:
+        return False
     if kind in _PLAIN:
-        return kind, repr(value)
+        parts.append((kind, repr(value)))
+        return kind is not str or len(value) <= MAX_PARTS  # type: ignore[arg-type]
     if isinstance(value, Enum):
-        return value
+        parts.append((kind, value.name))
+        return True
     if kind is tuple:
-        parts = [identify_value(part) for part in value]  # type: ignore[attr-defined]
-    elif is_dataclass(kind):
-        parts = [identify_value(getattr(value, name)) for name in _list_names(kind)]
-    else:
-        return None
-    return None if None in parts else (kind, *parts)
+        parts.append((kind, len(value)))  # type: ignore[arg-type]
+        return all(_identify(part, parts) for part in value)  # type: ignore[attr-defined]
+    if not is_dataclass(kind):
+        return False
+    parts.append((kind,))
+    return all(_identify(getattr(value, name), parts) for name in _list_names(kind))
 
 
 @cache
