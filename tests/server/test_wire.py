@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from epsilog.certificates import certificate
-from epsilog.cli.ledger import _list_unchecked
+from epsilog.cli.ledger_rows import list_unchecked
 from epsilog.ledger import (
     Checkpoint,
     StoredCheckpoint,
@@ -234,7 +234,7 @@ def test_a_served_ledger_is_held_against_a_signed_checkpoint(ledger, top, served
         0,
         whole.rechecked - 1,
     )
-    said = " ".join(_list_unchecked(found))  # no more than was looked at
+    said = " ".join(list_unchecked(found))  # no more than was looked at
     assert f"begins with the {len(entries)} entries of the checkpoint. Their costs were not recomputed" in said
     assert not found.charges_compared
     assert "The server does not show its stored charges" in said
