@@ -85,12 +85,13 @@ def test_both_routes_answer_alike(tmp_path, monkeypatch, capsys, role):
         tokens, headers = None, {}
         if role is not None:
             tokens = folder / "tokens.json"
-            headers = {"Authorization": f"Bearer {create_token(tokens, 'anna', role=role, scope='acme')}"}
+            headers = {"Authorization": f"Bearer {create_token(tokens, 'anna', role=role, scope='acme')[1]}"}
         access = AccessConfig(tokens=tokens, rate=1000.0, access_log=True)
         if not short:
             monkeypatch.setattr(CommandMiddleware, "__call__", lambda self, *given: self.app(*given))
         with serving(create_app(ledger=str(filled(folder / "l.db")), access=access)) as site:
             told = ask_all(site, headers)
+            assert told[0][0] == (403 if role is Role.READER else 200), "the token is accepted"
             counted = [
                 line
                 for line in site.ask("GET", "/metrics", headers=headers).body.decode().splitlines()
