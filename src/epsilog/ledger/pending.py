@@ -12,6 +12,7 @@ from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.budget_path import count_required_approvals, list_valid_approvals
 from epsilog.ledger.entries import Verb
+from epsilog.ledger.partitions import count_budgets_covered_by_partition
 from epsilog.ledger.store import LedgerSnapshot
 from epsilog.ledger.transitions import ChargeState
 
@@ -48,7 +49,7 @@ class PendingApproval:
 
 
 def list_pending_approvals(
-    session: LedgerSnapshot, scope: str | None, *, limit: int, now: datetime, covers: Callable[[str], bool]
+    session: LedgerSnapshot, scope: str | None, *, now: datetime, covers: Callable[[str], bool]
 ) -> list[PendingApproval]:
     """Return what waits at and under a scope, newest first; see ``LedgerView.list_pending_approvals``."""
     found = session.balances(None) if scope is None else [*session.balances([scope]), *session.below(scope)]
@@ -61,9 +62,7 @@ def list_pending_approvals(
         requiring = {one.scope for one in found if one.requires_approvals}
         tops = [one for one in requiring if requiring.isdisjoint(scopes.list_ancestors(one)[:-1])]
     for top in sorted(tops):
-        path = [one for one in budgets.values() if _is_under(one.scope, top) or _is_under(top, one.scope)]
-        if any(any(one.reserved.units.values()) for one in path):
-            pending += _list_reservations(session, top, budgets, limit=limit)
+        pending += _list_reservations(session, top, budgets)
     return [one for one in pending if covers(one.scope) and not _is_over(one, now)]
 
 
@@ -84,25 +83,32 @@ def _read_cap(budget: Balance, budgets: Mapping[str, Balance], now: datetime) ->
     return PendingApproval(budget.scope, None, amounts, required, tuple(valid), None, min(valid.values()))
 
 
-def _list_reservations(
-    session: LedgerSnapshot, top: str, budgets: Mapping[str, Balance], *, limit: int
-) -> list[PendingApproval]:
-    """Return the reservations under a budget that wait, among the newest of all that were made there."""
+def _list_reservations(session: LedgerSnapshot, top: str, budgets: Mapping[str, Balance]) -> list[PendingApproval]:
+    """Return the reservations at and under a scope that wait.
+
+    It reads back until all that the budgets there hold reserved is found. Where no budget is at the scope itself, it
+    reads all reservations.
+    """
     found: list[PendingApproval] = []
-    before, left = session.head()[0] + 1, limit
-    while left > 0:
-        page = session.page(before=before, limit=min(left, _PAGE), scope=top, verb=Verb.RESERVED)
+    left = {one.scope: one.reserved for one in budgets.values() if _is_under(one.scope, top)}
+    before = session.head()[0] + 1
+    while top not in left or any(any(one.units.values()) for one in left.values()):
+        page = session.page(before=before, limit=_PAGE, scope=top, verb=Verb.RESERVED)
         for entry in page:
             assert entry.charge_id is not None, "a reservation is of a charge"
-            charge = session.charge(entry.charge_id)
-            required = count_required_approvals(_path(entry.scope, budgets))
-            given = () if charge is None else charge.approvals or ()
-            if charge is not None and charge.state is ChargeState.RESERVED and len(given) < required:
+            charge, path = session.charge(entry.charge_id), _path(entry.scope, budgets)
+            if charge is None or charge.state is not ChargeState.RESERVED or charge.opened != entry.index:
+                continue
+            for balance in path[count_budgets_covered_by_partition(path) :]:
+                if balance.scope in left:
+                    left[balance.scope] -= balance.cost(charge.amounts)
+            required, given = count_required_approvals(path), charge.approvals or ()
+            if len(given) < required:
                 what = charge.scope, charge.key, charge.amounts
                 found.append(PendingApproval(*what, required, given, charge.actor, charge.until))
-        if len(page) < min(left, _PAGE):
-            return found
-        before, left = page[-1].index, left - len(page)
+        if len(page) < _PAGE:
+            break
+        before = page[-1].index
     return found
 
 

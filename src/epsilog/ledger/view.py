@@ -228,25 +228,23 @@ class LedgerView:
                 raise LedgerIntegrityError("is not in the balance", index=entry.index) from error
         return list(zip(newest, sums, strict=False))[::-1]
 
-    def list_pending_approvals(
-        self, scope: str | None = None, *, limit: int = 1000, now: datetime | None = None
-    ) -> list[PendingApproval]:
+    def list_pending_approvals(self, scope: str | None = None, *, now: datetime | None = None) -> list[PendingApproval]:
         """Return the reservations and caps that wait for the approval of owners, newest first.
+
+        It reads the history back to the oldest reservation that is open. A reservation without cost may be missing.
 
         Args:
             scope: at and under this scope; None for all.
-            limit: under each budget that requires approvals, the newest reservations that are looked at.
             now: what expires before is left out; None is the present.
 
         Returns:
             Caps that some owner has approved and nobody has set, then reservations with fewer approvals than required.
         """
-        limit = check.integer(1)(limit=limit)
         now = datetime.now(UTC) if now is None else datetime.fromisoformat(parse_timestamp(now=now))
         if scope is not None:
             scopes.list_ancestors(scope)
         with self._store.reading() as session:
-            return list_pending_approvals(session, scope, limit=limit, now=now, covers=self._covers)
+            return list_pending_approvals(session, scope, now=now, covers=self._covers)
 
     def verify(
         self,
