@@ -2,9 +2,9 @@
 
     python bench/service.py [--one 400] [--each 40] [--clients 64]
 
-Walls, side by side in one run on loopback, so only ratios carry over. Clients are connections of this process, which
-costs a fifth of the server. Both servers answer
-what is durable, and both refuse by one cap; the plain one has no roles, no pricing elsewhere and no turns.
+Walls, side by side in one run on loopback, so only ratios carry over. Clients are connections of this process. Both
+servers answer what is durable, and both refuse by one cap; the plain one has no roles, no pricing elsewhere and no
+turns.
 """
 
 from __future__ import annotations

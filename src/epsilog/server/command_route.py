@@ -1,4 +1,4 @@
-"""The ledger's commands and ``/healthz`` without FastAPI, whose routing and validation cost ten times a charge.
+"""The ledger's commands and ``/healthz`` without FastAPI, whose routing and validation cost more than a charge.
 
 It answers a plain request alone: a known command in strict JSON. Whatever else arrives goes to the route of FastAPI,
 which says what is wrong; so both give the same answers. Hosts, tokens, rates, limits, metrics and log are before both.
