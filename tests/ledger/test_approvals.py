@@ -123,7 +123,7 @@ def test_an_approval_of_a_cap_expires_and_another_cap_replaces_it(ledger, clock)
 
 
 def test_whoever_allowed_a_cost_does_not_approve_it(ledger):
-    """Nor on replay; of several overrides the one of this charge counts."""
+    """Of several overrides the one of this charge counts. A chain from before this rule still verifies."""
     ledger.create_budget("acme", requires_approvals=1, **PURE)
     for owner, key in (("emil", "j"), ("dora", "k"), ("emil", "l")):
         ledger.on_behalf_of(owner).override_cost("acme", COST, key=key, amount={"epsilon": "0.1"}, reason="proof 12")
@@ -137,10 +137,8 @@ def test_whoever_allowed_a_cost_does_not_approve_it(ledger):
     ledger.verify()
     with ledger._store.reading() as session:
         documents = [json.loads(row.document) for row in session.rows()]
-    assert isinstance(replay_entries(rehashed(documents)), LedgerReplay)
-    forged = [{**one, "body": {"actor": "dora"}} if one["verb"] == Verb.APPROVED else one for one in documents]
-    with pytest.raises(LedgerIntegrityError, match="who allowed its cost"):
-        replay_entries(rehashed(forged))
+    before = [{**one, "body": {"actor": "dora"}} if one["verb"] == Verb.APPROVED else one for one in documents]
+    assert isinstance(replay_entries(rehashed(before)), LedgerReplay)
 
 
 def test_the_same_approval_again_writes_nothing(ledger):
@@ -267,7 +265,9 @@ def test_what_waits_for_approval_is_listed(ledger, clock):
     for scope in ("acme/sub", "acme/sub/x", "acme/months", "free", "nowhere"):
         under = [one for one in waiting if f"{one[0]}/".startswith(f"{scope}/")]
         assert told(ledger.list_pending_approvals(scope, now=clock.now)) == under
-    assert told(ledger.list_pending_approvals(limit=1, now=clock.now)) == waiting[:2]
+    for number in range(120):  # however many have ended since, over several pages
+        anna.reserve("acme/sub/x", PureDP(0.001), key=f"later{number}").cancel("no")
+    assert told(ledger.list_pending_approvals(now=clock.now)) == waiting
     seen = ledger.on_behalf_of("ben", covers=lambda scope: scope == "acme/months/may")
     assert told(seen.list_pending_approvals(now=clock.now)) == [waiting[3]]
     later = told(ledger.list_pending_approvals(now=clock.now + timedelta(days=6, hours=1)))

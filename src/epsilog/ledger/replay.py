@@ -77,7 +77,6 @@ class LedgerReplay:
     rounds: dict[ChargeId, list[charge_record.RoundState]] = field(default_factory=dict)
     costs: CostRecheck = field(default_factory=CostRecheck)
     overridden: list[ChargeId] = field(default_factory=list)
-    overriders: dict[ChargeId, str | None] = field(default_factory=dict)  # who allowed the cost of each
     has_budgets: set[str] = field(default_factory=set)  # scopes of charges and partitions, and all above them
     above: set[str] = field(default_factory=set)  # scopes with a budget above them
     restore_state: charge_record.RestoreState = field(default_factory=charge_record.RestoreState)
@@ -141,7 +140,6 @@ class LedgerReplay:
             self.rounds.setdefault(name, [])[step.round.number - 1 :] = [step.round]  # the last again, or the next
         if entry.verb is Verb.COST_OVERRIDDEN:
             self.overridden.append(name)
-            self.overriders[name] = entry.body.get("actor")
         identical = None
         if TRANSITIONS[entry.verb].reserves and step.charge.override_hash is None and entry.index > self.since:
             identical = self.costs.add(entry)
@@ -172,12 +170,11 @@ class LedgerReplay:
 class Onto:
     """What the entries before amount to, for the next; see ``commands.base.Known``."""
 
-    __slots__ = ("_overrider", "_rounds", "charge", "has_budgets", "has_children", "last", "path", "restore_state")
+    __slots__ = ("_rounds", "charge", "has_budgets", "has_children", "last", "path", "restore_state")
 
     def __init__(self, replay: LedgerReplay, entry: Entry) -> None:
         name, self.restore_state = entry.charge_id, replay.restore_state
         self.charge = None if name is None else replay.charges.get(name)
-        self._overrider = None if name is None else replay.overriders.get(name)
         self._rounds = () if name is None else replay.rounds.get(name, ())
         self.last = self._rounds[-1] if self._rounds else None
         above = scopes.list_ancestors(entry.scope) if entry.scope else ()
@@ -188,10 +185,6 @@ class Onto:
     def round(self, number: int) -> charge_record.RoundState | None:
         """One round of the charge, if it began."""
         return _at(self._rounds, number)
-
-    def overrider(self) -> str | None:
-        """Return who allowed the cost of the charge."""
-        return self._overrider
 
 
 def _at(rounds: Sequence[charge_record.RoundState], number: object) -> charge_record.RoundState | None:

@@ -97,9 +97,6 @@ class Known(Protocol):
     def round(self, number: int) -> RoundState | None:
         """One round of the charge, if it began."""
 
-    def overrider(self) -> str | None:
-        """Return who allowed the cost of the charge, where it is overridden; None without a name."""
-
 
 class At(Known, Protocol):
     """What a command is applied to."""
@@ -118,6 +115,9 @@ class At(Known, Protocol):
 
     def reserved_at(self) -> str:
         """When the charge was reserved."""
+
+    def overrider(self) -> str | None:
+        """Return who allowed the cost of the charge, where it is overridden; None without a name."""
 
     def creation_entry(self) -> Entry:
         """Return the entry that made the last budget of the path."""
@@ -354,13 +354,8 @@ def fold(entry: Entry, known: Known) -> Step:
         _require_due(entry, path)
     if rule.allows_release:
         budget_path.require_approvals(path, charge.key, charge.approvals or ())
-    if entry.verb is Verb.APPROVED:
-        if not budget_path.count_required_approvals(path):
-            raise ConflictError(f"no budget at or above {entry.scope!r} requires approvals")
-        if charge.override_hash is not None and (actor := entry.body["actor"]) == known.overrider():
-            raise ConflictError(
-                f"charge {charge.key!r} must be approved by another than {actor!r}, who allowed its cost"
-            )
+    if entry.verb is Verb.APPROVED and not budget_path.count_required_approvals(path):
+        raise ConflictError(f"no budget at or above {entry.scope!r} requires approvals")
     return Step(entry, charge, after)
 
 

@@ -391,6 +391,15 @@ class Approve(
     def was_done(self, at: At) -> bool:  # noqa: D102
         return self.approver(at) in (self.charge(at).approvals or ())
 
+    def entry(self, at: At) -> Entry:
+        """Return the entry that it writes, unless the approver allowed the cost; old chains may hold such approvals."""
+        charge, actor = self.charge(at), self.approver(at)
+        if charge.override_hash is not None and actor == at.overrider():
+            raise ConflictError(
+                f"charge {charge.key!r} must be approved by another than {actor!r}, who allowed its cost"
+            )
+        return super().entry(at)
+
 
 class Start(ChargeCommand, name="start", verb="started", from_states=(RESERVED,), to_state=STARTED, untimed=True):
     """Start a charge: spend its reservation permanently.
