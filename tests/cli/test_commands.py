@@ -262,6 +262,7 @@ def test_a_count_is_at_least_one():
         (("selftest",), "server"),
     ]
     seconds = {(("verify",), "watch"): 0.1, (("ledger", "watch"), "every"): 0.05, (("ledger", "alert"), "every"): 0.05}
+    seconds |= {(("ledger", "follow"), "every"): 0.05}
     assert least == dict.fromkeys(COUNTS, 1) | dict.fromkeys(indexes + zeros, 0) | seconds
 
 

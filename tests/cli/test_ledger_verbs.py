@@ -7,6 +7,8 @@ import io
 import json
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from tests.ledger.stores import charge_in_steps
@@ -215,6 +217,37 @@ def test_watch_waits_for_what_comes(ask, reserve, books, monkeypatch):
     told = [json.loads(line) for line in lines.output.splitlines()]
     assert [(one["index"], one["key"]) for one in told] == [(2, "one"), (3, "two"), (4, "three")]
     assert waited == [0.5, 0.5, 0.5]
+
+
+def test_follow_copies_what_comes_and_tells_what_does_not_hold(ask, reserve, books, tmp_path, monkeypatch):
+    copy, acts = tmp_path / "copy.db", []
+
+    def sleep(seconds):
+        acts.append(seconds)
+        if len(acts) < 3:
+            with open_ledger(books) as ledger:
+                ledger.charge("acme/x", PureDP(0.0), key=f"k-{len(acts)}")
+        if len(acts) == 4:  # after an update with nothing new, which prints nothing
+            books.rename(tmp_path / "away")
+        if len(acts) == 5:
+            (tmp_path / "away").rename(books)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("epsilog.cli.ledger_copies.time.sleep", sleep)
+    words = ["ledger", "follow", "-l", str(books), "-o", str(copy)]
+    done = CliRunner().invoke(app, [*words, "--every", "0.5", "--json"])
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["entries"], one["added"]) for one in told] == [(1, 1), (2, 1), (3, 1)]
+    assert (acts, "it is tried again" in done.stderr) == ([0.5] * 5, True)
+    done = CliRunner().invoke(app, [*words, "--once"])
+    assert done.stdout.startswith("3 entries verified, 0 of them new; head ")
+    assert ask("verify", "--ledger", copy)[0] == 0
+    with closing(sqlite3.connect(books)) as opened, opened:
+        opened.execute("DELETE FROM entries WHERE position = 3")
+        opened.execute("UPDATE head SET count = 2, hash = (SELECT hash FROM entries WHERE position = 2)")
+    done = CliRunner().invoke(app, [*words, "--once"])
+    assert isinstance(done.exception, LedgerIntegrityError)
+    assert "entry 3: was copied, but the ledger has only 2 entries now" in str(done.exception)
 
 
 def test_what_people_write_is_shown_as_it_is_and_tells_a_terminal_nothing(books):

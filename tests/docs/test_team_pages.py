@@ -134,6 +134,11 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
     assert by("carl", bundled).returncode == 0
     done = run(*shlex.split(verified)[1:], cwd=tmp_path / "carl")
     assert (done.returncode, "All 6 entries are valid" in done.stdout) == (5, True)  # nobody has signed
+    followed, _ = commands("Keep a copy of the ledger")
+    done = by("carl", f"{followed} --once")
+    assert (done.returncode, "6 entries verified, 6 of them new" in done.stdout) == (0, True), done.stderr
+    assert by("bob", f"{followed} --once").returncode != 0  # the token covers a part of the ledger
+    assert run("ledger", "verify", "--ledger", "copy.db", cwd=tmp_path / "carl").returncode == 0
     shown = by("carl", f"epsilog ledger show --json --ledger {FAR}")
     told = json.loads(shown.stdout)
     assert (told["sound"], told["entries"]) == (True, 6)

@@ -102,11 +102,14 @@ def test_what_a_ledger_wrote_holds_and_is_counted(told):
     books = replay.replay_entries(rows, progress=seen.append)
     replay.compare_stored_state(books, stored)
     assert ((books.count, books.head), seen) == ((len(rows), rows[-1].hash), [])
-    found = replay.recheck_costs(books)
-    assert (found.count, found.head) == (books.count, books.head)
-    assert (found.rechecked, found.unchecked, found.overridden) == (9, 0, (("acme", "cheap"),))
-    found = replay.recheck_costs(books, seconds=-1)
-    assert (found.rechecked, found.unchecked, found.overridden) == (0, 9, (("acme", "cheap"),))
+    for seconds, rechecked in ((-1, 0), (60, 9), (-1, 9)):  # what was rechecked stays so
+        found = replay.recheck_costs(books, seconds=seconds)
+        assert (found.count, found.head) == (books.count, books.head)
+        assert (found.rechecked, found.unchecked, found.overridden) == (
+            rechecked,
+            9 - rechecked,
+            (("acme", "cheap"),),
+        )
 
 
 def flips(text, every):

@@ -50,11 +50,23 @@ EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((EpsilogError, ValueError), BAD_INPUT),
     ((OSError,), UNUSABLE),  # a folder that cannot be written, a full disk
 )
-MODULES = ("run", "account", "montecarlo", "plan", "query", "ledger", "signing", "verify", "certify", "serve")
+MODULES = (
+    "run",
+    "account",
+    "montecarlo",
+    "plan",
+    "query",
+    "ledger",
+    "ledger_copies",
+    "signing",
+    "verify",
+    "certify",
+    "serve",
+)
 ENOUGH = {
     "account": ("account",),
     "plan": ("plan",),
-    "ledger": ("ledger", "signing"),
+    "ledger": ("ledger", "ledger_copies", "signing"),
     "verify": ("verify",),
     "--help": ("run", "query", "signing", "verify", "certify", "serve"),  # the groups below have their help
 }

@@ -1,4 +1,4 @@
-"""`epsilog ledger`: the commands that only read, and backup and restore."""
+"""`epsilog ledger`: the commands that only read."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from epsilog.cli.app import (
     print_json,
     read_release,
     rename_field,
-    require_file,
-    require_new,
     write_output,
 )
 from epsilog.cli.ledger_rows import (
@@ -311,7 +309,7 @@ def alert_command(
                 except StorageError as error:
                     if once:
                         raise
-                    print_notice(f"{error}: it is sent again")
+                    typer.echo(legible(f"epsilog: {error}: it is sent again"), err=True)
                     break
                 if sent:
                     told = f"{legible(alert.scope)} has used {alert.percent}% of its cap: sent"
@@ -429,61 +427,14 @@ def verify_ledger_command(
                 "partitions": list(found.partitions),
             }
         )
-    _print_verification(f"Ledger {redact_address(ledger)}", found)
+    print_verification(f"Ledger {redact_address(ledger)}", found)
     for note in (*list_unchecked(found), *list_attested(found)):
         print_notice(note)
     return None
 
 
-@ledger_app.command("backup")
-def backup_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="New file, the backup.")],
-    ledger: LedgerFile = DEFAULT_LEDGER,
-    as_json: Json = False,
-) -> None:
-    """Copy a ledger into one file, and verify the copy.
-
-    Example: epsilog ledger backup -o /elsewhere/ledger-2026-05-03.db
-    """
-    from epsilog.ledger.backups import copy_ledger
-
-    require_file(output)
-    require_new(output)
-    _print_copy(f"Backup {output}", output, copy_ledger(require_ledger(ledger), output), as_json=as_json)
-
-
-@ledger_app.command("restore")
-def restore_command(
-    file: Annotated[Path, typer.Argument(help="A backup.")],
-    actor: Annotated[str, typer.Option(help="Who decides; stored permanently.")],
-    reason: Annotated[str, typer.Option(help="Why; stored permanently.")],
-    ledger: Annotated[
-        str, typer.Option("--ledger", "-l", help="The ledger file to make; must not exist.")
-    ] = DEFAULT_LEDGER,
-    as_json: Json = False,
-) -> None:
-    """Make a ledger from a backup.
-
-    Example: epsilog ledger restore /elsewhere/ledger-2026-05-03.db --actor emil --reason "the disk is gone"
-    """
-    from epsilog.ledger.backups import restore_backup
-
-    place = require_file_ledger(ledger)
-    if not file.exists():
-        raise CheckError("file", "a backup that exists", f"{file}")
-    found = restore_backup(file, place, actor=actor, reason=reason)
-    _print_copy(f"Ledger {place}", place, found, as_json=as_json)
-    if not as_json:
-        print_notice("It accepts no charge until its owner accepts what may be missing: epsilog ledger accept-restore.")
-
-
-def _print_copy(title: str, file: Path, found: LedgerVerification, *, as_json: bool) -> None:
-    if as_json:
-        return print_json({"file": str(file), "entries": found.count, "head": found.head})
-    return _print_verification(title, found)
-
-
-def _print_verification(title: str, found: LedgerVerification) -> None:
+def print_verification(title: str, found: LedgerVerification) -> None:
+    """Print how many entries there are, and the hash of the last."""
     print_figures(title, [("entries", str(found.count)), ("head", found.head)])
 
 

@@ -357,6 +357,7 @@ class IdenticalCharges:
     charged: Mapping[str, Amounts]  # by kind of budget
     first: int
     count: int = 0
+    rechecked: bool | None = None  # whether their cost was recomputed; None: not asked yet, or no time was left
 
 
 @dataclass(slots=True)
@@ -383,20 +384,28 @@ class CostRecheck:
         return self._identical.setdefault((asked, charged), IdenticalCharges(asked, entry.amounts, entry.index))
 
     def judge(self, deadline: float) -> tuple[int, int]:
-        """Return how many reservations were rechecked, and how many could not be."""
+        """Return how many reservations were rechecked, and how many could not be; what was rechecked stays so."""
         known: dict[tuple[object, ...], Amounts | None] = {}
-        rechecked = unchecked = 0
+        counts = {True: 0, False: 0, None: 0}
         for group in self._identical.values():  # in the order of the first of each, which is the one to name
-            least = [_least(group.asked, kind, charged, known, deadline) for kind, charged in group.charged.items()]
-            for charged, proven in zip(group.charged.values(), least, strict=True):
-                if proven is not None and any(charged.units[name] < units for name, units in proven.units.items()):
-                    problem = f"charged {dict(charged)}, but its release costs at least {dict(proven)}"
-                    raise LedgerIntegrityError(problem, index=group.first)
-            if None in least:
-                unchecked += group.count
-            else:
-                rechecked += group.count
-        return rechecked, unchecked
+            if group.rechecked is None:
+                group.rechecked = _recheck(group, known, deadline)
+            counts[group.rechecked] += group.count
+        return counts[True], counts[False] + counts[None]
+
+
+def _recheck(group: IdenticalCharges, known: dict[tuple[object, ...], Amounts | None], deadline: float) -> bool | None:
+    """Return whether the cost of a group was recomputed, with the result that it is enough; None if it is too late."""
+    if time.monotonic() > deadline:
+        return None
+    least = [_least(group.asked, kind, charged, known, deadline) for kind, charged in group.charged.items()]
+    for charged, proven in zip(group.charged.values(), least, strict=True):
+        if proven is not None and any(charged.units[name] < units for name, units in proven.units.items()):
+            problem = f"charged {dict(charged)}, but its release costs at least {dict(proven)}"
+            raise LedgerIntegrityError(problem, index=group.first)
+    if None not in least:
+        return True
+    return None if time.monotonic() > deadline else False
 
 
 def _least(

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from epsilog.ledger.entries import GENESIS
 from epsilog.ledger.forks import Owner
 from epsilog.ledger.tables import Head, KnownState, SqlSession
-from epsilog.terms import LedgerIntegrityError, StorageError
+from epsilog.terms import EpsilogError, LedgerIntegrityError, StorageError
 
 _MAX_IDLE = 5  # open connections that no transaction uses
 _MAX_BALANCES = 4096  # in the cache
@@ -52,6 +52,10 @@ class SqlStore(ABC):
     def _translate_error(self, error: Exception) -> Exception | None:
         """Convert an error of the driver; return None for any other error."""
 
+    def _refuse_write(self) -> EpsilogError:
+        """Return the refusal of a write where the ledger is open for reading."""
+        return StorageError(f"ledger {self.address} is open for reading only")
+
     @abstractmethod
     def _check_before_write(self, connection: Any) -> Any:
         """Raise if the ledger must not be written; return the argument of ``_check_after_commit``."""
@@ -83,7 +87,7 @@ class SqlStore(ABC):
     def writing(self) -> Iterator[SqlSession]:
         """Open the only write transaction of all processes; it commits as a whole or not at all."""
         if self.read_only:
-            raise StorageError(f"ledger {self.address} is open for reading only")
+            raise self._refuse_write()
         with self._transaction(self.begin_write) as connection:
             before = self._check_before_write(connection)
             session = SqlSession(connection, self, self._longest_head)

@@ -16,7 +16,7 @@ from epsilog.ledger.entries import GENESIS, Entry, hash_entry
 from epsilog.ledger.headroom import HERE, CostModel
 from epsilog.ledger.ledger import Ledger, get_utc_now
 from epsilog.ledger.replay import LedgerVerification
-from epsilog.ledger.store import Store
+from epsilog.ledger.store import ReadableStore, Store
 from epsilog.ledger.view import LedgerView
 from epsilog.signing import Note
 from epsilog.terms import CheckError, LedgerIntegrityError
@@ -65,25 +65,41 @@ def open_local_ledger(
     cost_model: CostModel = HERE,
     within: Callable[[Store], Store] | None = None,
     admit_free: Callable[[str], None] = lambda _: None,
+    read_only: bool = False,
 ) -> Ledger:
-    """Open a ledger in a local file or a database; create it if necessary."""
-    store = _store(url, read_only=False)
+    """Open a ledger in a local file or a database; create it if necessary. Read only, it refuses each command."""
+    store = _store(url, read_only=read_only)
     caller = Caller(admit_free=admit_free)
     return Ledger(store if within is None else within(store), clock=clock, cost_model=cost_model, caller=caller)
 
 
 def read_ledger(url: str | Path, *, token: str | None = None) -> LedgerView:
     """Open a ledger that exists, to look and verify; nothing is ever written to it. See ``open_ledger``."""
+    return LedgerView(open_readable(url, token=token))
+
+
+def open_readable(url: str | Path, *, token: str | None = None) -> ReadableStore:
+    """Open the store of a ledger that exists, for reading only."""
     if is_remote_address(url):
         from epsilog.ledger.remote import Connection, RemoteStore
 
-        return LedgerView(RemoteStore(Connection(str(url), token=token)))
-    return LedgerView(_store(url, read_only=True))
+        return RemoteStore(Connection(str(url), token=token))
+    return _store(url, read_only=True)
 
 
 def is_remote_address(url: str | Path) -> bool:
     """Return whether it is another server's ledger that a URL names."""
     return isinstance(url, str) and url.lower().startswith(HTTP)
+
+
+def is_copy(url: str | Path) -> bool:
+    """Return whether an address names a backup or a follower's copy, which is read and never written."""
+    if isinstance(url, str) and (url.startswith(POSTGRES) or is_remote_address(url)):
+        return False
+    from epsilog.ledger.sqlite import is_backup
+
+    path = parse_path(url)
+    return path.is_file() and is_backup(path)
 
 
 def verify_ledger(url: str | Path) -> LedgerVerification:

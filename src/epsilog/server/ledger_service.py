@@ -24,7 +24,7 @@ from epsilog.ledger.commands import Command
 from epsilog.ledger.commands.base import RESERVATION
 from epsilog.ledger.cost import ProvenClaim, check_charge_certificate, compute_stated_cost
 from epsilog.ledger.execute import Done
-from epsilog.ledger.factory import open_local_ledger
+from epsilog.ledger.factory import is_copy, open_local_ledger
 from epsilog.ledger.headroom import CostModel, compute_headroom, max_repetitions
 from epsilog.ledger.http_codec import TRANSMITTED_ERRORS, cost_from_json, cost_to_json, error_from_json
 from epsilog.server.group_commit import MAX_GROUP, GroupCommitStore
@@ -226,8 +226,13 @@ class LedgerService:
                 where = parse_ledger_url(self._url)
                 if not ledger_exists(where):
                     raise StorageError("the server's ledger does not exist")
+                copy = is_copy(where)
                 self._ledger = open_local_ledger(
-                    where, cost_model=self.costs.cost_model(), within=GroupCommitStore, admit_free=self.admit_free
+                    where,
+                    cost_model=self.costs.cost_model(),
+                    within=None if copy else GroupCommitStore,
+                    admit_free=self.admit_free,
+                    read_only=copy,
                 )
             return self._ledger
 

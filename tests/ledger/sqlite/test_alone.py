@@ -14,6 +14,7 @@ WORDS = re.compile(
 )
 KNOWS = {  # what opens or tells a file of its own, and no other
     *("ledger/factory.py", "ledger/selftest.py", "ledger/backups.py", "ledger/diagnostics.py"),
+    "ledger/follower.py",
     *("cli/serve.py", "verification/artifacts.py"),
 }
 SHOWS = {"cli/serve.py": {"WAL", "TRUNCATE"}}  # what a person is told of the machine

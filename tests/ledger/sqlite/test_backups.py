@@ -63,7 +63,7 @@ def test_a_backup_is_the_ledger_as_it_stood_in_one_file_that_nobody_can_charge(l
     assert to.stat().st_mode & 0o077 == 0
     with pytest.raises(StorageError, match="is a backup of a ledger: read it, or restore it"):
         open_ledger(to)
-    with Ledger(SqliteStore(to, read_only=True)) as books, pytest.raises(StorageError, match="for reading only"):
+    with Ledger(SqliteStore(to, read_only=True)) as books, pytest.raises(ConflictError, match="copy of a ledger"):
         books.charge("acme", PureDP(0.1), key="1")
     assert verify_ledger(to) == found
     with open_ledger(ledger) as books:  # the ledger itself goes on

@@ -10,7 +10,7 @@ from epsilog.ledger.tables import FORMAT, HEAD, create_head, read_head
 from epsilog.terms import LedgerIntegrityError, StorageError
 
 APPLICATION_ID = 0x65707367  # "epsg", in the header of the file
-BACKUP_ID = 0x65707362  # "epsb": a backup, which is read and restored, and never charged
+BACKUP_ID = 0x65707362  # "epsb": a backup or a follower's copy, which is read and restored, and never charged
 
 # What the file is made of, letter by letter: SQLite keeps these words, and a ledger with others is refused.
 SCHEMA = {
@@ -58,14 +58,19 @@ def read_pragma(connection: Any, name: str) -> Any:
     return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
-def require_format(connection: Any) -> int:
-    """Raise if the file is not a ledger or its schema was altered; return the version of the schema."""
+def require_format(connection: Any, *, written: int = APPLICATION_ID) -> int:
+    """Raise if the file is not a ledger or its schema was altered; return the version of the schema.
+
+    A connection that writes needs a file with the application id ``written``.
+    """
     version, carried = int(read_pragma(connection, "schema_version")), read_pragma(connection, "application_id")
     made = {str(row[0]): row[1] for row in connection.execute("SELECT name, sql FROM sqlite_master")}
     if carried not in (APPLICATION_ID, BACKUP_ID) or "head" not in made:
         raise LedgerIntegrityError("the file is not an epsilog ledger")
-    if carried == BACKUP_ID and not read_pragma(connection, "query_only"):
-        raise StorageError("the file is a backup of a ledger: read it, or restore it (`epsilog ledger restore`)")
+    if carried != written and not read_pragma(connection, "query_only"):
+        if carried == BACKUP_ID:
+            raise StorageError("the file is a backup of a ledger: read it, or restore it (`epsilog ledger restore`)")
+        raise StorageError("the file is no copy of a ledger")
     for name, value in _SETTINGS.items():
         if (found := read_pragma(connection, name)) != value:
             raise LedgerIntegrityError(f"{name} of the file must be {value}, got {found!r}")
@@ -85,9 +90,9 @@ def validate_file(connection: Any) -> None:
         raise LedgerIntegrityError(f"SQLite finds the file damaged: {pages}")
 
 
-def create_tables(connection: Any, home: str) -> None:
-    """Create the tables in an empty file."""
-    for name, value in (("application_id", APPLICATION_ID), ("user_version", FORMAT)):
+def create_tables(connection: Any, home: str, *, written: int = APPLICATION_ID) -> None:
+    """Create the tables in an empty file, with an application id."""
+    for name, value in (("application_id", written), ("user_version", FORMAT)):
         connection.execute(f"PRAGMA {name}={value}")
     for statement in SCHEMA.values():
         connection.execute(statement)
@@ -111,6 +116,11 @@ def read_identity(connection: Any) -> tuple[str, str]:
 def record_location(connection: Any, home: str) -> None:
     """Record the path of the ledger."""
     connection.execute("UPDATE head SET home = ?", (home,))
+
+
+def record_identity(connection: Any, number: str, home: str) -> None:
+    """Record the id and the path of the ledger that a file is a copy of."""
+    connection.execute("UPDATE head SET id = ?, home = ?", (number, home))
 
 
 def is_ledger(path: Path) -> bool:

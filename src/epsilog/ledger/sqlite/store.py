@@ -25,8 +25,8 @@ from epsilog.ledger.sqlite.ledger_file import (
     refuse_orphans,
     translate_disk_errors,
 )
-from epsilog.ledger.tables import SqlSession
-from epsilog.terms import CheckError, LedgerIntegrityError, StorageError
+from epsilog.ledger.tables import HEAD, SqlSession, read_head
+from epsilog.terms import CheckError, ConflictError, EpsilogError, LedgerIntegrityError, StorageError
 
 PATIENCE = 60.0  # seconds to wait for another process
 _PRAGMAS = (
@@ -48,13 +48,14 @@ def _connection_class(module: Any) -> Any:
 class SqliteStore(SqlStore):
     """A ledger's file: a ``Store``."""
 
+    application_id = schema.APPLICATION_ID  # of a file that it writes
     placeholder, begin_read, begin_write, streams = "?", "BEGIN", "BEGIN IMMEDIATE", True
     check = staticmethod(schema.validate_file)
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path.resolve()
         super().__init__(refusal_after_fork(self.path), read_only=read_only)
-        self._journal = version.get_version().journal
+        self._journal = self._choose_journal()
         self._schema: int | None = None
         self._logs: tuple[int, ...] = ()
         if not read_only:
@@ -66,13 +67,16 @@ class SqliteStore(SqlStore):
             if not read_only:
                 self._create()
             with self._transaction("BEGIN") as connection:
-                self._schema = schema.require_format(connection)
+                self._schema = self._require_format(connection)
                 SqlSession(connection, self, self._longest_head).head()
                 if read_only and not schema.is_backup(self.path):  # a backup is complete and cannot be charged
                     self._refuse_moved_without_log(*schema.read_identity(connection))
         except BaseException:
             self.close()
             raise
+
+    def _choose_journal(self) -> str:
+        return version.get_version().journal
 
     def _connect(self) -> Any:
         if not self._owner.has_connections:  # with its last one SQLite took the log away, and this one makes another
@@ -122,15 +126,18 @@ class SqliteStore(SqlStore):
         moved = False
         with self._transaction("BEGIN IMMEDIATE") as connection:
             if schema.is_empty_file(connection):
-                schema.create_tables(connection, encode_path(self.path))
+                schema.create_tables(connection, encode_path(self.path), written=self.application_id)
                 durable_io.sync_folder(self.path.parent)
             else:
-                schema.require_format(connection)
+                self._require_format(connection)
                 moved = self._move_in(connection)
         with self._borrow_connection() as connection:
             self._set_journal(connection)
             if moved and self._journal == "WAL":  # the file itself records its location before the log has content
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _require_format(self, connection: Any) -> int:
+        return schema.require_format(connection, written=self.application_id)
 
     def _move_in(self, connection: Any) -> bool:
         """Record the new location of a ledger that was moved completely."""
@@ -188,11 +195,22 @@ class SqliteStore(SqlStore):
             if home is not None:
                 schema.record_location(copy, encode_path(home.resolve()))
 
+    def read_identity(self) -> tuple[str, str]:
+        """Return the ledger's id and its recorded path."""
+        with self._transaction("BEGIN") as connection:
+            return schema.read_identity(connection)
+
     def original(self) -> str | None:
         """Return the path of the ledger that this is a copy of, if that may still exist."""
-        with self._transaction("BEGIN") as connection:
-            number, home = schema.read_identity(connection)
+        number, home = self.read_identity()
         return home if self._find_number_at(home) in (number, None) else None
+
+    def _refuse_write(self) -> EpsilogError:
+        if schema.is_backup(self.path):
+            return ConflictError(
+                "this is a copy of a ledger, which takes no charge and no change: ask the ledger itself"
+            )
+        return super()._refuse_write()
 
     def _check_before_write(self, connection: Any) -> LogEnd | None:
         """Check journal mode, file, log and schema; return the end of the log for ``_check_after_commit``."""
@@ -207,7 +225,7 @@ class SqliteStore(SqlStore):
             self._file.check_size()
             end = self._file.log_end(logs) if logs else None
         if schema.read_pragma(connection, "schema_version") != self._schema:
-            self._schema = schema.require_format(connection)
+            self._schema = self._require_format(connection)
         return end
 
     def _check_after_commit(self, before: LogEnd | None) -> None:
@@ -238,6 +256,33 @@ class SqliteStore(SqlStore):
         super().close()
         if not self._owner.has_connections:  # else a thread still writes: the name stays taken, which is harmless
             self._file.release()
+
+
+class CopyStore(SqliteStore):
+    """The file of a copy that grows: written by its follower alone, read by others, and never charged."""
+
+    application_id = schema.BACKUP_ID
+
+    def __init__(self, path: Path, *, original: tuple[str, str] | None = None) -> None:
+        """Open or create it; ``original`` is the id and the path of its ledger, where that is a file."""
+        if _is_file(path) and path.stat().st_size and not schema.is_backup(path):  # before its journal is changed
+            raise StorageError(f"{path} is no copy of a ledger: follow into a new file")
+        super().__init__(path)
+        if original is not None:
+            self._record_original(*original)
+
+    def _choose_journal(self) -> str:
+        return "TRUNCATE"  # the whole copy is one file
+
+    def _move_in(self, connection: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def _record_original(self, number: str, home: str) -> None:
+        with self.translate_errors(), self._transaction("BEGIN IMMEDIATE") as connection:
+            known, _ = schema.read_identity(connection)
+            if known != number and read_head(connection.execute(HEAD))[0]:
+                raise StorageError(f"{self.path} is a copy of another ledger than {home}")
+            schema.record_identity(connection, number, home)
 
 
 def _is_file(path: Path) -> bool:
