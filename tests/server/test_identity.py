@@ -13,7 +13,8 @@ from tests.server.inside import ask
 from epsilog.ledger import open_ledger, read_ledger
 from epsilog.ledger.headroom import HERE
 from epsilog.server import AccessConfig, create_app, tokens
-from epsilog.server.identity import KEEP, LEEWAY, REFRESH, RETRY, IdentityProvider, parse_identity
+from epsilog.server.identity import KEEP, LEEWAY, REFRESH, RETRY, IdentityProvider
+from epsilog.server.identity_config import parse_identity
 from epsilog.server.ledger_service import LedgerService
 from epsilog.terms import CheckError, ConfigError, PermissionDeniedError, StorageError
 

@@ -56,7 +56,7 @@ def serve_command(
         Path | None, typer.Option(help="The file of `epsilog token`; if omitted: all local users are owners.")
     ] = None,
     identity: Annotated[
-        Path | None, typer.Option(help="A file of issuers whose OpenID Connect tokens are accepted (TOML).")
+        Path | None, typer.Option(help="A file (TOML) of accepted OpenID Connect issuers and client certificates.")
     ] = None,
     name: Annotated[list[str] | None, typer.Option(help="A host name of the server; repeatable.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The TLS certificate with its chain, in PEM.")] = None,

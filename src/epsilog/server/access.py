@@ -104,7 +104,7 @@ class AccessConfig:
         trust_proxy: a proxy on this machine ends TLS and gives the client in X-Forwarded-For; it needs tokens.
         rate: sustained requests per second of one holder.
         access_log: print one line of JSON for each request.
-        identity: the file of issuers whose OpenID Connect tokens are accepted.
+        identity: the file of OpenID Connect issuers and client certificates that are accepted.
     """
 
     tokens: Path | None = None

@@ -31,6 +31,7 @@ from epsilog.server import (
 )
 from epsilog.server.access import AccessConfig
 from epsilog.server.authorization import TokenAuthMiddleware, document_permissions
+from epsilog.server.client_certificates import ProxyGuardMiddleware
 from epsilog.server.identity import IdentityProvider
 from epsilog.server.jobs import JobRegistry
 from epsilog.server.ledger_service import LedgerService, PooledCostModel
@@ -127,14 +128,16 @@ def create_app(
     app.add_middleware(GZipMiddleware)
     app.add_middleware(CancelOnDisconnect)
     app.add_middleware(BodyLimitMiddleware)
+    identities = None if access.identity is None else IdentityProvider(access.identity)
     if access.requires_token:
         app.add_middleware(
             TokenAuthMiddleware,
             keys=None if access.tokens is None else TokenStore(access.tokens),
-            identities=None if access.identity is None else IdentityProvider(access.identity),
+            identities=identities,
             rate=access.rate,
             trust_proxy=access.trust_proxy,
         )
+    app.add_middleware(ProxyGuardMiddleware, identities=identities)
     app.add_middleware(HostGuardMiddleware, access=access)
     app.add_middleware(metrics.MetricsMiddleware, metrics=app.state.metrics, log=access.access_log)
     return app

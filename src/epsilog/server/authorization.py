@@ -34,6 +34,7 @@ from epsilog.server.access import (
     Role,
     require_permission,
 )
+from epsilog.server.client_certificates import CERTIFICATE
 from epsilog.server.identity import JWT_PATTERN, Identity, IdentityProvider
 from epsilog.server.middleware import TokenBuckets, get_client_address
 from epsilog.server.pages import PAGE_NAMES
@@ -46,6 +47,7 @@ HOLDER = "epsilog.holder"  # the key of the token's holder in an ASGI scope
 SUBJECT = "epsilog.subject"  # the key of what a command is about there: its scope and key, for the log
 SCHEME = "token"  # the name of the security scheme in OpenAPI
 MAX_TOKEN_CHECKS = 2  # argon2 checks at a time: a bound on memory and cores
+_OWN_SITE = frozenset({"same-origin", "none"})  # a browser adds a certificate to what any page asks
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] ([0-9A-Za-z_.-]{1,16384})", re.ASCII)
 _LOG = logging.getLogger("uvicorn.error")
 
@@ -148,7 +150,8 @@ def document_permissions(document: dict[str, Any]) -> dict[str, Any]:
             "scheme": "bearer",
             "description": "A token of `epsilog token create` or of an issuer that the server trusts, if the server "
             "was started with --tokens or --identity. The roles of an operation are alternatives: the token needs one "
-            "of them, at the scope of the request.",
+            "of them, at the scope of the request. A client certificate that the server's proxy checked replaces the "
+            "token.",
         }
     }
     refusals = {"401": "The token is missing or invalid", "403": "The token lacks the role or the scope"}
@@ -265,6 +268,21 @@ class TokenAuthMiddleware:
         await self.app(scope, receive, send_while_valid)
 
     async def _admit(self, scope: Scope) -> Token | Identity | Response:
+        certificate: str | None = scope.get(CERTIFICATE)
+        token = await (self._read_token(scope) if certificate is None else self._read_certificate(scope, certificate))
+        if isinstance(token, Response):
+            return token
+        wait = self._holders.take(token.id)
+        if wait:
+            return too_many_requests(wait)
+        permission = find_permission(scope["method"], scope["path"])
+        if permission is not None:
+            scope[HOLDER] = token.holder  # the log names who is refused here
+            permission.require(token.holder)
+        return token
+
+    async def _read_token(self, scope: Scope) -> Token | Identity | Response:
+        """Return the valid token of a request, or a refusal."""
         headers = Headers(scope=scope).getlist("authorization")
         if not headers:
             return _refuse_without_token()
@@ -274,18 +292,24 @@ class TokenAuthMiddleware:
         if token is None:
             wait = self._failures.take(self._client(scope))
             return too_many_requests(wait) if wait else _refuse_without_token()
-        if isinstance(token, Token):
-            refusal = await self._verify(scope, token, text)
-            if refusal is not None:
-                return refusal
-        wait = self._holders.take(token.id)
-        if wait:
-            return too_many_requests(wait)
-        permission = find_permission(scope["method"], scope["path"])
-        if permission is not None:
-            scope[HOLDER] = token.holder  # the log names who is refused here
-            permission.require(token.holder)
-        return token
+        return (await self._verify(scope, token, text) if isinstance(token, Token) else None) or token
+
+    async def _read_certificate(self, scope: Scope, value: str) -> Identity | Response:
+        """Return the holder of the certificate that the proxy passed, or a refusal."""
+        assert self._identities is not None, "the file names the proxy"
+        if not _OWN_SITE.issuperset(Headers(scope=scope).getlist("sec-fetch-site")):
+            detail = "Pages of other sites may not call the API with a client certificate."
+            return make_problem_response(403, "origin", "Origin not allowed", detail)
+        try:
+            found = self._identities.find(value) or await to_thread.run_sync(
+                self._identities.verify_certificate, value, limiter=self._signing
+            )
+        except PermissionDeniedError:
+            wait = self._failures.take(self._client(scope))
+            if wait:
+                return too_many_requests(wait)
+            raise
+        return found or _refuse_without_token()
 
     async def _find(self, text: str) -> Token | Identity | None:
         """Return the row of a token, whose secret is still to be checked, or the verified holder of another issuer."""

@@ -1,9 +1,9 @@
-"""Holders who sign in at an OpenID Connect provider: whose tokens are trusted, and which claims give which role.
+"""Holders whom an identity file names: by tokens of OpenID Connect providers, and by client certificates.
 
 One TOML file states the issuers, their keys and the grants. A holder is the issuer with the subject (``sub``), never an
 e-mail address or a display name, which a provider may give to another person. The first grant that a claim fulfills
 applies. The server reads a changed file before the next request; while the file is invalid, it refuses every such
-token.
+token and certificate.
 """
 
 from __future__ import annotations
@@ -14,28 +14,22 @@ import os
 import re
 import stat
 import threading
-import tomllib
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, final
-from urllib.parse import urlsplit
+from typing import Any, final
 
-from pydantic import Field, ValidationError, field_validator, model_validator
-
-from epsilog.ledger.scopes import list_ancestors
-from epsilog.server.access import LOOPBACK_ADDRESSES, Holder, Role
+from epsilog.server.access import Holder
+from epsilog.server.client_certificates import CertificateDirectory
+from epsilog.server.identity_config import MAX_BYTES, IdentityConfig, Issuer, ProxySection, parse_identity
 from epsilog.server.tokens import make_monotonic_clock
-from epsilog.terms import CheckError, ConfigError, EpsilogError, PermissionDeniedError, StorageError
+from epsilog.terms import ConfigError, EpsilogError, PermissionDeniedError, StorageError
 from epsilog.terms.extras import install_command
-from epsilog.toml_sections import ConfigSection, Flag, Text
-from epsilog.validation_errors import convert_validation_errors
 
 JWT_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,4096}\.[A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{1,2048}", re.ASCII)
 LEEWAY = 30  # seconds by which the clocks of a provider and of this machine may differ
-MAX_BYTES = 1 << 20  # of the file, and of an issuer's keys
 MAX_NAME_LENGTH = 250  # characters of a subject with its issuer; entries keep them
 MAX_KNOWN = 4096  # verified tokens that are remembered
 REFRESH = 600.0  # seconds after which keys are fetched again: a key that a provider withdrew ends by then
@@ -43,131 +37,18 @@ RETRY = 30.0  # seconds between two fetches, whatever key a token names
 KEEP = 86_400.0  # seconds for which fetched keys serve while the provider cannot be reached
 FETCH_SECONDS = 5.0
 MIN_RSA_BITS = 2048
-ALGORITHMS = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-
-
-class Grant(ConfigSection):
-    """The role of everyone whose claim has a value.
-
-    Attributes:
-        claim: name of the claim, or the path to a nested one.
-        value: what the claim is, or one of what it lists.
-        role: what such a holder may do.
-        scope: where, with everything under it.
-        entire_ledger: instead of a scope.
-    """
-
-    claim: Text | Annotated[list[Text], Field(min_length=1, max_length=8)]
-    value: Text
-    role: Role
-    scope: Text | None = None
-    entire_ledger: Flag = False
-
-    @model_validator(mode="after")
-    def _require_one_scope(self) -> Self:
-        if (self.scope is None) != self.entire_ledger:
-            raise CheckError("scope", "given, or entire_ledger = true instead", repr(self.scope))
-        if self.scope is not None:
-            list_ancestors(self.scope)
-        return self
-
-    def is_fulfilled(self, claims: Mapping[str, Any]) -> bool:
-        """Return whether the claims have the value: as text, or as one text of a list."""
-        found: Any = claims
-        for name in [self.claim] if isinstance(self.claim, str) else self.claim:
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found == self.value or (isinstance(found, list) and self.value in found)
-
-
-class Issuer(ConfigSection):
-    """An OpenID Connect provider.
-
-    Attributes:
-        url: the issuer, exactly as its tokens have it in ``iss``.
-        audience: this server, as the tokens have it in ``aud``.
-        keys: where the provider publishes its keys (a JSON Web Key Set): an HTTPS address, or a file.
-        algorithms: accepted signatures; none of them uses a shared secret.
-        grants: who may do what; the first that fits applies.
-    """
-
-    url: Text
-    audience: Text
-    keys: Text
-    algorithms: Annotated[tuple[ALGORITHMS, ...], Field(min_length=1)] = ("RS256", "ES256")
-    grants: Annotated[tuple[Grant, ...], Field(min_length=1)]
-
-    @field_validator("url")
-    @classmethod
-    def _require_safe_url(cls, url: str) -> str:
-        if not _is_safe_url(url):
-            raise ValueError("must be an https:// address")
-        return url
-
-    @field_validator("keys")
-    @classmethod
-    def _require_safe_keys(cls, keys: str) -> str:
-        if "://" in keys and not _is_safe_url(keys):
-            raise ValueError("must be an https:// address, or a file")
-        return keys
-
-    def name_holder(self, subject: str) -> str:
-        """Return the name of a subject: no other issuer's subject and no holder of a token file has it."""
-        return f"{subject} at {self.url}"
-
-
-class IdentityConfig(ConfigSection):
-    """The whole file."""
-
-    issuers: Annotated[list[Issuer], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _require_distinct(self) -> Self:
-        if len({one.url for one in self.issuers}) < len(self.issuers):
-            raise CheckError("issuers", "of different url", "two of one url")
-        return self
-
-
-def _is_safe_url(url: str) -> bool:
-    """Return whether an address is HTTPS, or of this machine."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    plain = url.isascii() and url.isprintable() and " " not in url and "@" not in parts.netloc
-    return (
-        plain
-        and bool(parts.hostname)
-        and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK_ADDRESSES))
-    )
-
-
-def parse_identity(content: bytes, name: str) -> IdentityConfig:
-    """Check the contents of a file.
-
-    Raises:
-        ConfigError: all errors, by field.
-    """
-    if len(content) > MAX_BYTES:
-        raise ConfigError(name, [f"is larger than {MAX_BYTES} bytes"])
-    try:
-        document = tomllib.loads(content.decode())
-    except ValueError as error:
-        raise ConfigError(name, [f"is not TOML: {error}"]) from error
-    try:
-        return IdentityConfig.model_validate(document)
-    except ValidationError as error:
-        raise ConfigError(name, convert_validation_errors(error.errors())) from error
+_NO_CERTIFICATES = CertificateDirectory(IdentityConfig.model_construct())
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A verified token.
+    """A verified token or certificate.
 
     Attributes:
         id: of its holder, for limits; not the token.
         holder: who sent it, and what the file allows the holder.
         expires: Unix time.
-        digest: of the token.
+        digest: of its text.
     """
 
     id: str
@@ -178,7 +59,7 @@ class Identity:
 
 @final
 class IdentityProvider:
-    """Verifies the tokens of the issuers in a file; threads may share it.
+    """Verifies the tokens of the issuers in a file, and the certificates of its proxy; threads may share it.
 
     Args:
         path: the file; no other user may be able to write it.
@@ -201,6 +82,7 @@ class IdentityProvider:
         self._stamp: tuple[int, ...] | None = None
         self._issuers: dict[str, Issuer] = {}
         self._keys: dict[str, _Keys] = {}
+        self._certificates = _NO_CERTIFICATES
         self._refresh()
 
     def find(self, text: str) -> Identity | None:
@@ -250,10 +132,35 @@ class IdentityProvider:
         grant = next((one for one in issuer.grants if one.is_fulfilled(claims)), None)
         if grant is None:
             raise PermissionDeniedError("no grant of this server fits the claims of the token")
-        made = Identity(name, Holder(name, grant.role, grant.scope), expires, _digest(text))
+        return self._remember(Identity(name, Holder(name, grant.role, grant.scope), expires, _digest(text)), stamp)
+
+    def find_proxy(self) -> ProxySection | None:
+        """Return the proxy that the file names; None if it accepts no client certificates.
+
+        Raises:
+            StorageError: the file cannot be used.
+        """
+        self._refresh()
+        return self._certificates.proxy
+
+    def verify_certificate(self, value: str) -> Identity | None:
+        """Return the holder of a client certificate, as its proxy passed it; None if the file changed meanwhile.
+
+        Raises:
+            PermissionDeniedError: the value is no certificate, or one that is not valid now or has no holder.
+            StorageError: the file cannot be used.
+        """
+        self._refresh()
+        with self._lock:
+            stamp, certificates = self._stamp, self._certificates
+        holder, expires = certificates.find_holder(value, self._now())
+        return self._remember(Identity(holder.name, holder, expires, _digest(value)), stamp)
+
+    def _remember(self, made: Identity, stamp: tuple[int, ...] | None) -> Identity | None:
+        """Keep what was verified by the file of a stamp; None if the file changed meanwhile."""
         with self._lock:
             if self._stamp != stamp:
-                return None  # the file changed meanwhile: the next request is judged by the new one
+                return None  # the next request is judged by the new one
             while len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
             self._known[made.digest] = made, self._now() + REFRESH  # then the issuer may have withdrawn its key
@@ -273,10 +180,11 @@ class IdentityProvider:
             raise self._forget("must be a regular file that no other user owns or can write (chmod go-w)")
         try:
             config = parse_identity(self._read(), self._path.name)
+            certificates = CertificateDirectory(config)
         except (OSError, ConfigError) as error:
             raise self._forget(f"cannot be used: {error}") from None
         with self._lock:
-            self._known, self._stamp = {}, stamp
+            self._known, self._stamp, self._certificates = {}, stamp, certificates
             self._issuers = {one.url: one for one in config.issuers}
             self._keys = {one.url: self._open_keys(one) for one in config.issuers}
 
@@ -292,6 +200,7 @@ class IdentityProvider:
     def _forget(self, why: str) -> StorageError:
         with self._lock:
             self._known, self._issuers, self._keys, self._stamp = {}, {}, {}, None
+            self._certificates = _NO_CERTIFICATES
         return StorageError(f"identity file {self._path} {why}")
 
     def _now(self) -> float:

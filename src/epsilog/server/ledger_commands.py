@@ -27,6 +27,7 @@ from epsilog.ledger.execute import MAX_BATCH, Done
 from epsilog.ledger.http_codec import done_to_json, error_to_json
 from epsilog.server.access import LOCAL_HOLDER, Holder
 from epsilog.server.authorization import SUBJECT, AuthorizedCaller, Caller, authorize
+from epsilog.server.identity_config import CERTIFICATE_HOLDER
 from epsilog.server.ledger_service import HeadroomResponse, LedgerService, Service, headroom_to_json
 from epsilog.server.routes import Relation, RequestModel
 from epsilog.terms import CheckError, NeighboringRelation
@@ -256,5 +257,7 @@ def restrict_ledger(ledger: Ledger, caller: AuthorizedCaller) -> Ledger:
 
 
 def identify_actor(actor: str, holder: Holder) -> str:
-    """Return the actor that the request names, with the token that sent it."""
-    return actor if holder is LOCAL_HOLDER else f"{actor} (token of {holder.name})"
+    """Return the actor that the request names, with the token or the client certificate that sent it."""
+    if holder is LOCAL_HOLDER:
+        return actor
+    return f"{actor} ({'' if holder.name.startswith(CERTIFICATE_HOLDER) else 'token of '}{holder.name})"

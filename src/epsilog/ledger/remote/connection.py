@@ -1,5 +1,7 @@
 """One server over HTTP: no redirects, TLS certificates are checked, and the token goes to this server only.
 
+A client certificate (``EPSILOG_CLIENT_CERT``, ``EPSILOG_CLIENT_KEY``) is for servers behind a proxy that asks for one.
+
 Python's own client is all it needs. What matters here is what is known when no answer comes: that nothing was sent, or
 that it may have been done.
 """
@@ -25,6 +27,7 @@ from epsilog.terms.codec import parse_json
 
 HTTP = ("http://", "https://")
 TOKEN = "EPSILOG_TOKEN"  # noqa: S105 (the variable's name)
+CLIENT_CERTIFICATE, CLIENT_KEY = "EPSILOG_CLIENT_CERT", "EPSILOG_CLIENT_KEY"  # files in PEM; one may have both
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 PATIENCE = 60.0  # seconds without a reply: a cost may take 20, after waiting for a worker
 PAUSES = (0.1, 0.4, 1.6)  # seconds before what may be said again is
@@ -85,6 +88,7 @@ class Connection:
         self._token = os.environ.get(TOKEN) or None if token is None else token
         if self._token is not None and not (self._token and self._token.isascii() and self._token.isprintable()):
             raise CheckError("token", "printable ASCII", "another text, which is not shown")
+        self._tls = _load_client_certificate() if self._place.secure else None
         self._lock, self._open = threading.Lock(), True
         self._idle: list[tuple[float, http.client.HTTPConnection]] = []
         self._owner = Owner(
@@ -167,7 +171,7 @@ class Connection:
         place = self._place
         link = (
             http.client.HTTPSConnection(
-                place.host, place.port, timeout=self._patience, context=ssl.create_default_context()
+                place.host, place.port, timeout=self._patience, context=self._tls or ssl.create_default_context()
             )
             if place.secure
             else http.client.HTTPConnection(place.host, place.port, timeout=self._patience)
@@ -220,3 +224,17 @@ def _read(status: int, body: bytes) -> dict[str, Any]:
     if status >= 500 or status == 200 or (status in _WORDED and not problem):
         raise http.client.HTTPException(detail)  # who knows how far it came
     raise (NotFoundError if status == 404 else EpsilogError)(f"{detail} ({status})")
+
+
+def _load_client_certificate() -> ssl.SSLContext | None:
+    """Return the context with the client certificate that the environment names; None if it names none."""
+    certificate, key = os.environ.get(CLIENT_CERTIFICATE), os.environ.get(CLIENT_KEY)
+    if not certificate:
+        return None
+    context = ssl.create_default_context()
+    try:
+        context.load_cert_chain(certificate, key or None)
+    except (OSError, ssl.SSLError) as error:
+        bound = f"a certificate in PEM, with its key there or in {CLIENT_KEY}"
+        raise CheckError(CLIENT_CERTIFICATE, bound, f"{certificate!r} ({error})") from None
+    return context
