@@ -13,9 +13,9 @@ from tests.plan.test_verdict import draw_points
 
 from epsilog.accounting import profile
 from epsilog.mechanisms import GaussianDP
-from epsilog.plan import bound_attack, bound_log_odds_factor
+from epsilog.plan import bound_attack, bound_log_odds_factor, write_formula
 from epsilog.plan.sentences import list_risk_rows, write_odds
-from epsilog.terms import NeighboringRelation
+from epsilog.terms import Interval, NeighboringRelation
 from epsilog.terms.messages import catalogue
 
 PAGE = (Path(__file__).parents[2] / "docs/accounting/interpretation.md").read_text(encoding="utf-8")
@@ -77,3 +77,27 @@ def test_no_printed_figure_is_better_than_the_true_one():
 def test_with_less_noise_than_told_every_sentence_is_caught():
     caught = {one for point in draw_points(3) for one in list_too_good(*point, better=0.7)}
     assert caught >= {"odds", "attack/tpr", "attack/posterior"}
+
+
+@pytest.mark.parametrize("mu", [None, 1.0])
+@pytest.mark.parametrize("fit", [None, {"mu": 1.01, "slack": 0.002, "regret": 0.004}])
+def test_the_errors_of_a_fit_are_shown_where_no_mu_is_exact(mu, fit):
+    rows = list_risk_rows({"attack": [], "profile": [], "mu": mu, "unamplified_mu": None, "fit": fit})
+    assert [label.id for label, _ in rows] == ["gdp/mu"] * (mu is not None) + ["gdp/fit"] * (
+        mu is None and fit is not None
+    )
+
+
+@pytest.mark.parametrize("total", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf])
+def test_a_closed_form_is_judged_by_the_certified_interval(total):
+    found = write_formula(total, Interval(1.0, 2.0, "a method", NeighboringRelation.ZERO_OUT))
+    expected = "under-reports" if total < 1 else "below" if total < 2 else "above"
+    assert found.id == f"formula/{expected}"
+    values = dict(found.params)
+    if expected == "under-reports":
+        assert (values["lower"], values["factor"] * total if total else values["factor"]) == (
+            1.0,
+            1.0 if total else math.inf,
+        )
+    else:
+        assert values["upper"] == 2.0

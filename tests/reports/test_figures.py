@@ -1,10 +1,11 @@
-"""What DP costs of a score: the mean over pairs of runs, with the interval of Student's t."""
+"""The figures of a report: each number that a section records is shown, and what DP costs of a score."""
 
 import re
 
 import pytest
 
 from epsilog.reports import write_score_cost
+from epsilog.reports.figures import list_noisy_counts
 
 TABLE = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 97.5% points of Student's t by number of pairs, from a table
 
@@ -41,3 +42,24 @@ def test_without_both_scores_there_is_no_cost():
     assert write_score_cost({"utility": None, "result": {"test_score": 0.5}}) == ""
     for pairs in (((None, 0.5),), ((0.5, None), (0.4, 0.5)), ((0.4, 0.5), (None, 0.5))):
         assert write_score_cost(report(*pairs)) == ""
+
+
+@pytest.mark.parametrize("names", [(), ("usable",), ("usable", "evaluation", "rows")])
+def test_each_noisy_count_is_shown_with_its_interval_and_its_charge(names):
+    counts = [
+        {
+            "name": name,
+            "value": 10.5 + at,
+            "lower": 8.25 + at,
+            "upper": 12.75 + at,
+            "charged": {"cost": {"epsilon": f"0.{at}1"}},
+        }
+        for at, name in enumerate(names)
+    ]
+    shown = list_noisy_counts({"owner": {"counts": counts}})
+    assert [name for name, _, _ in shown] == ["usable rows", "correct predictions on training rows", "rows"][
+        : len(names)
+    ]
+    assert [value for _, value, _ in shown] == [f"{one['value']} ({one['lower']} to {one['upper']})" for one in counts]
+    assert [note.endswith(f"charged epsilon 0.{at}1") for at, (_, _, note) in enumerate(shown)] == [True] * len(names)
+    assert list_noisy_counts({"owner": None}) == list_noisy_counts({}) == []

@@ -1,5 +1,6 @@
 """What a notebook shows of answers, plans, balances and verdicts: bounds on their own side, and all text escaped."""
 
+import dataclasses
 import html
 import math
 import random
@@ -121,6 +122,22 @@ def edge(bar, color):
     """Where a tick of a bar stands."""
     (path,) = [part for part in bar if part.get("stroke") == color]
     return float(re.match(r"M([\d.]+)", path.get("d"))[1])
+
+
+def test_a_bar_runs_from_the_lower_bound_of_what_it_shows_to_the_upper(registered):
+    interval = dataclasses.replace(registered.epsilon, lower=6.0, upper=9.0, estimate=8.0)
+    answer = QueryResult(10.0, 2.0, 7.0, 12.0, 0.0, {}, "k", "s", {}, b"")
+    plan_shown = dataclasses.replace(registered, epsilon=interval)
+    for shown, low, high, mark in ((interval, 6, 9, 8), (answer, 7, 12, 10), (plan_shown, 6, 9, 30)):
+        (bar,) = charts(shown._repr_html_())
+        (band,) = [part for part in bar if part.get("fill") == CLAIM]
+        begin, width = float(band.get("x")), float(band.get("width"))
+        caps = [
+            float(re.match(r"M([\d.]+)", part.get("d"))[1]) for part in bar if part.get("stroke-dasharray") == "4 3"
+        ]
+        at = caps[0] if caps else edge(bar, ESTIMATE)
+        assert (at - begin) / width == pytest.approx((mark - low) / (high - low), rel=0.02)
+        assert f"between {low} and {high}" in bar.get("aria-label")
 
 
 def test_a_bar_keeps_its_order_and_escapes_its_words():
