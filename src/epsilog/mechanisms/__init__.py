@@ -11,6 +11,7 @@ import pkgutil
 from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import Composed, Repeated
+from epsilog.mechanisms.description import describe_release
 from epsilog.mechanisms.discrete_gaussian import DiscreteGaussian
 from epsilog.mechanisms.discrete_laplace import DiscreteLaplace
 from epsilog.mechanisms.exponential import ExponentialMechanism
@@ -92,6 +93,7 @@ __all__ = [
     "TrialDistribution",
     "TruncatedPoissonSampled",
     "ZeroConcentratedDP",
+    "describe_release",
     "format_trials",
     "parse_trials",
 ]

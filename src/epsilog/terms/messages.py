@@ -1,9 +1,9 @@
 """Messages: identifiers with parameters that are computed, compared, stored and hashed; sentences only when shown.
 
-``en.json`` holds the sentence of each identifier, and ``en-hazards.json`` those that no page needs. A parameter in one
-has a kind: ``upper`` and ``lower`` are bounds and round outward, ``estimate`` rounds to the nearest, ``exact`` is a
-number as it is, ``message`` is nested, ``text`` is foreign text and becomes legible. The number after "@" is the
-version of a proof: it rises when the proof changes.
+``en.json`` holds the sentence of each identifier, ``en-hazards.json`` and ``en-ledger.json`` those that no page needs.
+A parameter in one has a kind: ``upper`` and ``lower`` are bounds and round outward, ``estimate`` rounds to the nearest,
+``exact`` is a number as it is, ``message`` is nested, ``text`` is foreign text and becomes legible. The number after
+"@" is the version of a proof: it rises when the proof changes.
 
 >>> curves = Message("method/parts-by-curves@1")
 >>> curves.to_json(), str(curves).partition(" (")[0]
@@ -146,7 +146,7 @@ def message() -> Validator[Message]:
 def catalogue() -> Mapping[str, str]:
     """Return the sentence of each identifier."""
     found: dict[str, str] = {}
-    for name in ("en.json", "en-hazards.json"):
+    for name in ("en.json", "en-hazards.json", "en-ledger.json"):
         found |= json.loads(Path(__file__).with_name(name).read_text("utf-8"))
     return found
 
