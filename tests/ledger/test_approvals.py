@@ -10,9 +10,16 @@ from tests.server.conftest import serving
 from epsilog.ledger import ChargeState, Verb, open_ledger
 from epsilog.ledger.commands import ChargeAtOnce
 from epsilog.ledger.replay import LedgerReplay, replay_entries
-from epsilog.mechanisms import PureDP
+from epsilog.mechanisms import Gaussian, PureDP
 from epsilog.server import AccessConfig, create_app, tokens
-from epsilog.terms import BatchRefusedError, CheckError, ConflictError, LedgerIntegrityError, PermissionDeniedError
+from epsilog.terms import (
+    BatchRefusedError,
+    CheckError,
+    ConflictError,
+    LedgerIntegrityError,
+    PermissionDeniedError,
+    codec,
+)
 
 COST = PureDP(0.5)
 PURE = {"kind": "pure", "epsilon": "9"}
@@ -274,5 +281,22 @@ def test_what_waits_for_approval_is_listed(ledger, clock):
     assert later == [waiting[0], waiting[1]]
     (cap, *_) = ledger.list_pending_approvals(now=clock.now)
     assert cap.to_json()["amounts"] == {"pure": {"epsilon": "12"}}
+    assert (cap.reason, cap.request, cap.overridden) == ("board", None, False)
+    assert {one.approver_scope for one in ledger.list_pending_approvals(now=clock.now)} == {"acme"}
     with pytest.raises(CheckError, match="now"):
         ledger.list_pending_approvals(now="tomorrow")
+
+
+@pytest.mark.parametrize("owner", ["dora", None])
+def test_what_waits_says_who_allowed_its_cost_and_why(ledger, owner):
+    ledger.create_budget("acme", requires_approvals=1, **PURE)
+    by = ledger if owner is None else ledger.on_behalf_of(owner)
+    for key in ("other", "k"):
+        by.override_cost("acme", Gaussian(1.0), key=key, amount={"epsilon": "0.5"}, reason=f"proof {key}")
+    ledger.reserve("acme", Gaussian(1.0), key="k", amount={"epsilon": "0.5"})
+    ledger.reserve("acme", PureDP(0.25), key="proven")
+    proven, allowed = ledger.list_pending_approvals()
+    assert (proven.overridden, proven.overrider, proven.reason) == (False, None, None)
+    assert (allowed.overridden, allowed.overrider, allowed.reason) == (True, owner, "proof k")
+    assert allowed.request.release == Gaussian(1.0)
+    assert allowed.to_json()["request"]["release"] == codec.to_json(Gaussian(1.0))

@@ -34,6 +34,7 @@ from epsilog.cli.ledger_rows import (
     format_sums,
     list_attested,
     list_cells,
+    list_pending_cells,
     list_unchecked,
 )
 from epsilog.cli.show import print_figures, print_notice, print_table, write
@@ -208,19 +209,9 @@ def pending_command(
     if as_json:
         print_json([one.to_json() for one in found])
         return
-    rows = [
-        [
-            one.scope,
-            one.key or "(cap)",
-            ", ".join(f"{name} {amount}" for kind in one.amounts.values() for name, amount in kind.items()),
-            f"{len(one.approved)} of {one.required}" + (f" ({', '.join(one.approved)})" if one.approved else ""),
-            one.actor or "",
-            one.until or "",
-        ]
-        for one in found
-    ]
-    if rows:
-        print_table("Waiting for approval", ["scope", "key", "amount", "approved", "reserved by", "until"], rows)
+    if found:
+        headings = ["scope", "key", "release", "amount", "approved", "reserved by", "until"]
+        print_table("Waiting for approval", headings, [list_pending_cells(one) for one in found])
     else:
         print_notice("Nothing waits for approval.")
 

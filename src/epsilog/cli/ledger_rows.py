@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from epsilog.terms.legible import legible
 
 if TYPE_CHECKING:
-    from epsilog.ledger import Balance, Entry, LedgerVerification
+    from epsilog.ledger import Balance, Entry, LedgerVerification, PendingApproval
 
 
 def budget_to_json(budget: Balance) -> dict[str, Any]:
@@ -91,6 +91,25 @@ def format_entry(entry: Entry) -> str:
     index, at, verb, charge, detail = list_cells(entry, several=True)
     costs = "; ".join(format_amounts(amount) for amount in entry.amounts.values())
     return f"{index:>7}  {at}  {verb:<16}  " + "  ".join(filter(None, (charge, costs, detail)))
+
+
+def list_pending_cells(pending: PendingApproval) -> list[str]:
+    """Return what waits for approval in columns; a cost that an owner allowed is marked."""
+    from epsilog.mechanisms import describe_release
+
+    release = "" if pending.request is None else str(describe_release(pending.request.release))
+    amounts = ", ".join(map(format_amounts, pending.amounts.values()))
+    owner = pending.overrider or "an owner"
+    approved = f"{len(pending.approved)} of {pending.required}"
+    return [
+        pending.scope,
+        pending.key or "(cap)",
+        release,
+        f"{amounts}, allowed by {owner} without proof" if pending.overridden else amounts,
+        f"{approved} ({', '.join(pending.approved)})" if pending.approved else approved,
+        pending.actor or "",
+        pending.until or "",
+    ]
 
 
 def _format_body(body: Mapping[str, Any]) -> str:

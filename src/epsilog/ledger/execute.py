@@ -17,9 +17,9 @@ from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState
 from epsilog.ledger.commands import ChargeAtOnce, Command
 from epsilog.ledger.commands.base import BUDGET, CHARGE, RESERVATION, Caller, Step, apply, fold, lazy, require_own
-from epsilog.ledger.entries import ChargeId, Entry, Verb
+from epsilog.ledger.entries import ChargeId, Entry
 from epsilog.ledger.headroom import CostModel
-from epsilog.ledger.store import LedgerSnapshot, Store, StoredRow, WriteTransaction, parse_row
+from epsilog.ledger.store import LedgerSnapshot, Store, StoredRow, WriteTransaction, find_override, parse_row
 from epsilog.ledger.templates import ChargeTemplate, Templates
 from epsilog.ledger.transitions import TRANSITIONS
 from epsilog.terms import (
@@ -34,7 +34,6 @@ from epsilog.terms import (
 
 REMEMBERED = 4096  # charges
 MAX_BATCH = 1000  # commands of one transaction, for which all other writers wait
-_OVERRIDES = 50  # that are read at a time
 _NAMED = 10  # scopes that have the same key
 
 
@@ -328,13 +327,8 @@ class Reading:
 
     def overrider(self) -> str | None:  # noqa: D102
         assert self.charge is not None, "only a charge has an overridden cost"
-        before, scope, verb = self.charge.opened, self.charge.scope, Verb.COST_OVERRIDDEN
-        while page := self._session.page(before=before, limit=_OVERRIDES, scope=scope, verb=verb):
-            if (found := next((one for one in page if one.charge_id == self.charge.id), None)) is not None:
-                actor: str | None = found.body.get("actor")
-                return actor
-            before = page[-1].index
-        return None
+        found = find_override(self._session, self.charge)
+        return None if found is None else found.body.get("actor")
 
     def entry(self, index: int) -> Entry:  # noqa: D102
         if index not in self._entries:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -11,9 +11,11 @@ from epsilog.ledger import scopes
 from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.budget_path import count_required_approvals, list_valid_approvals
-from epsilog.ledger.entries import Verb
+from epsilog.ledger.charge_record import ChargeRecord
+from epsilog.ledger.entries import Entry, Verb
+from epsilog.ledger.fields import ChargeRequest
 from epsilog.ledger.partitions import count_budgets_covered_by_partition
-from epsilog.ledger.store import LedgerSnapshot
+from epsilog.ledger.store import LedgerSnapshot, find_newest_entry, find_override
 from epsilog.ledger.transitions import ChargeState
 
 _PAGE = 100  # entries that are read at a time
@@ -31,6 +33,11 @@ class PendingApproval:
         approved: who has.
         actor: who reserved it, if known; None for a cap.
         until: when it expires, UTC; of a cap the first of its approvals. None for never.
+        approver_scope: the scope that an approver must own: that of the highest budget on its path that requires some.
+        request: what was reserved; None for a cap.
+        overridden: whether an owner has allowed the cost, which then has no proof.
+        overrider: who has, if known. They cannot approve it.
+        reason: why the cost was allowed, or the newest approval of a cap was given; None without one.
     """
 
     scope: str
@@ -40,12 +47,18 @@ class PendingApproval:
     approved: tuple[str, ...]
     actor: str | None
     until: str | None
+    approver_scope: str
+    request: ChargeRequest | None
+    overridden: bool
+    overrider: str | None
+    reason: str | None
 
     def to_json(self) -> dict[str, Any]:
         """Return its fields as plain JSON values."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         amounts = {kind: dict(amount) for kind, amount in self.amounts.items()}
-        return plain | {"amounts": amounts, "approved": list(self.approved)}
+        request = None if self.request is None else self.request.to_json()
+        return plain | {"amounts": amounts, "approved": list(self.approved), "request": request}
 
 
 def list_pending_approvals(
@@ -55,7 +68,7 @@ def list_pending_approvals(
     found = session.balances(None) if scope is None else [*session.balances([scope]), *session.below(scope)]
     above = [] if scope is None else session.balances(scopes.list_ancestors(scope)[:-1])
     budgets = {one.scope: one for one in (*above, *found)}
-    pending = [one for one in (_read_cap(budget, budgets, now) for budget in found) if one is not None]
+    pending = [one for one in (_read_cap(session, budget, budgets, now) for budget in found) if one is not None]
     if scope is not None and count_required_approvals(above):
         tops = [scope]
     else:
@@ -74,13 +87,54 @@ def _path(scope: str, budgets: Mapping[str, Balance]) -> list[Balance]:
     return [budgets[one] for one in scopes.list_ancestors(scope) if one in budgets]
 
 
-def _read_cap(budget: Balance, budgets: Mapping[str, Balance], now: datetime) -> PendingApproval | None:
+def _read_cap(
+    session: LedgerSnapshot, budget: Balance, budgets: Mapping[str, Balance], now: datetime
+) -> PendingApproval | None:
     """Return the cap of a budget that some owners have approved and nobody has set yet, if there is one."""
     if budget.cap_approval is None or not (valid := list_valid_approvals(budget.cap_approval, now)):
         return None
-    required = count_required_approvals(_path(budget.scope, budgets))
-    amounts = {budget.kind: budget.cap_approval.limit}
-    return PendingApproval(budget.scope, None, amounts, required, tuple(valid), None, min(valid.values()))
+    path = _path(budget.scope, budgets)
+    at, before = (budget.scope, Verb.CAP_APPROVED), session.head()[0] + 1
+    newest = find_newest_entry(session, *at, lambda one: one.scope == budget.scope, before=before)
+    assert newest is not None, "some entry has approved the cap"
+    return PendingApproval(
+        budget.scope,
+        None,
+        {budget.kind: budget.cap_approval.limit},
+        count_required_approvals(path),
+        tuple(valid),
+        None,
+        min(valid.values()),
+        _find_approver_scope(path),
+        None,
+        overridden=False,
+        overrider=None,
+        reason=newest.body["reason"],
+    )
+
+
+def _read_reservation(
+    session: LedgerSnapshot, entry: Entry, charge: ChargeRecord, path: Sequence[Balance]
+) -> PendingApproval:
+    override = find_override(session, charge)
+    return PendingApproval(
+        charge.scope,
+        charge.key,
+        charge.amounts,
+        count_required_approvals(path),
+        charge.approvals or (),
+        charge.actor,
+        charge.until,
+        _find_approver_scope(path),
+        ChargeRequest.from_json(entry.body["request"]),
+        overridden=charge.override_hash is not None,
+        overrider=None if override is None else override.body.get("actor"),
+        reason=None if override is None else override.body["reason"],
+    )
+
+
+def _find_approver_scope(path: Sequence[Balance]) -> str:
+    return next(one.scope for one in path if one.requires_approvals)
 
 
 def _list_reservations(session: LedgerSnapshot, top: str, budgets: Mapping[str, Balance]) -> list[PendingApproval]:
@@ -102,10 +156,8 @@ def _list_reservations(session: LedgerSnapshot, top: str, budgets: Mapping[str, 
             for balance in path[count_budgets_covered_by_partition(path) :]:
                 if balance.scope in left:
                     left[balance.scope] -= balance.cost(charge.amounts)
-            required, given = count_required_approvals(path), charge.approvals or ()
-            if len(given) < required:
-                what = charge.scope, charge.key, charge.amounts
-                found.append(PendingApproval(*what, required, given, charge.actor, charge.until))
+            if len(charge.approvals or ()) < count_required_approvals(path):
+                found.append(_read_reservation(session, entry, charge, path))
         if len(page) < _PAGE:
             break
         before = page[-1].index

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_record import ChargeRecord, RoundState
-from epsilog.ledger.entries import ChargeId, Entry, hash_entry
+from epsilog.ledger.entries import ChargeId, Entry, Verb, hash_entry
 from epsilog.terms import LedgerIntegrityError
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # what reading foreign JSON may raise
@@ -109,6 +109,8 @@ def parse_row(row: StoredRow, read: Callable[[str], Entry] = Entry.parse) -> Ent
 
 __all__ = ["LedgerSnapshot", "ReadableStore", "Store", "WriteTransaction"]
 
+_FOUND_IN = 50  # entries that a search reads at a time
+
 
 class LedgerSnapshot(Protocol):
     """One consistent view of the ledger.
@@ -159,6 +161,25 @@ class LedgerSnapshot(Protocol):
 
     def rounds(self, name: ChargeId) -> list[RoundState]:
         """Return the rounds of a charge, in order."""
+
+
+def find_newest_entry(
+    session: LedgerSnapshot, scope: str, verb: str, wanted: Callable[[Entry], bool], *, before: int
+) -> Entry | None:
+    """Return the newest entry at and under a scope that does this, before an index, and is wanted; None without one."""
+    while page := session.page(before=before, limit=_FOUND_IN, scope=scope, verb=verb):
+        if (found := next(filter(wanted, page), None)) is not None:
+            return found
+        before = page[-1].index
+    return None
+
+
+def find_override(session: LedgerSnapshot, charge: ChargeRecord) -> Entry | None:
+    """Return the entry in which an owner allowed the cost of a charge that is open; None without one."""
+    if charge.override_hash is None:
+        return None
+    at = charge.scope, Verb.COST_OVERRIDDEN
+    return find_newest_entry(session, *at, lambda one: one.charge_id == charge.id, before=charge.opened)
 
 
 class WriteTransaction(LedgerSnapshot, Protocol):
