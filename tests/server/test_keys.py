@@ -76,6 +76,7 @@ GOING_ON = {
 READING = [
     *("GET ", "GET head", "GET balances", f"GET rows?scope={OURS}", f"GET page?scope={OURS}&before=99", "GET rows"),
     *(f"GET entries?scope={OURS}", f"GET cycles?scope={OURS}", f"GET spending?scope={OURS}", "GET entry?index=8"),
+    *(f"GET pending?scope={OURS}", "GET pending"),
 ]
 STEPS = [
     *((what, scope) for what in OPENING for scope in (OURS, f"{OURS}/x", *THEIRS)),

@@ -56,6 +56,7 @@ ACTS = {  # what each address is, at acme/claims; at the whole ledger where it s
     "GET entries?scope=acme/claims": (READ, None),
     "GET cycles?scope=acme/claims": (READ, None),
     "GET spending?scope=acme/claims": (READ, None),
+    "GET pending?scope=acme/claims": (READ, None),
     "GET rows": (READ, None),
     "GET page?before=9": (READ, None),
 }

@@ -71,7 +71,7 @@ class Permission:
 
 _READ, _SPEND = Permission(Action.READ), Permission(Action.SPEND)
 _READ_ALL, _AUDIT = Permission(Action.READ, entire_ledger=True), Permission(Action.AUDIT, entire_ledger=True)
-_LEDGER_READS = "cycles entries head balances rows page charges entry spending"
+_LEDGER_READS = "cycles pending entries head balances rows page charges entry spending"
 
 PERMISSIONS: Mapping[tuple[str, str], Permission] = {
     ("GET", "/metrics"): _READ,

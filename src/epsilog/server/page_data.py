@@ -17,13 +17,25 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from epsilog.ledger import Amounts, Balance, Entry, Ledger, LedgerView, Verb, hash_entry, read_ledger
-from epsilog.server.access import ALLOWED_ACTIONS
+from epsilog.ledger import (
+    Amounts,
+    Balance,
+    Entry,
+    Ledger,
+    LedgerView,
+    PendingApproval,
+    Verb,
+    hash_entry,
+    read_ledger,
+)
+from epsilog.mechanisms import describe_release
+from epsilog.server.access import ALLOWED_ACTIONS, Holder
 from epsilog.server.authorization import Caller, authorize
 from epsilog.server.jobs import Job, JobRegistry, stream_job_events
 from epsilog.server.ledger_commands import restrict_ledger
 from epsilog.server.ledger_service import Service, parse_ledger_url
 from epsilog.terms import CheckError, LedgerIntegrityError, RunArtifact, check
+from epsilog.terms.messages import Message
 
 router = APIRouter(tags=["ledger and runs"], dependencies=[Depends(authorize)])
 client_router = APIRouter(tags=["ledger, word for word"], dependencies=[Depends(authorize)])
@@ -34,6 +46,7 @@ _MEDIA_TYPES: dict[str, str] = {RunArtifact.REPORT: "application/json", RunArtif
 _AMOUNTS = ("caps", "reserved", "started", "committed", "spent", "available")
 MAX_CHARACTERS = 4 * 1024 * 1024  # of entries in one answer; the last entry may exceed it
 MAX_INDEX = 2**53 - 1
+_MAX_RELEASE_LENGTH = 1000  # characters of a release in plain words
 
 ScopeQuery = Annotated[str | None, Query(max_length=500, description="at and under this scope; all if it is absent")]
 KeyQuery = Annotated[str, Query(max_length=500, description="the charge's idempotency key, within its scope")]
@@ -87,6 +100,22 @@ def cycles_route(
             for (entry, total), less in shown
         ],
     }
+
+
+@router.get("/ledger/pending", summary="What waits for the approval of owners")
+def pending_route(request: Request, caller: Caller, scope: ScopeQuery = None, limit: Limit = 100) -> dict[str, Any]:
+    """The newest reservations and caps that wait, caps first, and how many do (``count``).
+
+    Each is as ``epsilog ledger pending --json`` writes it, with its ``release`` in plain words, what is to be known of
+    it (``notes``), and whether the caller can approve it (``may_approve``). Without a scope, all that the caller can
+    read.
+    """
+    scope = caller.holder.scope if scope is None else scope
+    caller.require(scope)
+    with _open_ledger(request) as ledger:
+        found = ledger.list_pending_approvals(scope)
+    shown = [_pending_to_json(one, caller.holder) for one in found[:limit]]
+    return {"holder": caller.holder.name, "count": len(found), "pending": shown}
 
 
 @router.get("/ledger/entries", summary="Entries with their hashes, newest first")
@@ -206,6 +235,38 @@ def _balance_to_json(balance: Balance) -> dict[str, Any]:
         "requires_approvals": balance.requires_approvals or 0,
         "theorem": balance.theorem,
     } | {name: dict(getattr(balance, name)) for name in _AMOUNTS}
+
+
+def _pending_to_json(pending: PendingApproval, holder: Holder) -> dict[str, Any]:
+    obstacle = _find_obstacle(pending, holder)
+    release = "" if pending.request is None else str(describe_release(pending.request.release))
+    notes = [*_list_pending_notes(pending), *([] if obstacle is None else [obstacle])]
+    return pending.to_json() | {
+        "release": f"{release[:_MAX_RELEASE_LENGTH]}…" if release[_MAX_RELEASE_LENGTH:] else release or None,
+        "notes": list(map(str, notes)),
+        "may_approve": obstacle is None,
+    }
+
+
+def _list_pending_notes(pending: PendingApproval) -> Iterator[Message]:
+    if pending.overridden and pending.overrider is None:
+        yield Message("pending/overridden")
+    elif pending.overridden:
+        yield Message.of("pending/overridden-by", owner=str(pending.overrider))
+    if pending.reason is not None:
+        yield Message.of("pending/reason", reason=pending.reason)
+
+
+def _find_obstacle(pending: PendingApproval, holder: Holder) -> Message | None:
+    """Return why the holder of a token cannot approve what waits; None where they can. The command decides."""
+    if len(pending.approved) >= pending.required:
+        return Message("pending/complete")
+    if not holder.owns(pending.approver_scope):
+        return Message.of("pending/not-owned", scope=pending.approver_scope)
+    if holder.name in pending.approved:
+        return Message("pending/approved-it")
+    own = {"pending/reserved-it": pending.actor, "pending/overrode-it": pending.overrider}
+    return next((Message(why) for why, name in own.items() if name == holder.name), None)
 
 
 def _entry_to_json(entry: Entry) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import { type Budget, type Amounts, summarizeAmounts } from "../lib/amounts";
 import { showInteger } from "../lib/numbers";
 import { Problem } from "../lib/types";
 import { LedgerActions } from "./LedgerActions";
+import { Approvals } from "./Approvals";
 import { Budgets } from "./Budgets";
 
 interface LedgerSummary {
@@ -49,13 +50,14 @@ export function Ledger() {
       </Card>
     );
   const { budgets, entries } = last.current;
-  const complete = ["entries", ...(budgets.length > 0 ? ["cycles", "holder"] : [])].every((part) => met.includes(part)); // all appear together, without layout shifts
+  const complete = ["entries", ...(budgets.length > 0 ? ["cycles", "approvals", "holder"] : [])].every((part) => met.includes(part)); // all appear together, without layout shifts
   return (
     <>
     {!complete && <p class="empty awaited">Reading…</p>}
     <div class={complete ? "stack" : "stack unread"}>
       {ledger.problem && <ErrorNotice problem={ledger.problem} retry={ledger.retry} />}
       {ledger.answer && (budgets.length === 0 ? <p class="empty">There are no budgets yet.</p> : <Budgets budgets={budgets} entries={entries} ready={ready} />)}
+      {budgets.length > 0 && <Approvals budgets={budgets} entries={entries} done={ledger.retry} ready={ready} />}
       {budgets.length > 0 && <LedgerActions budgets={budgets} done={ledger.retry} ready={ready} />}
       {ledger.answer && <Chain ledger={ledger.answer} ready={ready} />}
     </div>

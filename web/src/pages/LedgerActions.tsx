@@ -64,7 +64,7 @@ interface Context {
   done: () => void; // called after a write
 }
 
-const formatCosts = (amounts: Record<string, Amounts>): string => Object.values(amounts).map(formatAmounts).join("; ");
+export const formatCosts = (amounts: Record<string, Amounts>): string => Object.values(amounts).map(formatAmounts).join("; ");
 /** Whether access is by loopback, without a token. */
 const isLoopback = (who: Holder): boolean => who.name === "loopback";
 const article = (role: string): string => (/^[aeiou]/.test(role) ? `an ${role}` : `a ${role}`);
@@ -129,7 +129,7 @@ function Part({ title, opens, children }: { title: string; opens?: string; child
 }
 
 /** Run one action at a time; its outcome appears below the form until the input changes. */
-function useAction(form: Form) {
+export function useAction(form: Form) {
   const [busy, setBusy] = useState(false);
   const [outcomeText, setOutcomeText] = useState<ComponentChildren>(null);
   const [failure, setFailure] = useState<Problem | null>(null);
@@ -207,7 +207,7 @@ function Sums({ refusal }: { refusal: Refusal }) {
   );
 }
 
-const text = (name: string, label: string, more: Partial<FieldSpec> = {}): FieldSpec => ({ name, label, kind: "text", initial: "", max: 500, ...more });
+export const text = (name: string, label: string, more: Partial<FieldSpec> = {}): FieldSpec => ({ name, label, kind: "text", initial: "", max: 500, ...more });
 
 const newKey = (): string => `page-${[...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
@@ -460,7 +460,7 @@ function ContinueCharge({ budgets, who, done, first }: Context & { first: Named 
 }
 
 /** A form with one action, which needs all of its values. */
-function ActForm({ action, label, work, values = action.form.values, children }: { action: ReturnType<typeof useAction>; label: string; work: () => Promise<ComponentChildren>; values?: unknown; children: ComponentChildren }) {
+export function ActForm({ action, label, of, work, values = action.form.values, children }: { action: ReturnType<typeof useAction>; label: string; of?: string; work: () => Promise<ComponentChildren>; values?: unknown; children?: ComponentChildren }) {
   const { busy, act, outcome, form } = action;
   return (
     <form
@@ -474,7 +474,7 @@ function ActForm({ action, label, work, values = action.form.values, children }:
     >
       {children}
       <div class="buttons">
-        <button type="submit" class="main" disabled={busy}>
+        <button type="submit" class="main" disabled={busy} aria-label={of && `${label} ${of}`}>
           {label}
         </button>
       </div>
