@@ -9,10 +9,12 @@ import shutil
 import signal
 import sys
 from collections import Counter
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from tests.extent import amount, mark_extended
 
 # What pytest has rewritten is kept even where the shell tells Python to keep nothing: half of what a start costs.
@@ -54,6 +56,12 @@ if find_spec("hypothesis"):  # the peers' environments have none
         "epsilog", max_examples=amount(40, 100), derandomize=os.environ.get("CI") == "true", deadline=None
     )
     settings.load_profile("epsilog")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no doctests among tests: that takes a tenth of the time in which they are collected."""
+    return [one for one in (yield) if not isinstance(one, DoctestModule)]
 
 
 @pytest.hookimpl(tryfirst=True)
