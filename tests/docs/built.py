@@ -1,4 +1,4 @@
-"""The docs as Sphinx builds them: once for all tests of a run, warnings as errors."""
+"""The docs as Sphinx builds them, warnings as errors: as `make docs` left them, or once for all tests of a run."""
 
 import fcntl
 import importlib.util
@@ -16,12 +16,15 @@ def hatch_build():
 
 
 def built_in(tmp_path_factory):
-    """The folder of built docs; of several workers one builds, and the others wait."""
+    """The folder of docs that are built of these sources; of several workers one builds, and the others wait."""
+    build = hatch_build()
+    if build.docs_are_built():
+        return build.BUILT_DOCS
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base
     out = shared / "docs"
     with (shared / "docs.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (out / "objects.inv").is_file():
-            hatch_build().sphinx_build(out, "-t", "served", "-t", "unsearched")
+            build.sphinx_build(out, "-t", "served", "-t", "unsearched")
     return out
