@@ -268,6 +268,7 @@ LINES = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.sampled_from([*(line.encode() for line in LINES), b"\xff", b"\xed\xa0\x80"]), min_size=2, max_size=6),

@@ -122,6 +122,7 @@ def test_a_way_past_a_face_is_noticed(line):
     assert len(list(past_a_face([("epsilog.plan.composition", module, name)]))) == 1
 
 
+@pytest.mark.slow
 def test_a_ledger_is_opened_without_the_accountant():
     heavy = "numpy", "scipy", "jax", "flint", "epsilog.accounting"
     code = f"import sys, epsilog, epsilog.ledger; print([name for name in {heavy} if name in sys.modules])"
@@ -141,6 +142,7 @@ def test_the_package_itself_gives_few_names_and_loads_them_when_they_are_used():
     assert set(listed) < set(dir(epsilog))
 
 
+@pytest.mark.slow
 def test_a_document_is_read_before_any_term_was_used():
     term = epsilog.to_json(epsilog.schemes.ClientLevelCentral(10, 0.5, 2, 1.0, 1.0))
     for source in ("epsilog", "epsilog.terms.codec"):

@@ -18,6 +18,7 @@ def shape():
     return module
 
 
+@pytest.mark.slow
 def test_no_further_place_asks_for_a_mechanism(shape):
     assert {"Gaussian", "PoissonSampled", "BestOfTrials", "MatrixMechanism"} <= shape.mechanisms()
     assert shape.count_sites().total() <= MOST_SITES, shape.count_sites().most_common(5)

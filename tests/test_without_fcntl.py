@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from tests.reports.drawn import finish, make_plan
 
 WITHOUT = """
@@ -47,11 +48,13 @@ def without(script, *words, cwd):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_prices_plans_and_certificates_work(tmp_path):
     done = without(PRICES, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_run_and_a_report_are_verified(tmp_path):
     finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
     done = without(VERIFIED, cwd=tmp_path)
@@ -63,6 +66,7 @@ def test_a_run_and_a_report_are_verified(tmp_path):
     assert "it is a symbolic link" in linked[2]
 
 
+@pytest.mark.slow
 def test_training_says_that_it_cannot(tmp_path):
     script = """
 from epsilog.terms import ConfigError

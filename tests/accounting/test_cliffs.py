@@ -112,6 +112,7 @@ def test_bins_far_apart_are_known_from_both_sides(bins, mu):
         assert found.lower == pytest.approx(known.lower - math.log(bins), rel=2e-3)
 
 
+@pytest.mark.slow
 def test_bins_far_apart_are_the_sum_of_ratios():
     """Two bins, by quadrature over both noises."""
     mu, at = 6.0, 18.0

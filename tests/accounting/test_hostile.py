@@ -45,6 +45,8 @@ def test_a_group_at_its_largest_loss_has_nothing_left_and_just_below_it_somethin
     assert profile(PureDP(1.0)).group_delta(units=3, epsilon=3.0).upper == 0
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("depth", [33, 10_000])
 @pytest.mark.parametrize(
     "wrap",
@@ -65,6 +67,7 @@ def test_what_is_nested_beyond_all_stacks_is_refused(wrap, depth):
             ask(release)
 
 
+@pytest.mark.slow
 def test_composition_is_nested_as_deeply_as_one_likes():
     release = Gaussian(2.0)
     for _ in range(20_000):

@@ -134,6 +134,7 @@ def test_the_tail_is_above_the_exact_one_and_near_it(trials, chance, deviations)
         assert bound <= 1.02 * exact
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 60), st.fractions(0, 1, max_denominator=1000), st.integers(0, 60))
 def test_the_tail_beside_fractions(trials, chance, most):

@@ -217,6 +217,8 @@ def test_renyi_bounds_of_dp_accounting_are_not_below_ours(law, mean, shape):
     assert ours.upper < 1.25 * ours.lower
 
 
+@pytest.mark.every(2)
+@pytest.mark.slow
 @pytest.mark.every(3)
 @pytest.mark.parametrize("epsilon", [0.0, 5.0, 650.0, 2000.0])
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def deviating(name, reason):
     return test
 
 
+@pytest.mark.slow
 class TestTheirFile(theirs.PldPrivacyAccountantTest):
     """Every test of the file, with our accountant in the place of theirs."""
 

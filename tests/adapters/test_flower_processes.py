@@ -74,6 +74,7 @@ def test_a_supernode_that_died_is_told_of_started_again_and_waited_for(tmp_path,
         assert is_running(flower._running["supernode-0"].pid)
 
 
+@pytest.mark.slow
 @warns_of_jax
 def test_a_supernode_that_keeps_dying_ends_the_run_with_its_log(tmp_path, monkeypatch):
     told = []

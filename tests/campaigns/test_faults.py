@@ -40,6 +40,7 @@ def test_what_a_writer_was_told_is_held_against_what_is_there(tmp_path):
     assert judged(place, nothing).broken == 1
 
 
+@pytest.mark.slow
 def test_what_cannot_be_simulated_says_so(tmp_path, monkeypatch):
     with pytest.raises(CheckError, match="runs must be"):
         fault_campaign(tmp_path, seed=1, runs=0)

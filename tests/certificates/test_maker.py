@@ -42,6 +42,7 @@ def lower_epsilon(text, epsilon):
     return json.dumps(found, separators=(",", ":"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slack", "size"),
     [
@@ -205,6 +206,7 @@ def test_delta_0_needs_losses_with_a_bound():
         certificate(PoissonSampled(Laplace(2.0), 0.5), delta=0.0)
 
 
+@pytest.mark.slow
 def test_many_choices_are_claimed_as_zcdp_and_a_few_by_their_range():
     kinds = {
         count: certificate(Repeated(ExponentialMechanism(0.5), count), delta=1e-6).claim["releases"][0]["mechanisms"]
@@ -213,6 +215,7 @@ def test_many_choices_are_claimed_as_zcdp_and_a_few_by_their_range():
     assert kinds == {3: [{"type": "bounded-range", "range": "0.5"}], 30: [{"type": "zcdp", "rho": "0.03125"}]}
 
 
+@pytest.mark.slow
 def test_what_cuts_add_is_taken_from_delta():
     def ask_cut(most):
         return certificate(Repeated(TruncatedPoissonSampled(Gaussian(1.0), 0.01, 50_000, most), 1000), delta=1e-6)
@@ -241,6 +244,7 @@ def test_bad_input_names_the_argument(given, name):
         certificate(SGD, **{"delta": 1e-5} | given)
 
 
+@pytest.mark.slow
 def test_what_is_not_covered_is_named():
     with pytest.raises(UnsupportedMechanismError, match="Shuffled"):
         certificate(Shuffled(PureDP(1.0), 1000), delta=1e-6, relation=NeighboringRelation.REPLACE_ONE)

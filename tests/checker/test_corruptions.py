@@ -79,6 +79,7 @@ def find_false(texts, said):
     return false
 
 
+@pytest.mark.slow
 def test_the_certificates_are_proven_and_not_far_above_the_truth():
     assert {one.split(":")[0] for one in map(judge, CERTIFICATES)} == {"PROVEN"}
     below = []

@@ -159,6 +159,7 @@ def claim(
 HINTS = st.tuples(st.integers(1, 2**36), st.integers(2**20, 2**36), st.integers(1, 2**30), st.integers(1, 60))
 
 
+@pytest.mark.slow
 @given(HINTS, st.integers(1, 6), st.fractions(0, 4, max_denominator=100), st.sampled_from(["1", "0.25"]))
 def test_no_hint_makes_a_bound_fall_below_an_exact_sum(hints, count, at, poisson):
     text = f"{float(at):.2f}"
@@ -186,6 +187,7 @@ def test_no_hint_makes_a_bound_fall_below_an_exact_sum(hints, count, at, poisson
 MASSES = st.lists(st.integers(0, 20), min_size=2, max_size=5).filter(any)
 
 
+@pytest.mark.slow
 @given(MASSES, MASSES, st.lists(st.fractions(Fraction(1, 50), 30, max_denominator=50), min_size=1, max_size=8))
 def test_rays_dominate_the_pair_whose_points_they_join(p, q, at):
     """In both orders, at the points and between them, also after a product with itself."""
@@ -211,6 +213,7 @@ def find_profile(pairs, x):
     return sum(max(0, a - x * b) for a, b in pairs)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 4), st.integers(1, 3), st.sampled_from(["0.3", "0.5", "1"]), st.integers(0, 150))
 def test_a_sample_of_a_fixed_size_is_enumerated(drawn, count, flip, hundredths):
     """Does any of the drawn units have a 1? The answer is randomized; all neighbors of 4 units, both orders mixed."""
@@ -239,6 +242,7 @@ def exact_tail(q, most, size):
     return sum(math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(most + 1, size + 1))
 
 
+@pytest.mark.slow
 @given(st.integers(2, 300), st.fractions(Fraction(1, 500), Fraction(499, 500), max_denominator=500), st.data())
 def test_the_chance_of_a_cut_is_above_the_exact_tail_and_near_it(size, q, data):
     """Each limit that is not refused; half a standard deviation above the mean it is at most 3 times the tail."""
@@ -264,6 +268,8 @@ def draw_cut_samples(units, q, most):
     return chances
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-or-remove-one", "zero-out", "replace-one"])
 @settings(max_examples=amount(15, 100))
 @given(
@@ -339,6 +345,7 @@ def test_delta_is_0_only_where_no_loss_exceeds_epsilon():
             dp.check(claim([mechanism], epsilon="9", delta="0", lines=[[[grid], 1 << 30, 1 << 30, 1 << 20, 20]]))
 
 
+@pytest.mark.slow
 def test_dp_sgd_is_proven_and_a_smaller_claim_never():
     status, said = run(SGD)
     assert (status, said.split(":")[0]) == (0, "PROVEN")
@@ -360,6 +367,7 @@ def test_dp_sgd_is_proven_and_a_smaller_claim_never():
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "grid", "mu", "relation", "group"),
     [
@@ -552,6 +560,7 @@ def test_the_languages_say_the_same_to_the_last_digit(seed, judge_elsewhere):
     assert {one.split(":")[0] for one in bounds} == {"PROVEN", "REFUSED"}
 
 
+@pytest.mark.slow
 def test_the_languages_refuse_the_same_texts(judge_elsewhere):
     texts = [SGD, *(SGD.replace(old, new, 1) for old, new in ALTERED if old in SGD), *NO_CERTIFICATES]
     texts += [json.dumps(one, separators=(",", ":")) for one in HEAVY[:: amount(4, 1)]]

@@ -42,6 +42,8 @@ ANSWERED = [  # what is typed, and what is claimed then: release, delta, relatio
 ]
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize(("words", "claimed"), ANSWERED, ids=lambda one: " ".join(map(str, one[:2])))
 def test_the_certificate_is_of_what_was_answered(words, claimed, tmp_path):
     (tmp_path / "parts.json").write_text(json.dumps([PART]))

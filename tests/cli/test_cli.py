@@ -182,6 +182,7 @@ def test_a_shell_can_complete_commands(shell):
     assert "EPSILOG_COMPLETE=complete_" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_short_command_loads_nothing_that_it_does_not_use():
     code = "import sys; from epsilog.cli import main; sys.argv = ['epsilog', 'account', '-z', '1', '--delta', '1e-5']\n"
     code += "try: main()\nfinally: print('loaded', [name for name in %s if name in sys.modules])"
@@ -223,6 +224,7 @@ VALUES = (
 PLAIN = (int, float, str, Path, NeighboringRelation, list[int], list[str], int | None)
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("kind", PLAIN, ids=str)
 @pytest.mark.parametrize("bounds", [{}, {"min": 1, "max": 9}], ids=["free", "bounded"])
 def test_a_plain_value_is_read_as_the_framework_reads_it(kind, bounds, monkeypatch):

@@ -296,6 +296,7 @@ STATED = {"population": 90_000, "cohort_size": 300, "rounds": 40}
 SCHEDULE = ("-N", 90_000, "-m", 300, "-T", 40)
 
 
+@pytest.mark.slow
 def test_a_target_epsilon_calibrates_the_noise():
     stated = STATED | {"epsilon": 3.0, "delta_cap": None, "sampling": "fixed-size", "relation": "replace-one"}
     options = ("--delta-cap", 0, "--sampling", "fixed-size", "--relation", "replace-one")

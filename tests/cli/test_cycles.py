@@ -60,6 +60,7 @@ def test_cycles_are_shown_with_their_plans(runs):
     assert last["releases"][0]["population"] == 150
 
 
+@pytest.mark.slow
 def test_cycles_are_written_as_markdown_that_quotes_no_markup(runs, tmp_path):
     text = cycles("acme/2026", "-l", runs / "ledger.db", "-o", tmp_path / "cycles.md")
     assert "wrote" in text

@@ -151,6 +151,7 @@ def answer_once(monkeypatch, question):
         monkeypatch.setattr(question, name, kept)
 
 
+@pytest.mark.slow_beyond(3)
 @pytest.mark.parametrize("path", DERIVED)
 def test_an_answer_is_printed_as_json_and_as_text(monkeypatch, tmp_path, path):
     question = QUESTIONS[path]
@@ -203,6 +204,7 @@ def test_an_error_within_a_part_names_the_option():
     assert done.exception.field.startswith("--parts[0]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["", *ENOUGH])
 def test_commands_are_known_without_numpy_and_by_few_modules(word):
     lines = f"""

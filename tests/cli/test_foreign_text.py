@@ -129,6 +129,7 @@ def test_a_finding_quotes_nothing_that_is_not_legible():
     assert Finding("a/b", Status.FAILED, f"got {HOSTILE}").message == f"got {legible(HOSTILE)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", FULL)
 def test_a_report_and_its_page(run, tmp_path, epsilog, full):
     file, page, out = tmp_path / "report.json", tmp_path / "report.html", tmp_path / "verdict.md"
@@ -148,6 +149,7 @@ def test_a_report_and_its_page(run, tmp_path, epsilog, full):
                 epsilog("verify", page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", FULL)
 def test_renderings_of_a_report(run, tmp_path, epsilog, full):
     report = json.loads((run / "report.json").read_bytes())
@@ -163,6 +165,7 @@ def test_renderings_of_a_report(run, tmp_path, epsilog, full):
             epsilog("report", folder, "--json")
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("name", ["plan.json", "owner.json", "canaries.json", "rounds.jsonl", "custody.jsonl"])
 @pytest.mark.parametrize("full", FULL)
 def test_the_files_of_a_run(run, tmp_path, epsilog, name, full):
@@ -224,6 +227,7 @@ def test_a_calculation_record(tmp_path, epsilog, full):
         epsilog("verify", file, "--json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", FULL)
 def test_a_mapping_and_its_logs(tmp_path, epsilog, full):
     escaped = json.dumps(HOSTILE)[1:-1].replace("\x7f", "\\u007f")

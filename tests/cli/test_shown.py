@@ -43,6 +43,7 @@ WORD = st.text(st.sampled_from("ab01.-_/é日"), min_size=1, max_size=70)
 CELL = st.lists(WORD, min_size=1, max_size=9).map(" ".join)
 
 
+@pytest.mark.slow_beyond(1)
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 @given(data=st.data())
 def test_no_word_of_a_value_or_name_is_broken(width, data):

@@ -182,6 +182,7 @@ def test_an_approved_cap_has_the_quantities_of_its_budget(ledger, caps):
         ledger.approve_cap("acme", **caps, **ACT)
 
 
+@pytest.mark.slow
 def test_a_guarantee_is_approved_as_it_is_stated(ledger):
     ledger.create_budget("acme", kind="zcdp", epsilon="1", delta="1e-6", requires_approvals=1)
     ledger.approve_cap("acme", epsilon="2", delta="1e-6", actor="emil", reason="board")

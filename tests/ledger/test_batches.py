@@ -168,6 +168,7 @@ def entries(ledger):
 GENESIS_TIME = "2026-01-01T00:00:00+00:00"
 
 
+@pytest.mark.slow
 @settings(max_examples=amount(20, 60), deadline=None)
 @given(batch=st.lists(charge, max_size=8), before=st.lists(charge, max_size=3))
 def test_a_batch_is_what_its_charges_are_one_after_another(batch, before):

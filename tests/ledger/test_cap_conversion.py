@@ -56,6 +56,7 @@ def test_the_cap_of_a_gdp_budget_keeps_its_promise_and_hardly_more_would(eps, di
     assert gaussian_delta(float(cap) * (1 + 1e-5), promise["epsilon"]) > delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("eps", "delta"), [("0.1", "1e-9"), ("8", "1e-6")])
 def test_the_cap_of_a_zcdp_budget_keeps_its_promise_by_another_s_conversion(eps, delta):
     """dp-accounting converts the RDP curve of rho-zCDP at orders so close to each other that the best is among them."""
@@ -89,6 +90,7 @@ def test_many_more_gaussian_answers_fit_than_under_basic_composition():
     assert shown == {"approximate": 52, "zcdp": rho // Fraction(1, 20_000), "gdp": mu_squared // Fraction(1, 10_000)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zcdp", "gdp"])
 def test_a_promise_is_kept_written_and_verified(place, ledger, kind):
     made = ledger.create_budget("acme", kind=kind, **PROMISE)

@@ -288,6 +288,7 @@ def test_what_a_remote_caller_reads_names_the_certificate_that_it_sent(required,
         _read_reservation(entry.document(), asked | {"certificate": "{}"})
 
 
+@pytest.mark.slow
 def test_a_ledger_loads_the_checker_only_for_a_certificate(path):
     lines = f"""
 import sys

@@ -39,6 +39,7 @@ def tell(books):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(amount(2, 30)))
 def test_a_life_is_replayed_alike(tmp_path, slowly, monkeypatch, seed):
     taken, read = [], ChargeRuns.read
@@ -82,6 +83,7 @@ def refusal(replayed, rows):
     return None
 
 
+@pytest.mark.slow
 def test_no_byte_of_a_repeated_charge_can_be_flipped(rows, slowly):
     assert refusal(replay.replay_entries, rows) is None
     for place in (5, len(rows) - 1):
@@ -344,6 +346,7 @@ PIECES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(amount(1, 40)))
 def test_a_changed_text_with_right_hashes_is_judged_alike(tmp_path, slowly, seed):
     """Characters are put in, taken out and replaced anywhere in the entries of a life that repeat others."""

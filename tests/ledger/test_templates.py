@@ -125,6 +125,8 @@ def live(path, seed, length):
     return told
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(amount(3, 40)))
 def test_a_life_is_the_same_with_and_without_templates(tmp_path, monkeypatch, seed):
     used = []

@@ -31,6 +31,8 @@ HIDDEN = [
 ]
 
 
+@pytest.mark.every(2)
+@pytest.mark.slow
 @pytest.mark.every(14)
 @pytest.mark.parametrize("statement", [*STATEMENTS, *HIDDEN], ids=str)
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def integrated(mixture, at):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=amount(25, 60))
 @given(
     st.lists(st.tuples(st.just(0.0) | st.floats(1e-3, 5.0), st.floats(1e-3, 1.0)), min_size=2, max_size=12),
@@ -98,6 +99,7 @@ def test_under_replace_one_it_holds_contributions_that_pull_opposite_ways():
             assert at > 0 or found.upper <= truth * (1 + 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.every(6)
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
 @pytest.mark.parametrize(
@@ -160,6 +162,7 @@ def test_missing_and_surplus_probability():
     assert sum(chance for _, chance in tenths.chances(above=True)) < 1
 
 
+@pytest.mark.slow
 @settings(max_examples=amount(20, 100))
 @given(generators.mixtures(), st.integers(0, 4), st.floats(1.0, 2.0), st.sampled_from([0.0, 0.5, 2.0]))
 def test_a_longer_contribution_never_loses_less(mixture, which, factor, at):
@@ -171,6 +174,7 @@ def test_a_longer_contribution_never_loses_less(mixture, which, factor, at):
         assert low.lower <= high.upper * ABOVE + 1e-12
 
 
+@pytest.mark.slow
 def test_a_composition_is_a_product():
     """Two releases by a sum over both outputs, on a fine grid."""
     x = np.linspace(-9, 14, 2_301)
@@ -192,6 +196,7 @@ def test_a_composition_is_a_product():
     assert three.lower <= both.upper
 
 
+@pytest.mark.slow
 def test_a_sample_of_it_is_a_mixture():
     thin = MixtureOfGaussians(3.0, (0.0, 1.0, 3.0), (0.95, 0.025, 0.025))
     found, same = (ep.epsilon(one, delta=1e-5) for one in (PoissonSampled(FEW, 0.5), thin))
@@ -201,6 +206,7 @@ def test_a_sample_of_it_is_a_mixture():
     assert plain.upper == ep.epsilon(PoissonSampled(Gaussian(1.0), 0.25), delta=1e-5, relation=ZERO).upper
 
 
+@pytest.mark.slow
 @pytest.mark.every(8)
 @pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO])
 @pytest.mark.parametrize(
@@ -251,6 +257,7 @@ def test_far_and_near_and_rare_parts_of_one_mixture_are_exact_where_the_truth_is
     assert ep.epsilon(rare, delta=1e-20).upper == 0
 
 
+@pytest.mark.slow
 def test_hundreds_of_components_and_duplicates():
     rng = np.random.default_rng(1)
     moves, sizes = rng.exponential(size=600), rng.exponential(size=600)

@@ -29,6 +29,7 @@ def divergence(eps, gamma, shift, at):
     return float(np.maximum(surplus, 0).sum()) / PARTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.1, 0.4, 0.5, 0.75, 1.0])
 @pytest.mark.parametrize("eps", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("steps", [1, 2, 3])

@@ -143,6 +143,8 @@ def test_laws_of_more_units_are_what_a_sum_of_independent_numbers_says(stated, c
     )
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("local", [PureDP(1.0), RandomizedResponse(0.5), Laplace(1.0), ExponentialMechanism(0.7)])
 def test_one_report_alone_hides_no_more_than_it_does_and_more_units_never_less(local):
     alone = epsilon(local, delta=1e-4, relation=REPLACE).upper

@@ -99,6 +99,7 @@ def spent(tmp_path):
         return books.balance("stays").spent["epsilon"], books.balance("stays").reserved["epsilon"]
 
 
+@pytest.mark.slow
 def test_a_config_whose_column_is_misread_spends_the_count_alone(write, tmp_path):
     """Dates of another form: no row can be used, and the budget of 4 is not spent on nothing."""
     path = write(date="06.05.2024")
@@ -164,6 +165,7 @@ def test_a_run_that_is_killed_between_its_charges_counts_once(write, tmp_path, m
     ]
 
 
+@pytest.mark.slow
 def test_what_a_budget_cannot_bear_reserves_nothing(write, tmp_path):
     with open_ledger(tmp_path / "runs.db") as books:
         books.create_budget("stays", kind="approximate", epsilon="3.9", delta="1e-3", simulation=True,

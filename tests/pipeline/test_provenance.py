@@ -77,6 +77,7 @@ def test_a_word_that_is_none_is_refused(wrong):
     assert "provenance" not in OwnerAttestation({"epsilog": "0.1"}, PRIVATE).to_json()
 
 
+@pytest.mark.slow
 def test_a_report_tells_it_as_a_word_and_is_built_again_on_any_day(tmp_path, monkeypatch):
     report = finish(tmp_path / "run", tmp_path / "ledger.db", make_plan())
     check_schema(report)

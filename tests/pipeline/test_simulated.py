@@ -21,6 +21,7 @@ def task():
     return Task("toy", "clinic", True, model, LocalTraining(0.1), clients, None, None)
 
 
+@pytest.mark.slow
 def test_each_config_on_a_task_has_a_budget_of_its_own(task, tmp_path):
     """One budget for a task's name was spent by the first run config, and had the first one's caps."""
     stated = [

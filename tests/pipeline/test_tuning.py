@@ -125,6 +125,7 @@ def finished(tmp_path_factory):
         yield SimpleNamespace(outcome=go(path, folder), trials=made, path=path, ledger=folder / "ledger.db")
 
 
+@pytest.mark.slow
 def test_the_best_of_the_trials_is_released_and_charged_as_such(finished):
     plan, report, folder = finished.outcome.plan, finished.outcome.report, finished.outcome.folder
     assert [number for number, _ in finished.trials.called] == [1, 2, 3, 4, 5]
@@ -255,6 +256,7 @@ def test_a_sweep_that_was_killed_goes_on_with_what_was_drawn(trials, write_confi
     assert {finding.status for finding in others} == {Status.PASSED}
 
 
+@pytest.mark.slow
 def test_a_round_of_the_winner_that_was_run_again_is_told(trials, write_config, tmp_path):
     trials(0.1, 0.9).repeats = (2, 3)
     outcome = go(write_config(*LOUD, sweep("fixed:2")), tmp_path)

@@ -81,6 +81,7 @@ def test_each_loader_is_accounted_as_what_it_is(relation, noise):
         assert max(plan.other_epsilon.lower, beside.lower) <= min(plan.other_epsilon.upper, beside.upper)
 
 
+@pytest.mark.slow
 @given(
     noise=st.floats(0.5, 20),
     epochs=st.integers(1, 100),
@@ -151,6 +152,7 @@ def test_a_truncated_run_costs_hardly_more_than_another_accountant_says():
     assert plan.epsilon.upper < found * 1.03
 
 
+@pytest.mark.slow
 @settings(max_examples=amount(10, 40), deadline=None)
 @given(target=st.floats(0.5, 10), epochs=st.integers(1, 20), shuffled=st.booleans())
 def test_the_noise_that_is_found_meets_the_target_and_hardly_less_does_not(target, epochs, shuffled):
@@ -235,6 +237,7 @@ def test_what_no_run_can_be_is_refused(changes, says):
         plan_dp_sgd(**MNIST | {"epochs": 1.0, "noise_multiplier": 1.0} | changes)
 
 
+@pytest.mark.slow
 def test_the_loader_note_names_the_other_figure():
     for sampler, told, shown in (("poisson", "54.05", "54.1"), ("shuffled", "2.382", "2.39")):
         plan = plan_dp_sgd(**MNIST, epochs=60, noise_multiplier=1.1, sampler=sampler)

@@ -56,6 +56,7 @@ def test_no_noise_is_no_privacy():
     assert found.closed_form_note.id == "formula/no-noise"
 
 
+@pytest.mark.slow
 def test_no_noise_is_too_little_for_sampling_to_hide_something():
     found = [plan.plan_federated(**RUN | {"noise_multiplier": noise}) for noise in (0.01, 0.05, 0.199, 0.2)]
     assert all(less.epsilon.upper > more.epsilon.upper for less, more in pairwise(found))
@@ -63,6 +64,7 @@ def test_no_noise_is_too_little_for_sampling_to_hide_something():
     assert found[2].epsilon.upper < 1.05 * found[3].epsilon.upper, "nothing jumps at any noise"
 
 
+@pytest.mark.slow
 def test_two_runs_cost_at_most_twice_one_run_at_half_of_delta():
     run = RUN | {"noise_multiplier": 0.19, "rounds": 5}
     two = plan.plan_federated(**run, releases_per_period=2, delta=1e-6, group_size=2)

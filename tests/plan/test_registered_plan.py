@@ -218,6 +218,7 @@ def test_neighbors_that_a_scheme_has_no_price_for_are_refused(scheme, relation):
     assert f"its scheme does not support the relation {relation.value}" in found.message
 
 
+@pytest.mark.slow
 def test_a_plan_is_charged_at_least_what_it_claims():
     """The charge was for the model alone: it could be a unit less than the claim, and the run failed its own check."""
     for index in range(24):

@@ -70,10 +70,12 @@ def list_too_good(mu, delta, prior, better=1.0):
     return bad
 
 
+@pytest.mark.slow
 def test_no_printed_figure_is_better_than_the_true_one():
     assert [bad for point in draw_points(3) if (bad := list_too_good(*point))] == []
 
 
+@pytest.mark.slow
 def test_with_less_noise_than_told_every_sentence_is_caught():
     caught = {one for point in draw_points(3) for one in list_too_good(*point, better=0.7)}
     assert caught >= {"odds", "attack/tpr", "attack/posterior"}

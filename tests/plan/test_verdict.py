@@ -96,6 +96,7 @@ def test_printed_numbers_are_not_below_the_accountants_own_bounds():
         assert printed["posterior"] >= min(bound_posterior(prior, tpr=curve.tpr(0.01).upper), 0.999)
 
 
+@pytest.mark.slow
 def test_the_numbers_of_the_design_come_out():
     pair = build_card(epsilon=4.0, delta=1e-5)
     assert str(pair.headline) == "The best attack could pick out at most 546 of 1,000 people."
@@ -176,6 +177,7 @@ def test_plurals(unit, plural):
     assert pluralize(unit) == plural
 
 
+@pytest.mark.slow
 def test_the_cards_that_the_element_is_compared_with_are_the_librarys():
     """web/tests/verdict.test.ts compares the browser's sentences with these."""
     import json

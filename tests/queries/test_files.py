@@ -45,6 +45,7 @@ def alone(line):
     return [*(field.replace("~", "") for field in fields), "", ""][:2]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), max_size=6), st.sampled_from([3, 5, 1 << 24])
 )
@@ -68,6 +69,8 @@ def test_what_a_writer_wrote_in_lines_is_read(path, rows):
 OPEN = ['2,"secret', '2,sec"ret', '2,"secret"x', '"2,secret', '"', '2,"secret\r', '""",']
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow_beyond(3)
 @pytest.mark.parametrize("line", OPEN)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_quote_that_stays_open_takes_nobody_elses_row(ledger, path, tmp_path, line, pack):
@@ -80,6 +83,7 @@ def test_a_quote_that_stays_open_takes_nobody_elses_row(ledger, path, tmp_path, 
     run_query(ledger, "acme", Count("v"), frame, unit="id", key="q", keep=tmp_path / "answers", epsilon="1")
 
 
+@pytest.mark.slow
 def test_a_large_file_with_quotes_is_read_line_by_line(path):
     rows = [f'"{n}",v{n}' if n % 3 else f"{n}" for n in range(LARGE)]
     rows[77_777] = '"open, to the end'

@@ -182,6 +182,7 @@ CHOICES = {  # the law at a scale, how far neighbors shift it, counts, the share
 }
 
 
+@pytest.mark.slow_beyond(2)
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 @pytest.mark.parametrize("choice", CHOICES)

@@ -84,6 +84,7 @@ def anew(report, evidence):
     return again if not any(one.status is Status.FAILED for one in outcome.findings) else None
 
 
+@pytest.mark.slow
 def test_each_value_has_a_kind(finished):
     report, _ = finished
     kinds = Counter(get_figure_source(report, place).source for place in list_leaf_paths(report))

@@ -41,6 +41,7 @@ def weak(tmp_path_factory):
     return finish(folder, folder.parent / "ledger.db", plan, records=drawn(plan.scheme, 1, share=0.3))
 
 
+@pytest.mark.slow
 def test_the_first_page_has_at_most_150_words(report, real, client_side, weak):
     for one in (report, real, client_side, weak):
         assert len(words_of(one)) <= 150, " ".join(words_of(one))

@@ -127,6 +127,7 @@ def sentences(report):
     }
 
 
+@pytest.mark.slow
 def test_a_usual_run_answers_at_least_twenty_of_23_hazards(described, report, real, of_logs):
     assert len(HAZARDS) == len({one.name for one in HAZARDS}) == 23
     assert count_answered(described) >= 20

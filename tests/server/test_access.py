@@ -191,6 +191,7 @@ def shown(tls_certificate):
     return found
 
 
+@pytest.mark.slow
 def test_a_renewed_certificate_is_shown_and_a_wrong_pair_is_not(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(
         server, "_LOG", logging.getLogger("renewed")

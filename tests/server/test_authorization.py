@@ -101,6 +101,7 @@ def test_what_is_not_open_is_closed_whether_it_is_there_or_not(app, method):
     assert {turned_away(ask(app, method, path)) for path in CLOSED} == {turned_away(ask(app, "GET", LEDGER))}
 
 
+@pytest.mark.slow
 def test_pages_docs_and_health_are_open_to_read(app, monkeypatch, tmp_path):
     for path in OPEN:
         assert ask(app, "GET", path).status == 200
@@ -286,6 +287,8 @@ READS = {
 }
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("role", Role)
 def test_a_holder_is_told_who_they_are_and_reads_their_subtree_and_no_other(app, file, role):
     for scope in (None, "acme", "acme/claims", "acme/claim", "lab", "nowhere"):

@@ -48,6 +48,7 @@ def built(site):
     return site
 
 
+@pytest.mark.slow
 def test_a_link_preview_has_the_cards_number_and_its_image(built):
     meta = page_of(built, PAIR).meta
     assert meta["og:title"] == "The best attack could pick out at most 546 of 1,000 people."

@@ -75,6 +75,8 @@ def ask_all(site, headers):
     ]
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [None, Role.OWNER, Role.SPENDER, Role.READER])
 def test_both_routes_answer_alike(tmp_path, monkeypatch, capsys, role):
     """Headers, bodies, metrics and the log too."""
@@ -126,6 +128,7 @@ def charge(site, key, epsilon=0.125):
     )
 
 
+@pytest.mark.slow
 def test_many_clients_meet_the_cap_to_the_unit(served):
     """A third of them ask again; each answer stands for one charge, and refusals come from the full rules."""
     site, path = served

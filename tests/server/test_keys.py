@@ -185,6 +185,7 @@ def theirs(world, scope, key):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.every(10)
 @pytest.mark.parametrize("state", STATES)
 def test_whatever_is_asked_a_key_of_others_is_as_none(tmp_path, held, state):

@@ -37,6 +37,7 @@ def figures(app, **more):
     }
 
 
+@pytest.mark.slow
 def test_a_server_whose_ledger_cannot_be_read_lives_and_is_not_ready(app, tmp_path, monkeypatch, caplog):
     assert ask(app, "GET", "/readyz").json() == {"status": "ready"}
     monkeypatch.setattr(metrics, "_LOG", logging.getLogger("ready"))  # servers of other tests silence theirs

@@ -132,6 +132,7 @@ def test_what_is_not_allowed_is_refused_and_leaves_nothing(team, role, scope):
     assert head(path) == before
 
 
+@pytest.mark.slow
 def test_the_description_says_which_roles_each_address_takes(team):
     site, _, _ = team
     document = json.loads(site.ask("GET", "/api/openapi.json").body)

@@ -55,6 +55,7 @@ def test_serving_binds_tells_and_runs_in_this_order(monkeypatch, tmp_path, host)
     assert listener.fileno() == -1  # closed with the server
 
 
+@pytest.mark.slow
 def test_a_server_begins_its_first_process_before_it_loads_what_only_it_needs(tmp_path):
     """Both take about a second: one after the other, a first question waited for seconds."""
     code = """

@@ -108,6 +108,7 @@ def test_what_is_handed_over_gives_the_pages_number(page, name, tmp_path):
     assert priced == pytest.approx(shown if page == "federated" else ask["epsilon"], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", ["fixed:4", "poisson:3"])
 def test_the_python_code_of_tuning_runs(trials):
     ask = RUN | {"rounds": 2, "trials": trials}
@@ -230,6 +231,7 @@ def test_a_library_that_cannot_do_this_says_so():
     assert all(code is not None for code in codes("poisson").values())
 
 
+@pytest.mark.slow
 def test_the_comment_is_the_cost_of_what_opacus_does():
     """100 examples in batches of 16 are 7 batches: it samples at 1/7 and takes 7 steps an epoch."""
     for name, steps in (("poisson", 14), ("steps", 9), ("part of an epoch", 4)):

@@ -39,6 +39,7 @@ def left_behind():
     return list(Path(tempfile.gettempdir()).glob("epsilog-upload-*"))
 
 
+@pytest.mark.slow
 def test_a_streamed_bundle_is_answered_as_any_other(site, example):
     found = site.post("verify/bundle", raw=body(example["bundle"].encode(), report=example["report"]))
     assert found.status == 200
@@ -144,6 +145,7 @@ def test_deep_long_and_broken_lines_are_findings(site, line):
     assert "entry 1" in told["findings"][0]["message"] or "index 1" in told["findings"][0]["message"]
 
 
+@pytest.mark.slow
 def test_a_check_has_no_more_memory_than_its_limit(tmp_path):
     (tmp_path / "fields.json").write_text("{}")
     (tmp_path / "ledger.bundle").write_bytes(b"epsilog-bundle/v0\n[" + b"{}," * 8_000_000 + b"{}]\n\n")

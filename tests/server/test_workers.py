@@ -277,6 +277,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_abandoned_work_holds_nobody_up(serve_app, monkeypatch, tmp_path):
     """Endless work of clients that hung up is ended: otherwise the last question would find no process."""
     mark = tmp_path / "begun"

@@ -87,6 +87,7 @@ def test_no_attack_can_pass_what_the_accountant_allows(measured, subject):
     assert one.largest_tprs["0.1"] < 0.1 * 2.718**0.5 + 2e-3
 
 
+@pytest.mark.slow
 def test_what_is_not_asked_for_is_not_measured(subject):
     bare = StudyProtocol(budgets=(1.0,), seeds=(3,))
     for one in measure_subject(subject, bare, on_progress=quiet):

@@ -412,6 +412,7 @@ def _is_check(made):
     return isinstance(made.func.value, ast.Name) and made.func.value.id == "check" and made.func.attr in CONVERTERS
 
 
+@pytest.mark.slow
 def test_every_checked_argument_is_replaced_by_what_the_check_returns():
     begins = re.compile(r"^ +check\.\w+\(", re.MULTILINE)  # as such a statement does
     for path in Path(ep.__file__).parent.rglob("*.py"):

@@ -36,6 +36,7 @@ def reserve(books, scheme=CENTRAL, *, simulation=True):
     return books.reserve(scope, scheme.release(), key="run", delta="1e-6", rounds=scheme.rounds, simulation=simulation)
 
 
+@pytest.mark.slow
 def test_what_was_paid_is_trained_and_started_only_then(books, small_task, tmp_path):
     charge = reserve(books)
     assert charge.state == "reserved"

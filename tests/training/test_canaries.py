@@ -130,6 +130,7 @@ def test_rows_of_ids_are_ids(small_task):
     assert int(there.clients.usable(words).sum()) == int(task.clients.usable(words).sum() + canaries.included.sum())
 
 
+@pytest.mark.slow
 def test_who_is_in_sends_a_direction_and_who_is_out_nothing(small_task):
     task = add_canary_slots(small_task(), 6)
     there = insert_canaries(task, canaries := drawn(6, seed=3))

@@ -103,6 +103,7 @@ def test_norms_and_sums_are_those_of_automatic_differentiation_one_example_at_a_
     assert summed == pytest.approx(factors @ each, rel=near, abs=near * np.abs(each).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_summed_are_the_very_numbers_that_were_formed(name):
     """With a factor of 1, an example's gradient in the sum is whole numbers of the model's own precision."""

@@ -104,6 +104,7 @@ def words(*, spoil=None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [CompiledEngine, ReferenceEngine])
 def test_a_row_with_an_id_that_there_is_not_cannot_be_used(engine):
     """Nothing is said of it: a refusal would tell."""

@@ -352,6 +352,7 @@ def reorder(features, targets, present):
         part[:] = part[::-1].copy()
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_another_scheme_other_data_or_training(charge_for, small_task, tmp_path):
     """How often client 3 took part says nothing of whoever stands in its place in other data.
 

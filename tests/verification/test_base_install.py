@@ -61,6 +61,7 @@ def documents(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_each_kind_of_document_is_verified_without_any_extra(documents):
     run, ledger = documents / "run", documents / "ledger.db"
     codes = {

@@ -58,6 +58,7 @@ def test_a_commit_binds_it(run, tmp_path):
     assert check_claimed_certificate(replace(evidence, certificate=None, ledger=None)).status == "not checked"
 
 
+@pytest.mark.slow
 def test_the_certificate_is_the_one_that_the_reservation_presented(tmp_path):
     plan = make_plan()
     with open_ledger(tmp_path / "ledger.db") as ledger:
@@ -115,6 +116,7 @@ def test_another_certificate_fails(run, alter, code):
     assert (found.code, found.status) == (code, "failed")
 
 
+@pytest.mark.slow
 def test_a_certificate_of_a_much_larger_epsilon_is_no_support_of_the_claim(run):
     evidence = read_evidence(run, None)
     release, guarantee, delta = evidence.claim.release, evidence.claim.guarantee, get_certified_delta(evidence.claim)
@@ -125,6 +127,7 @@ def test_a_certificate_of_a_much_larger_epsilon_is_no_support_of_the_claim(run):
     assert found.code == "certificate/larger-epsilon"
 
 
+@pytest.mark.slow
 def test_a_guarantee_far_above_the_bound_is_proven_as_it_stands():
     plan = make_plan()
     found = certify_guarantee(plan.release, replace(plan.guarantee, epsilon=2.0), delta=1e-5)

@@ -32,6 +32,7 @@ def test_the_rest_of_delta_covers_every_outcome(eps, delta, trials):
         assert math.log(delta * OUTCOME_SHARE / trials) - eps < math.log(SMALLEST) + math.log(12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [None, BinomialTrialCount(10, 0.5)])
 def test_a_plan_prices_its_model_at_what_is_left_of_delta(trials):
     plan = make_plan(trials=trials)
@@ -49,6 +50,7 @@ def lists_with(times, rng):
     return [np.union1d(ids, [17]) if number < times else np.setdiff1d(ids, [17]) for number, ids in enumerate(lists)]
 
 
+@pytest.mark.slow
 def test_unlikely_lists_are_a_warning_until_delta_covers_a_failure():
     rng = np.random.default_rng(4)
     found = [

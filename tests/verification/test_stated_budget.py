@@ -239,6 +239,7 @@ def charged_without_looking(ledger, tmp_path, monkeypatch):
     return reports
 
 
+@pytest.mark.slow
 def test_verification_fails_where_a_stated_budget_is_spent_twice(ledger, tmp_path, monkeypatch):
     one, two = charged_without_looking(ledger, tmp_path, monkeypatch)
     assert one["verification"]["status"] == "passed"

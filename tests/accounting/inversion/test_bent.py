@@ -196,6 +196,7 @@ def test_a_rule_too_coarse_for_the_strip_says_so():
     assert 1e-9 < off <= rough.error[0]
 
 
+@pytest.mark.slow
 @pytest.mark.slow_beyond(1)
 @pytest.mark.every(5)
 @pytest.mark.parametrize(
@@ -219,6 +220,7 @@ def test_few_rounds_agree_with_the_lattice_and_are_closer(release, at):
     assert found.upper - found.lower <= 1e-7 * found.upper
 
 
+@pytest.mark.slow
 def test_plain_gaussians_beside_are_part_of_the_integral():
     release = Composed([sgd(1.0, 0.05, 2), Gaussian(8.0)])
     parts = Composition.of(release, ADD).orderings()[0].upper

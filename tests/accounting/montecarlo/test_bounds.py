@@ -67,6 +67,7 @@ def worst_list(tests, *, fallback=0.0):
     return np.minimum(np.abs(best.x) * threshold, most), -best.fun * threshold
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fallback", [0.0, 0.004])
 @pytest.mark.parametrize("tests", [[(54000, 541, 1e-3)] * 2, MIXED[:3]], ids=str)
 def test_a_known_list_is_promised_hardly_more_than_its_worst_deltas_release(tests, fallback):

@@ -79,6 +79,7 @@ def test_a_bound_is_of_one_release_at_one_epsilon_in_both_directions(plan):
             replace(plan, failure=failure)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_of_one_release_in_order_at_one_epsilon(swept):
     """The claim is about the candidates that are tested, at the epsilon they are tested at, in both directions."""
     other = noise_search.plan_noise_search(

@@ -85,6 +85,7 @@ def test_few_draws_still_make_a_plan(slack):
     assert plan.noises[0] / plan.noises[-1] == pytest.approx(1.01**9)
 
 
+@pytest.mark.slow
 def test_a_fallback_is_counted():
     plain, backed = planned(1.1), planned(1.1, fallback_delta=5e-4)
     assert backed.claim <= 1e-3
@@ -94,6 +95,7 @@ def test_a_fallback_is_counted():
         planned(1.1, fallback_delta=1e-3)
 
 
+@pytest.mark.slow
 def test_nothing_is_chosen_when_the_first_candidate_fails():
     found = noise_search.run_noise_search(planned(0.5, 0.4, delta=1e-4, slack=0.5), seed=1)
     assert (found.chosen, found.noise, found.release) == (None, None, None)

@@ -45,6 +45,7 @@ def test_known_values(known):
     assert found.upper - found.lower < 1e-8 * delta
 
 
+@pytest.mark.slow
 def test_limits():
     for epsilon in (0.0, 3.0, 12.0):
         assert priced(1, 0.8, epsilon).value == pytest.approx(gaussian_delta(1 / 0.8, epsilon)[1], rel=1e-9)
@@ -56,6 +57,7 @@ def test_limits():
         assert 0 < tiny.upper < 1e-300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stddev", [0.3, pytest.param(3.0, marks=pytest.mark.extended)])
 def test_both_directions_agree_at_epsilon_zero_and_remove_is_worse_above(stddev):
     assert priced(20, stddev, 0.0).value == pytest.approx(priced(20, stddev, 0.0, "add").value, rel=1e-8)

@@ -72,6 +72,7 @@ def test_scales_are_those_that_the_facts_state():
     assert targets.tolist() == [-1.0, -0.6, -0.2, 0.2, 0.6, 1.0]
 
 
+@pytest.mark.slow
 def test_a_tampered_cache_is_refused_and_a_pickle_in_it_is_never_opened(cache, tmp_path):
     kept = tmp_path / f"chem97-{data.COLUMNS_SHA256[:16]}.npz"
     columns = data.read_columns(cache)

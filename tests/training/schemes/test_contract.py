@@ -125,6 +125,8 @@ def test_no_client_moves_a_step_further_than_the_clip_over_the_divisor(round_of,
         assert np.linalg.norm(case.divisor * step) <= CLIP * len(cohort)
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @EVERY
 def test_the_noise_has_the_stated_size_and_a_control_that_is_30_percent_weak_is_caught(round_of, updates, case):
     def fit(randomness):

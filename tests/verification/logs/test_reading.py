@@ -175,6 +175,7 @@ def test_every_convention_says_the_same(tmp_path):
         same(plain, logs_of(path))
 
 
+@pytest.mark.slow
 def test_padding_of_a_log_of_its_own_has_the_unit_of_its_round_or_of_the_claim(tmp_path):
     plain = logs_of(save(honest(), tmp_path)).padding
     scaled = lambda rows: [row | {"value": repr(float(row["value"]) / C / DIVISOR)} for row in rows]  # noqa: E731

@@ -35,6 +35,7 @@ def test_honest_logs_pass(tmp_path):
     assert all("guarantee" in one.message for one in outcome.what_ifs if one.private)
 
 
+@pytest.mark.slow
 def test_a_rejected_sampler_leaves_the_unamplified_claim(tmp_path):
     outcome, _ = found(tmp_path, in_every_round(honest()))
     said = format_verified_claim(outcome)
