@@ -72,6 +72,9 @@ def owners_acts(ledger, clock):
     ledger.decommission("crashed", **act)
     ledger.retire("acme/q", **act)
     ledger.create_budget("acme/two", kind="pure", epsilon="1", requires_approvals=1)
+    ledger.create_budget(
+        "acme/time", kind="pure", epsilon="1", requires_child_budget=True, valid_until="2099-01-01T00Z"
+    )
     approved = ledger.reserve("acme/two", PureDP(0.5), key="approved")
     ledger.approve("approved", actor="dora")
     approved.start()
@@ -368,8 +371,8 @@ def changed(part, name, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head counts 9 entries, but there are 42"),
-        (lambda stored: replace(stored, head=(42, HASH)), "the head counts 42 entries, but there are 42"),
+        (lambda stored: replace(stored, head=(9, stored.head[1])), "the head counts 9 entries, but there are 43"),
+        (lambda stored: replace(stored, head=(43, HASH)), "the head counts 43 entries, but there are 43"),
         (changed("balances", "acme", "{}"), "stored balance 'acme'"),
         (changed("balances", "acme/x", None), "stored balance 'acme/x'"),
         (changed("balances", "more", "{}"), "stored balance 'more'"),

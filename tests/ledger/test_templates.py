@@ -19,6 +19,7 @@ from epsilog.mechanisms import ApproximateDP, Gaussian, Laplace, PoissonSampled,
 from epsilog.terms import EpsilogError
 
 DORA = {"actor": "dora", "reason": "agreed"}
+SOON = {"valid_from": "2026-01-01T00:00:20Z", "valid_until": "2026-01-01T00:01:20Z"}  # a life has an act a second
 BUDGETS = (  # scope, and what it is made with
     ("acme", {"kind": "pure", "epsilon": "2.5", "privacy_unit": "person"}),
     ("acme/zc", {"kind": "zcdp", "rho": "0.3", "privacy_unit": "person"}),
@@ -28,6 +29,8 @@ BUDGETS = (  # scope, and what it is made with
     ("promise", {"kind": "rdp", "orders": [16, 32, 64], "epsilon": "3", "delta": "1e-6"}),
     ("orders", {"kind": "rdp", "rdp_2": "0.5", "rdp_8": "2"}),
     ("signed", {"kind": "pure", "epsilon": "1", "requires_approvals": 1}),
+    ("acme/q", {"kind": "pure", "epsilon": "2", "privacy_unit": "person", "requires_child_budget": True}),
+    ("acme/q/now", {"kind": "pure", "epsilon": "1", "privacy_unit": "person", **SOON}),
 )
 SCOPES = (
     "acme",
@@ -40,13 +43,13 @@ SCOPES = (
     "two/x",
     "promise",
 )
-SCOPES = (*SCOPES, "orders/x", "signed/x", "nowhere", "acme", "acme", "acme/share/part")
+SCOPES = (*SCOPES, "orders/x", "signed/x", "nowhere", "acme/q", "acme/q/now/x", "acme", "acme", "acme/share/part")
 RELEASES = (
     PureDP(0.1), PureDP(0.25), PureDP(0.0), PureDP(1), PureDP(1.0), ApproximateDP(0.1, 1e-7), ZeroConcentratedDP(0.02),
     Gaussian(5.0), Laplace(8.0), Repeated(PoissonSampled(Laplace(8.0), 0.01), 50),
 )  # fmt: skip
 FAVORITES = (("acme/anna", PureDP(0.1)), ("acme/share/part", PureDP(0.01)), ("acme/days/1", PureDP(0.02)))
-FAVORITES = (*FAVORITES, ("promise", Gaussian(5.0)), ("two/x", ApproximateDP(0.1, 1e-7)))
+FAVORITES = (*FAVORITES, ("acme/q/now", PureDP(0.005)), ("promise", Gaussian(5.0)), ("two/x", ApproximateDP(0.1, 1e-7)))
 STATED = ({}, {}, {}, {"delta": "1e-7"}, {"amount": {"epsilon": "0.3", "delta": "1e-6"}}, {"privacy_unit": "person"})
 
 

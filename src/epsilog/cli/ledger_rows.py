@@ -23,6 +23,9 @@ def budget_to_json(budget: Balance) -> dict[str, Any]:
         "simulation": budget.simulation,
         "requires_certificate": bool(budget.requires_certificate),
         "requires_approvals": budget.requires_approvals or 0,
+        "requires_child_budget": bool(budget.requires_child_budget),
+        "valid_from": budget.valid_from,
+        "valid_until": budget.valid_until,
         "cap_approval": None if budget.cap_approval is None else budget.cap_approval.to_json(),
         "quota": budget.quota,
         "retired": budget.retired,
@@ -74,6 +77,9 @@ def format_scope(budget: Balance) -> str:
         "retired": budget.retired,
         "requires certificates": budget.requires_certificate,
         f"approvals required: {budget.requires_approvals}": budget.requires_approvals,
+        "takes charges only under a budget below it": budget.requires_child_budget,
+        f"from {(budget.valid_from or '')[:16]}": budget.valid_from,
+        f"until {(budget.valid_until or '')[:16]}": budget.valid_until,
         "partition: cap of each block, charged above": budget.partition,
     }
     marks = [name for name, holds in flags.items() if holds]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Self
 
@@ -73,6 +74,9 @@ class Balance:
             takes no charge itself. None for every other budget.
         requires_certificate: True where each charge at or under it presents a certificate, else None.
         requires_approvals: how many owners must approve each charge at or under it; None where none need to.
+        requires_child_budget: True where it takes charges only under a budget below it, else None.
+        valid_from: the first moment, in UTC, at which a charge at or under it may be made or reserved; None for any.
+        valid_until: the moment, in UTC, from which none may; None for never.
         cap_approval: the cap that owners approved last, until a cap is set; None without any.
     """
 
@@ -93,6 +97,9 @@ class Balance:
     partition: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     requires_certificate: bool | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     requires_approvals: int | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    requires_child_budget: bool | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    valid_from: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
+    valid_until: str | None = field(default=None, metadata=FOLLOW_UP_VERBS)
     cap_approval: CapApproval | None = field(default=None, metadata=FOLLOW_UP_VERBS)
 
     @property
@@ -132,7 +139,19 @@ class Balance:
             self.caps if self.target_guarantee is None else self.target_guarantee
         )  # of which a later release may find larger caps
         made = self.relation, self.privacy_unit, self.simulation, self.quota, self.partition is not None
-        return self.kind, tuple(self.caps), limit, *made, self.requires_certificate, self.requires_approvals
+        required = self.requires_certificate, self.requires_approvals, self.requires_child_budget
+        return self.kind, tuple(self.caps), limit, *made, *required, self.valid_from, self.valid_until
+
+    @property
+    def is_limited_in_time(self) -> bool:
+        """Return whether it takes charges only at some times."""
+        return self.valid_from is not None or self.valid_until is not None
+
+    def is_valid_at(self, time: str) -> bool:
+        """Return whether a charge may be made or reserved at a time, with its offset from UTC."""
+        moment = datetime.fromisoformat(time)
+        begun = self.valid_from is None or datetime.fromisoformat(self.valid_from) <= moment
+        return begun and (self.valid_until is None or moment < datetime.fromisoformat(self.valid_until))
 
     @property
     def settings(self) -> tuple[object, ...]:
@@ -206,6 +225,9 @@ def open_balance(entry: Entry, *, quota: str | None = None) -> Balance:
         partition=entry.index if entry.verb is Verb.PARTITION_DECLARED else None,
         requires_certificate=entry.body.get("requires_certificate"),
         requires_approvals=entry.body.get("requires_approvals"),
+        requires_child_budget=entry.body.get("requires_child_budget"),
+        valid_from=entry.body.get("valid_from"),
+        valid_until=entry.body.get("valid_until"),
     )
 
 

@@ -31,6 +31,7 @@ from epsilog.ledger.partitions import (
     compute_cap_increase,
     count_budgets_covered_by_partition,
     require_block,
+    require_child_budget,
 )
 from epsilog.ledger.state_json import replace_fields
 from epsilog.ledger.transitions import TRANSITIONS
@@ -47,6 +48,8 @@ def apply_along_path(path: Sequence[Balance], entry: Entry) -> list[Balance]:
     if entry.key is not None:
         require_block(path, entry.scope)
     if TRANSITIONS[entry.verb].reserves:
+        require_child_budget(path, entry.scope)
+        require_valid_time(path, entry.time)
         require_certificate(path, given="certificate" in entry.body)
     creates = entry.verb in CREATION_VERBS
     made = [_create_balance(path, entry)] if creates else []
@@ -246,6 +249,20 @@ def require_certificate(path: Sequence[Balance], *, given: bool) -> None:
     scope = next((one.scope for one in path if one.requires_certificate), None)
     if scope is not None and not given:
         raise CheckError("certificate", f"given: the budget of {scope!r} requires one", "nothing")
+
+
+def require_valid_time(path: Sequence[Balance], time: str) -> None:
+    """Refuse a charge at a time at which a budget above it takes none, in a block of a partition too."""
+    for one in path:
+        if one.is_limited_in_time and not one.is_valid_at(time):
+            start = "" if one.valid_from is None else f" from {_format_moment(one.valid_from)}"
+            end = "" if one.valid_until is None else f" until {_format_moment(one.valid_until)}"
+            now = _format_moment(time)
+            raise ConflictError(f"the budget of {one.scope!r} takes charges{start}{end}, and the time is {now}")
+
+
+def _format_moment(time: str) -> str:
+    return datetime.fromisoformat(time).isoformat()
 
 
 def count_required_approvals(path: Sequence[Balance]) -> int:

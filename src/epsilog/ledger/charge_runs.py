@@ -53,6 +53,7 @@ class ChargeKind:
         settings: of the budgets on their path.
         repeats: the charges of their scope that repeat others.
         middle: the text of an entry between the previous hash and the time.
+        limited: the budgets on their path that take charges only at some times.
         identical: where they are counted for a recheck of their cost; None while none of them is rechecked.
         steps: each count that one of them adds to, and how much.
         required: the steps that must stay within their cap.
@@ -67,6 +68,7 @@ class ChargeKind:
     settings: list[tuple[object, ...]]
     repeats: dict[str, int]
     middle: str
+    limited: list[Balance]
     identical: IdenticalCharges | None = None
     steps: list[tuple[Count, int]] = field(default_factory=list)
     required: list[tuple[Count, int]] = field(default_factory=list)
@@ -177,6 +179,8 @@ class ChargeRuns:
             return False
         if found[1] != self._second and not self._is_time(found[1]):
             return False
+        if kind.limited and not all(balance.is_valid_at(time) for balance in kind.limited):
+            return False
         if position != index or hashed != hash_entry(document):
             return False
         if not (kind.turn == self._turn or self._prepare(kind, scope)) or not kind.add():
@@ -228,8 +232,9 @@ class ChargeRuns:
         costs = {balance.scope: balance.cost(entry.amounts) for balance in path[beyond:]}
         settings = [balance.settings for balance in path]
         repeats, middle = self._charges.repeats_at(entry.scope), f'","scope":"{entry.scope}","time":"'
+        limited = [balance for balance in path if balance.is_limited_in_time]
         self._kinds[start, entry.scope] = ChargeKind(
-            record, ChargeText(record), costs, settings, repeats, middle, identical
+            record, ChargeText(record), costs, settings, repeats, middle, limited, identical
         )
 
     def finish(self) -> None:

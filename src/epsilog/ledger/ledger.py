@@ -133,6 +133,9 @@ class Ledger(LedgerView):
         orders: Sequence[Number] | None = None,
         requires_certificate: bool = False,
         requires_approvals: int = 0,
+        requires_child_budget: bool = False,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
         **caps: Number,
     ) -> Balance:
         """Set the cap of a scope, once and before any charge at or under it; the same again changes nothing.
@@ -148,6 +151,9 @@ class Ledger(LedgerView):
             orders: Renyi orders of an rdp budget that promises epsilon and delta; None for every other budget.
             requires_certificate: refuses each charge at or under it without a certificate of its release.
             requires_approvals: how many owners must ``approve`` each charge at or under it before it may start, 0 to 9.
+            requires_child_budget: refuses each charge at or under it that no budget below it counts.
+            valid_from: from when charges may be made or reserved, with an offset from UTC; None for any time before.
+            valid_until: until when they may; None for ever. A reservation made before may still start.
             **caps: one for each quantity of the kind, rounded down to whole units. Or, for a zcdp, gdp or rdp budget,
                 its promise: epsilon and delta, and its caps are the largest that keep these.
 
@@ -168,6 +174,9 @@ class Ledger(LedgerView):
             orders=orders,
             requires_certificate=requires_certificate,
             requires_approvals=requires_approvals,
+            requires_child_budget=requires_child_budget,
+            valid_from=valid_from,
+            valid_until=valid_until,
         )
         return _budget(self, self.execute(made))
 

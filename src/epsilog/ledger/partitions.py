@@ -47,10 +47,21 @@ def require_block(path: Sequence[Balance], scope: str) -> None:
 
 
 def require_path(path: Sequence[Balance], scope: str) -> Sequence[Balance]:
-    """Return the budgets at and above the scope of a charge, at least one; a partition takes no charge itself."""
+    """Return the budgets at and above the scope of a charge, at least one, of which the nearest takes charges."""
     scopes.require_budget(scope, path)
     require_block(path, scope)
+    require_child_budget(path, scope)
     return path
+
+
+def require_child_budget(path: Sequence[Balance], scope: str) -> None:
+    """Refuse a charge where the nearest budget takes charges only under a budget below it."""
+    if path and path[-1].requires_child_budget:
+        top = path[-1].scope
+        raise ConflictError(
+            f"the budget of {top!r} takes charges only under a budget below it, and {scope!r} has none: its owner must "
+            "create one before a charge"
+        )
 
 
 def check_partition(parents: Sequence[Balance], made: Balance) -> None:

@@ -53,6 +53,7 @@ class ChargeTemplate:
     def __init__(self, entry: Entry, charge: ChargeRecord, path: Sequence[Balance]) -> None:
         own = self._entry = _copy_entry(entry, entry.index, entry.previous, entry.time)  # whoever charged has the other
         self._charge, self._path = replace_fields(charge, amounts=own.amounts), path
+        self._limited = [depth for depth, balance in enumerate(path) if balance.is_limited_in_time]
         self._text: EntryText | None = None  # most charges that come first come once
         self._counted = [
             (depth, path[depth].cost(own.amounts))
@@ -67,6 +68,8 @@ class ChargeTemplate:
         if self._text is None:
             self._text = EntryText(self._entry)
         if [balance.settings for balance in path] != [balance.settings for balance in self._path]:
+            return None
+        if not all(path[depth].is_valid_at(time) for depth in self._limited):
             return None
         after = list(path)
         for depth, amount in self._counted:

@@ -72,7 +72,8 @@ def create_time_blocks(
 ) -> list[Balance]:
     """Create the budgets of the present period and of the next ones under a scope; what exists stays as it is.
 
-    Each has the terms and the caps of the latest block before it, also of a retired one. A budget below that block is
+    Each has the terms and the caps of the latest block before it, also of a retired one. If that takes charges only at
+    some times (``valid_from``, ``valid_until``), the new one takes them in its own period. A budget below that block is
     created below the new one too, unless it is retired, or the new block has charges already. Periods are of UTC. To
     run it again changes nothing, so a timer may run it often.
 
@@ -101,10 +102,12 @@ def create_time_blocks(
         block = f"{scope}/{calendar.name(start)}"
         if block not in budgets or _is_unused(budgets[block]):  # a run that ended early left a part of it
             template = _find_template(budgets, block, calendar.pattern)
+            times = budgets[template].valid_from, budgets[template].valid_until
+            present = _format_day(start), _format_day(calendar.following(start))
             for one in _list_copied(budgets, template):
                 at = block + one.scope.removeprefix(template)
                 if at not in budgets:
-                    budgets[at] = _copy_budget(ledger, one, at)
+                    budgets[at] = _copy_budget(ledger, one, at, times, present)
                     created.append(budgets[at])
         start = calendar.following(start)
     return created
@@ -136,9 +139,22 @@ def _list_copied(budgets: Mapping[str, Balance], template: str) -> list[Balance]
     return found
 
 
-def _copy_budget(ledger: Ledger, one: Balance, scope: str) -> Balance:
-    """Create a budget in the terms of another."""
+def _format_day(day: date) -> str:
+    """Return the first moment of a day of UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).isoformat(timespec="microseconds")
+
+
+def _copy_budget(
+    ledger: Ledger, one: Balance, scope: str, times: tuple[str | None, str | None], present: tuple[str, str]
+) -> Balance:
+    """Create a budget in the terms of another; one that takes charges at the times of its block takes them now."""
+    start, end = one.valid_from, one.valid_until
+    if one.is_limited_in_time:
+        if (start, end) != times:
+            raise ConflictError(f"{one.scope!r} takes charges at other times than its block: create {scope!r} by hand")
+        start, end = present
     promised = one.target_guarantee is not None and one.filter.by_order
+    limit: Mapping[str, str] = one.caps if one.target_guarantee is None else one.target_guarantee
     orders = [name.removeprefix("rdp_") for name in one.caps] if promised else None
     return ledger.create_budget(
         scope,
@@ -150,5 +166,8 @@ def _copy_budget(ledger: Ledger, one: Balance, scope: str) -> Balance:
         orders=orders,
         requires_certificate=bool(one.requires_certificate),
         requires_approvals=one.requires_approvals or 0,
-        **(one.caps if one.target_guarantee is None else one.target_guarantee),
+        requires_child_budget=bool(one.requires_child_budget),
+        valid_from=start,
+        valid_until=end,
+        **limit,
     )

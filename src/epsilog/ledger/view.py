@@ -11,6 +11,7 @@ from typing import Protocol, Self, runtime_checkable
 from epsilog.ledger import headroom, replay, scopes
 from epsilog.ledger.amounts import Amounts, Number
 from epsilog.ledger.balances import Balance
+from epsilog.ledger.budget_path import require_valid_time
 from epsilog.ledger.charge_record import ChargeRecord, RestoreState, RoundState, refuse_until_accepted
 from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint
 from epsilog.ledger.commands import ChargeAtOnce, Command
@@ -300,10 +301,12 @@ class LedgerView:
         """Return the budgets that a charge at this scope would count in now, from the top.
 
         Raises:
-            ConflictError: the ledger came out of a backup, and takes no charge before its owner accepts that.
+            ConflictError: the ledger came out of a backup, and takes no charge before its owner accepts that. Or a
+                budget takes no charge now, or none at this scope.
         """
         with self._store.reading() as session:
             path = get_budget_path(session, scope)
+            require_valid_time(path, datetime.now(UTC).isoformat())
             refuse_until_accepted(RestoreState.after(session.latest("")), Verb.RESERVED)
         return path
 

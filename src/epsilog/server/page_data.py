@@ -233,6 +233,9 @@ def _balance_to_json(balance: Balance) -> dict[str, Any]:
         "partition": balance.partition,
         "requires_certificate": bool(balance.requires_certificate),
         "requires_approvals": balance.requires_approvals or 0,
+        "requires_child_budget": bool(balance.requires_child_budget),
+        "valid_from": balance.valid_from,
+        "valid_until": balance.valid_until,
         "theorem": balance.theorem,
     } | {name: dict(getattr(balance, name)) for name in _AMOUNTS}
 

@@ -30,5 +30,8 @@ export interface Budget {
   target_guarantee: Amounts | null;
   requires_certificate: boolean;
   requires_approvals: number; // owners who must approve each charge; 0 if none
+  requires_child_budget: boolean; // it takes charges only under a budget below it
+  valid_from: string | null; // in UTC
+  valid_until: string | null;
   partition: number | null; // index of the entry that declared the partition; charges then count in its blocks alone
 }

@@ -223,6 +223,12 @@ export type CreateBudgetRequest = {
   requires_certificate: boolean;
   /** how many owners must approve each charge at or under it */
   requires_approvals: number;
+  /** it takes charges only under a budget below it */
+  requires_child_budget: boolean;
+  /** from when charges may be made or reserved, in UTC; null: at any time before */
+  valid_from: string | null;
+  /** until when charges may be made or reserved, in UTC; null: for ever */
+  valid_until: string | null;
 };
 
 /** Find where Gaussian noise becomes less than Laplace. */

@@ -70,7 +70,10 @@ function Name({ budget }: { budget: Budget }) {
     <span class="name">
       <ScopeName name={budget.scope} /> {budget.simulation && <span class="simulated">simulations only</span>} {budget.partition !== null && <span class="simulated">partition</span>}{" "}
       {budget.requires_certificate && <span class="simulated">certificate required</span>}{" "}
-      {budget.requires_approvals > 0 && <span class="simulated">approvals required: {budget.requires_approvals}</span>}
+      {budget.requires_approvals > 0 && <span class="simulated">approvals required: {budget.requires_approvals}</span>}{" "}
+      {budget.requires_child_budget && <span class="simulated">charges only in a budget below</span>}{" "}
+      {budget.valid_from !== null && <span class="simulated">from {budget.valid_from.slice(0, 10)}</span>}{" "}
+      {budget.valid_until !== null && <span class="simulated">until {budget.valid_until.slice(0, 10)}</span>}
     </span>
   );
 }

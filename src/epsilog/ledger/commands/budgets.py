@@ -37,6 +37,9 @@ _PrivacyUnit = Annotated[str | None, Arg("what two neighboring data sets differ 
 _Simulations = Annotated[bool, Arg("accepts charges of simulations only")]
 _RequiresCertificate = Annotated[bool, Arg("each charge at or under it must present a certificate")]
 _RequiresApprovals = Annotated[int, Arg("how many owners must approve each charge at or under it", ge=0, le=9)]
+_RequiresChildBudget = Annotated[bool, Arg("it takes charges only under a budget below it")]
+_ValidFrom = Arg("from when charges may be made or reserved, in UTC", kind=MOMENT, none_means="at any time before")
+_ValidUntil = Arg("until when charges may be made or reserved, in UTC", kind=MOMENT, none_means="for ever")
 _ApprovedUntil = Annotated[str, Arg("when the approval expires, in UTC", kind=MOMENT)]
 APPROVED_FOR = timedelta(days=7)  # unless an approval of a cap states when it expires
 _BUDGET_BODY = {
@@ -84,6 +87,9 @@ class OfScope(Command, subject=BUDGET):
             raise CheckError("requires_certificate", "true or left out", "false")
         if not body.get("requires_approvals", True):
             raise CheckError("requires_approvals", "at least 1 or left out", "0")
+        if not body.get("requires_child_budget", True):
+            raise CheckError("requires_child_budget", "true or left out", "false")
+        _require_order(body.get("valid_from"), body.get("valid_until"))
         if "target_guarantee" in body and set(body["target_guarantee"]) != PROMISED:
             raise CheckError("target_guarantee", "epsilon and delta", repr(body["target_guarantee"]))
 
@@ -96,7 +102,9 @@ class CreateBudget(
     variants={Verb.QUOTA_CREATED: {}},
     stored=_BUDGET_BODY,
     may_store=_PROMISE
-    | {"actor": By, "requires_certificate": _RequiresCertificate, "requires_approvals": _RequiresApprovals},
+    | {"actor": By, "requires_certificate": _RequiresCertificate, "requires_approvals": _RequiresApprovals}
+    | {"requires_child_budget": _RequiresChildBudget}
+    | {"valid_from": Annotated[str, _ValidFrom], "valid_until": Annotated[str, _ValidUntil]},
 ):
     """Create a budget, before any charge at or under its scope.
 
@@ -114,6 +122,13 @@ class CreateBudget(
     orders: Orders = None
     requires_certificate: _RequiresCertificate = False
     requires_approvals: _RequiresApprovals = 0
+    requires_child_budget: _RequiresChildBudget = False
+    valid_from: Annotated[datetime | str | None, _ValidFrom] = None
+    valid_until: Annotated[datetime | str | None, _ValidUntil] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_order(self.valid_from, self.valid_until)
 
     def verb_at(self, at: At) -> Verb:  # noqa: ARG002, D102
         return Verb.QUOTA_CREATED if self.quota else Verb.BUDGET_CREATED
@@ -135,6 +150,9 @@ class CreateBudget(
             "simulation": self.simulation,
             **({"requires_certificate": True} if self.requires_certificate else {}),
             **({"requires_approvals": self.requires_approvals} if self.requires_approvals else {}),
+            **({"requires_child_budget": True} if self.requires_child_budget else {}),
+            **({} if self.valid_from is None else {"valid_from": self.valid_from}),
+            **({} if self.valid_until is None else {"valid_until": self.valid_until}),
         }
 
     def was_done(self, at: At) -> bool:  # noqa: D102
@@ -311,6 +329,12 @@ class Retire(OfScope, name="retire", verb="scope-retired", role=OWN):
 
     def was_done(self, at: At) -> bool:  # noqa: D102
         return self.budget(at).retired is not None
+
+
+def _require_order(start: Any, end: Any) -> None:
+    """Require that a budget takes charges at some time."""
+    if start is not None and end is not None and datetime.fromisoformat(start) >= datetime.fromisoformat(end):
+        raise CheckError("valid_until", f"after valid_from ({start})", end)
 
 
 def limits(
