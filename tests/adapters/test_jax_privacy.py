@@ -11,6 +11,7 @@ import pytest
 
 from epsilog.accounting import epsilon, gaussian_delta
 from epsilog.accounting.montecarlo import ProfilePayoff
+from epsilog.adapters import dp_accounting as dp_accounting_adapter
 from epsilog.adapters import jax_privacy
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
@@ -171,3 +172,4 @@ def test_a_version_without_configurations_says_what_to_do(monkeypatch):
     with pytest.raises(ImportError, match=r"no DpAccountantConfig, unlike 2\.0\.0; pass CertifiedAccountant"):
         _ = jax_privacy.CertifiedAccountantConfig
     assert jax_privacy.bound_epsilon(accounting.dpsgd_event(1.0, 10, sampling_prob=0.1), delta=1e-5).upper > 0
+    assert jax_privacy.CertifiedAccountant is dp_accounting_adapter.CertifiedAccountant

@@ -86,7 +86,10 @@ def test_a_check_says_that_a_seed_was_chosen_and_that_an_interval_was_edited(tmp
     assert "chosen by hand: a simulation" in " ".join(done.stdout.split())
     document["interval"]["upper"] *= 0.9
     path.write_text(json.dumps(document))
-    assert account("recompute", path).exit_code == 4
+    done = account("recompute", path)
+    assert done.exit_code == 4
+    assert "does not agree" in done.stdout
+    assert json.loads(account("recompute", path, "--json").stdout)["findings"][0][:40] in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow

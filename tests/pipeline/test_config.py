@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from epsilog import toml_sections
 from epsilog.pipeline import load_run_config, sections
+from epsilog.schemes import SCHEMES
 from epsilog.terms import ConfigError
-from epsilog.terms.fields import Field, list_fields
+from epsilog.terms.fields import REQUIRED, Field, list_fields
 
 
 def test_the_examples_load(write_config):
@@ -218,3 +219,21 @@ def test_a_field_of_a_scheme_keeps_to_the_bounds_of_its_fact(name, kind):
     for value in (*others, "3", True, None):
         with pytest.raises(ValidationError):
             reader.validate_python(value)
+
+
+@pytest.mark.parametrize("kind", SCHEMES)
+def test_a_scheme_field_may_be_left_out_or_hold_none_as_in_the_scheme(kind):
+    section = sections.make_scheme_section(SCHEMES[kind])
+    for name, described in list_fields(SCHEMES[kind]).items():
+        if name == "noise_multiplier" or name not in section.model_fields:
+            continue
+        made = section.model_fields[name]
+        assert made.is_required() == (described.default is REQUIRED), name
+        stated = TypeAdapter(Annotated[made.annotation, made])
+        if described.default is None:
+            assert stated.validate_python(None) is None
+        else:
+            with pytest.raises(ValidationError):
+                stated.validate_python(None)
+        if described.default is not REQUIRED:
+            assert made.default == described.default

@@ -130,6 +130,21 @@ def test_every_text_can_be_told_in_one_line(lines):
     assert Note.parse(str(note)) == note
 
 
+@given(
+    st.text(st.sampled_from("ab+. \t\u00a0\u2003\n\x1f"), max_size=4),
+    st.binary(min_size=4, max_size=4),
+    st.binary(min_size=1),
+)
+def test_a_signature_that_can_be_made_is_read_again(name, key_id, content):
+    """A name with a space would end in the middle of its line."""
+    if not name or "+" in name or len(name.split()) != 1 or name.split()[0] != name:
+        with pytest.raises(CheckError, match=r"without spaces or '\+'"):
+            Signature(name, key_id, content)
+    else:
+        made = Signature(name, key_id, content)
+        assert Signature.parse(str(made)) == made
+
+
 def test_without_a_signature_a_note_is_its_text():
     assert str(Note("a\n\nb\n")) == "a\n\nb\n"
     assert Note.parse("a\n\nb\n") == Note("a\n\nb\n")

@@ -8,12 +8,27 @@ import pytest
 from tests.terms.test_codec import SAMPLES
 
 from epsilog import mechanisms, terms
+from epsilog.plan import Schedule, TrainingLoop
+from epsilog.plan.dp_sgd_plan import DPSGDRun
+from epsilog.plan.questions import Part
 from epsilog.schemes import SCHEMES
 from epsilog.terms import CheckError
 from epsilog.terms.check import check_fields
 from epsilog.terms.fields import Field, _list_annotated, field_type, list_fields
+from epsilog.terms.policy import DeltaChoice, DeltaPolicy
 
 DESCRIBED = {type(term): term for term in reversed(SAMPLES) if list_fields(type(term))}
+WITHOUT_TAG = {  # described, and no term of a document
+    type(one): one
+    for one in (
+        Part("randomized-response", 0.25, second=2.0),
+        TrainingLoop(9, 3.0, 5, 1.0, noise_changes=(2,), changed_noise=(0.5,), accountant_sampling_probability=0.5),
+        DPSGDRun(90, 3, 1.0, epochs=2.0),
+        Schedule(90, 3, 5, 1.0),
+        DeltaChoice(1e-6, "a reason"),
+        DeltaPolicy(1e-6),
+    )
+}
 RECORDS = {kind for kind in DESCRIBED if kind.__module__ == "epsilog.terms.rounds"}
 
 
@@ -58,12 +73,16 @@ def refused(term, name, value):
         return error.field
 
 
-@of_each(DESCRIBED)
+@of_each(DESCRIBED | WITHOUT_TAG)
 def test_construction_enforces_each_bound(kind):
     """The least number is taken, unless another field says no; what is just past a bound, or no number, is refused."""
-    term = DESCRIBED[kind]
+    term = (DESCRIBED | WITHOUT_TAG)[kind]
     for name, (stated, field) in _list_annotated(kind).items():
         scalar, value = field_type(kind, name), getattr(term, name)
+        if scalar in (str, bool):
+            assert all(refused(term, name, put(value, bad)) == name for bad in (1.5, *["?"] * bool(field.choices))), (
+                name
+            )
         if scalar not in (int, float) or value is None:
             continue
         bounds = {key: scalar(bound) for key, bound in field.bounds.items()}

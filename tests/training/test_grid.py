@@ -431,6 +431,13 @@ class FailsOnRows(LinearEngine):
         return features, targets
 
 
+def test_a_site_engine_has_the_rows_of_one_client(small_task):
+    task = small_task(widths=(3, 1))
+    for several in (task, afar(only(task, 0))):
+        with pytest.raises(CheckError, match="clients must be one, with its rows here"):
+            make_task_site_engine(several, LinearEngine)
+
+
 @pytest.mark.parametrize("scheme", [ALONE, RUNS, CENTRAL], ids=lambda one: one.kind)
 def test_an_engine_that_fails_on_rows_answers_as_one_without_any(small_task, tmp_path, scheme):
     task = only(small_task(unit_is_client=scheme.unit_is_client, widths=(3, 1)), 0)

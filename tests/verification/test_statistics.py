@@ -326,6 +326,18 @@ def test_noise_on_counts_is_found_too_weak_by_what_the_curator_counted():
     assert ends == {0.3: {"norms/count-noise-too-weak"}, 3.0: {"norms/count-noise-too-strong"}}
 
 
+@pytest.mark.parametrize(("share", "seed"), [(0.7, 1), (0.95, 2), (1.0, 3), (1.05, 4), (1.4, 5)])
+def test_noise_on_counts_alarms_at_twice_the_smaller_tail(share, seed):
+    private, public = counted(share, seed)
+    observed = dict(check_count(private, public, COUNTING, false_alarm_rate=1 - 1e-9).values)
+    squares = observed["rounds"] * (observed["observed_stddev"] / observed["planned_stddev"]) ** 2
+    weak, strong = stats.chi2(observed["rounds"]).cdf(squares), stats.chi2(observed["rounds"]).sf(squares)
+    p_value = 2 * min(weak, strong)
+    assert check_count(private, public, COUNTING, false_alarm_rate=p_value * (1 - 1e-6)) is None
+    found = check_count(private, public, COUNTING, false_alarm_rate=p_value * (1 + 1e-6))
+    assert found.code == f"norms/count-noise-too-{'weak' if weak < strong else 'strong'}"
+
+
 def test_counts_without_any_noise_fail_and_other_schemes_have_none():
     private, public = counted(0.0)
     found = check_count(private, public, COUNTING)

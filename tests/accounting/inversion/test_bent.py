@@ -7,6 +7,9 @@ import flint
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 from epsilog.accounting.inversion import bent
 from epsilog.accounting.inversion.bent import Bent, bendable, gauss
@@ -16,7 +19,7 @@ from epsilog.accounting.inversion.integral import (
     bound_by_inversion,
     estimate_cumulants,
 )
-from epsilog.accounting.inversion.profile import TURNS, Profiles
+from epsilog.accounting.inversion.profile import TURNS, Profiles, _LineDistribution, _Region
 from epsilog.accounting.inversion.sampled import InversionInfeasibleError
 from epsilog.accounting.methods.lattice import bound_on_lattice
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PoissonSampled, Repeated
@@ -115,6 +118,35 @@ def test_nothing_above_a_height_exceeds_its_bound(law):
     one, two = laws.most((1.0, 4.0), 3.0, TURNS)[0]
     for power in (1.0, 2.0, 3.0, 4.0):
         assert mpmath.log(abs(transform(mu, share, complex(power, 3.0)))) <= max(one, two)
+
+
+@settings(max_examples=150, deadline=None)
+@example(line=(30.0, 0.0, 0.4), power=1.0, frequency=0.0, past=5.0)  # ratios that no double holds
+@example(line=(1.0, 0.0, 0.4), power=4.0, frequency=0.0, past=-1.0)  # where the integrand still grows
+@given(
+    line=st.tuples(st.floats(0.1, 35), st.floats(-15, 15), st.sampled_from((0.0, *TURNS))),
+    power=st.floats(-3, 5),
+    frequency=st.floats(0, 20),
+    past=st.floats(-6, 25),
+)
+def test_the_nodes_that_a_rule_leaves_out_are_bounded(line, power, frequency, past):
+    (mu, odds, turn), region = line, _Region(min(power, 0.5), power, frequency, 36.0)
+    line = _LineDistribution(mu, odds, turn, 0.05)
+
+    def nodes(x, step):
+        """The logarithm of the sum of the integrand's modulus at some nodes, by what w is."""
+        u = odds + mu * x - mu * mu / 2
+        w = np.exp(np.minimum(u, 40) + 1j * turn)
+        modulus = np.where(u > 40, u, np.log(np.abs(1 + w)))
+        logs = power * modulus - frequency * np.angle(1 + w) - x * x / 2
+        return logsumexp(logs + math.log(step / math.sqrt(2 * math.pi)))
+
+    last, first, step = mu * max(power, 0.0) + past, -abs(past), 0.02
+    for bound, x in (
+        (line.above(last, region), last + step * np.arange(1, 1500)),
+        (line.below(first, step, region), first - step * np.arange(1500)),
+    ):
+        assert nodes(x, step) <= math.log(bound) + 1e-9
 
 
 @pytest.mark.parametrize("points", [4, 5, 8, 13, 21, 34, 50, 64])
@@ -239,3 +271,7 @@ def test_what_the_path_was_not_made_for_is_left_to_others():
     assert not bendable(pairs([(0.5 + i / 100, 0.1) for i in range(bent._MAX_PROFILES + 1)]))
     with pytest.raises(InversionInfeasibleError):
         path(pairs([(0.08, 1e-6)]), 0.02)
+    parts = pairs([(1.0, 0.01)], count=1000)
+    for theta, deviation in ((1.0, 0.0), (1.0, math.nan), (0.0, 1.0), (math.nan, 1.0)):
+        with pytest.raises(InversionInfeasibleError, match="no useful tilt"):
+            Bent(parts, parts, theta, deviation, 1.0)
