@@ -883,7 +883,7 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
     args, named = reached("epsilog.server.serve", "serve")
     assert args == ("127.0.0.1", 8080)
     assert callable(named.pop("ready"))
-    open_to_this_machine = {"access": server.AccessConfig(), "tls_cert": None, "tls_key": None}
+    open_to_this_machine = {"access": server.AccessConfig(), "tls_cert": None, "tls_key": None, "otel_scopes": ()}
     assert named == {"ledger": None, "runs": None, "montecarlo_in": Path("runs/montecarlo")} | open_to_this_machine
     (tmp_path / "r").mkdir()
     (tmp_path / "b.db").write_bytes(b"")
@@ -900,7 +900,7 @@ def test_serve_reads_what_is_there(reached, tmp_path, monkeypatch):
 
 def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch):
     words = ("--tokens", "t.json", "--name", "a.example", "--name", "b.example", "--trust-proxy", "--rate", "7.5")
-    words += ("--access-log", "--tls-cert", "c.pem", "--tls-key", "k.pem")
+    words += ("--access-log", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--otel-scope", "a", "--otel-scope", "b/c")
     monkeypatch.chdir(tmp_path)
     done = invoke("serve", *words)  # a folder that was not mounted
     assert isinstance(done.exception, CheckError)
@@ -912,6 +912,7 @@ def test_serve_hands_over_who_may_come_in(reached, capsys, tmp_path, monkeypatch
         Path("t.json"), names=("a.example", "b.example"), trust_proxy=True, rate=7.5, access_log=True
     )
     assert (named["tls_cert"], named["tls_key"]) == (Path("c.pem"), Path("k.pem"))
+    assert named["otel_scopes"] == ("a", "b/c")
     capsys.readouterr()
     named["ready"]("https://here")  # beside the log, not in it
     assert capsys.readouterr() == ("", "epsilog is at https://here (Ctrl-C stops it)\n")
@@ -990,7 +991,13 @@ def test_doctor_says_what_this_machine_lacks(monkeypatch, journal, package, plat
         "plot": False,
         "dask": False,
         "notebook": False,
+        "otel": False,
     }
+
+
+def test_an_extra_is_missing_where_not_even_its_package_is_there():
+    assert serve._is_installed("epsilog.cli")
+    assert not serve._is_installed("no_such_package.exporter.http")
 
 
 def test_a_selftest_runs_its_fixed_set_where_it_is_asked_to(monkeypatch, tmp_path):

@@ -36,6 +36,7 @@ EXTRAS = {
     "plot": "matplotlib",
     "dask": "distributed",
     "notebook": "anywidget",
+    "otel": "opentelemetry.exporter.otlp.proto.http",
 }
 
 
@@ -68,6 +69,10 @@ def serve_command(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Print a JSON line for each request, without secrets.")
     ] = False,
+    otel_scope: Annotated[
+        list[str] | None,
+        typer.Option(help="A scope whose budgets are exported too, with OTEL_EXPORTER_OTLP_ENDPOINT; repeatable."),
+    ] = None,
 ) -> None:
     """Serve calculators, ledger and runs in a browser.
 
@@ -101,6 +106,7 @@ def serve_command(
         access=access,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        otel_scopes=tuple(otel_scope or ()),
     )
 
 
@@ -151,7 +157,7 @@ def doctor_command(
         "sqlite from": package,
         "journal": journal,
     }
-    extras = {extra: util.find_spec(module) is not None for extra, module in EXTRAS.items()}
+    extras = {extra: _is_installed(module) for extra, module in EXTRAS.items()}
     if as_json:
         return print_json(facts | {"extras": extras})
     installed = ", ".join(extra for extra, found in extras.items() if found) or "none"
@@ -166,6 +172,13 @@ def doctor_command(
     if sys.platform != "linux":
         print_notice("Only Linux is tested.")
     return None
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even a package above it
+        return False
 
 
 def _diagnose(ledger: Path, *, as_json: bool) -> None:

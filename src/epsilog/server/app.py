@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.metadata import version
@@ -36,6 +36,7 @@ from epsilog.server.identity import IdentityProvider
 from epsilog.server.jobs import JobRegistry
 from epsilog.server.ledger_service import LedgerService, PooledCostModel
 from epsilog.server.middleware import BodyLimitMiddleware, CancelOnDisconnect, HostGuardMiddleware
+from epsilog.server.telemetry import open_telemetry
 from epsilog.server.tokens import TokenStore
 from epsilog.server.workers import WorkerPool
 
@@ -70,7 +71,11 @@ async def _run_services(app: FastAPI) -> AsyncIterator[None]:
         await cost_workers.open(at_once=False)
         costs = PooledCostModel(cost_workers, asyncio.get_running_loop())
         state.ledger_service = None if state.ledger is None else LedgerService(state.ledger, costs)
+        if state.telemetry is not None:
+            state.telemetry.start()
         yield
+        if state.telemetry is not None:
+            await to_thread.run_sync(state.telemetry.close)
         if state.ledger_service is not None:
             state.ledger_service.close()
         await cost_workers.close()
@@ -87,6 +92,7 @@ def create_app(
     montecarlo_in: Path | str | None = None,
     access: AccessConfig | None = None,
     workers: WorkerPool | None = None,
+    otel_scopes: Sequence[str] = (),
 ) -> FastAPI:
     """Return the application, not yet listening.
 
@@ -96,6 +102,7 @@ def create_app(
         montecarlo_in: the folder that keeps Monte Carlo evidence; None keeps them while the application lives.
         access: who may enter; None admits users of this machine.
         workers: answers the questions; it opens and closes with the application. None takes a pool of usual size.
+        otel_scopes: with OTEL_EXPORTER_OTLP_ENDPOINT, the budgets at and under these scopes are exported too.
     """
     app = FastAPI(
         title="epsilog",
@@ -111,6 +118,7 @@ def create_app(
     app.state.montecarlo_in = None if montecarlo_in is None else Path(montecarlo_in)
     app.state.workers, app.state.cards = workers, cards.CardCache()
     app.state.metrics, app.state.readiness = metrics.Metrics(), metrics.Readiness(ledger)
+    app.state.telemetry = open_telemetry(app.state.metrics.registry, ledger, tuple(otel_scopes))
     problems.install_error_handlers(app)
     app.openapi = cache(lambda: document_permissions(FastAPI.openapi(app)))  # type: ignore[method-assign]
     write_openapi = cache(lambda: json.dumps(app.openapi(), separators=(",", ":")))

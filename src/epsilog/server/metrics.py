@@ -144,11 +144,12 @@ def metrics_route(request: Request, caller: Caller) -> Response:
     found = generate_latest(request.app.state.metrics.registry)
     if request.app.state.ledger is not None:
         with open_readable_ledger(request.app.state.ledger) as ledger:
-            found += _write_budgets([one for one in ledger.budgets() if caller.holder.contains_scope(one.scope)])
+            budgets = [one for one in ledger.budgets() if caller.holder.contains_scope(one.scope)]
+        found += generate_latest(collect_budgets(budgets))
     return Response(found, media_type=_TEXT)
 
 
-def _write_budgets(budgets: list[Balance]) -> bytes:
+def collect_budgets(budgets: list[Balance]) -> CollectorRegistry:
     """Return the sums of budgets as gauges: spent amounts rounded up, caps down."""
     registry = CollectorRegistry()
     for name, amounts in (("cap", "caps"), ("spent", "spent"), ("reserved", "reserved")):
@@ -156,7 +157,7 @@ def _write_budgets(budgets: list[Balance]) -> bytes:
         for budget in budgets:
             for unit, amount in dict(getattr(budget, amounts)).items():
                 gauge.labels(budget.scope, unit).set(_round_outward(amount, up=name != "cap"))
-    return generate_latest(registry)
+    return registry
 
 
 @final

@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -94,6 +94,7 @@ def serve(
     access: AccessConfig | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
+    otel_scopes: Sequence[str] = (),
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the pages until interrupted.
@@ -107,6 +108,7 @@ def serve(
         access: as for ``create_app``.
         tls_cert: a TLS certificate in PEM, with the chain above it, read again when it changes; None serves HTTP.
         tls_key: its private key in PEM.
+        otel_scopes: as for ``create_app``.
         ready: receives the address once it is bound and no argument was refused.
 
     Raises:
@@ -128,7 +130,8 @@ def serve(
         workers = WorkerPool()
         try:
             await workers.open()  # they load the library while this process loads FastAPI
-            server = _make_server(access, tls, ledger=ledger, runs=runs, montecarlo_in=montecarlo_in, workers=workers)
+            served = {"ledger": ledger, "runs": runs, "montecarlo_in": montecarlo_in, "otel_scopes": otel_scopes}
+            server = _make_server(access, tls, workers=workers, **served)
             await workers.warm()
             watching = None if tls is None else asyncio.create_task(tls.watch())
             if ready is not None:
