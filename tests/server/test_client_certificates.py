@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from tests.server.browsing import ENTER, clean, every, fill, one, press, shows, until
 from tests.server.conftest import filled, serving
 from tests.server.inside import ask
 from tests.server.test_access import self_signed
@@ -461,6 +462,7 @@ ACTS = (  # what is asked, and the roles that may, by hand; the file's scope is 
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", Role)
 def test_a_certificate_allows_what_a_token_of_its_role_allows(tmp_path, role):
     statuses = {}
@@ -536,8 +538,8 @@ def test_both_routes_answer_a_certificate_alike(tmp_path, monkeypatch, capsys, r
             told.append([(entry.verb, entry.scope, entry.key, entry.body) for entry in ledger.history()])
             assert "attack" not in {key for _, key in ledger.verify().charges}
         found.append(told)
-    for one, other in zip(*found, strict=True):
-        assert one == other
+    for this, other in zip(*found, strict=True):
+        assert this == other
 
 
 # --- the client, through a proxy --------------------------------------------------------------------------------------
@@ -609,3 +611,28 @@ def test_a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_
         monkeypatch.setenv("EPSILOG_CLIENT_KEY", str(tmp_path / key))
     with pytest.raises(CheckError, match="EPSILOG_CLIENT_CERT must be a certificate in PEM"):
         open_ledger("https://localhost:1")
+
+
+@pytest.mark.slow
+def test_a_page_needs_no_token_behind_the_proxy(browser, tmp_path):
+    app = create_app(ledger=str(filled(tmp_path / "l.db")), access=AccessConfig(identity=write(tmp_path)))
+    passed = [(name.encode(), value.encode()) for name, value in from_proxy(ANNA.header)]
+
+    async def behind(scope, receive, send):
+        await app(scope | {"headers": [*scope.get("headers", ()), *passed]}, receive, send)
+
+    with serving(behind) as site:
+        browser.get(site.url + "/ledger")
+        shows(browser, "acme/claims")
+        charge = until(
+            lambda: next(part for part in every(browser, ".part") if part.text.startswith("Charge a release"))
+        )
+        one(charge, "summary").send_keys(ENTER)
+        fill(charge, scope="acme/claims/anna", value="0.25", key="mine")
+        press(charge, "Reserve")
+        until(lambda: "is reserved" in charge.text or "mine" in charge.text)
+        browser.get("about:blank")
+    assert clean(browser) == []
+    with read_ledger(tmp_path / "l.db") as ledger:
+        assert ledger.find("mine", scope="acme/claims/anna").key == "mine"
+        assert '"certificate://anna"' in "".join(text for _, text in ledger.documents())

@@ -120,6 +120,7 @@ def drop_changing(samples):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scopes", [(), ("acme",), ("acme/claims", "lab")])
 def test_what_arrives_is_what_the_page_states(tmp_path, receiver, monkeypatch, scopes):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x")
@@ -152,6 +153,7 @@ def test_what_arrives_is_what_the_page_states(tmp_path, receiver, monkeypatch, s
         assert (scope.encode() in found.body) is any(one.startswith(scope) for one in scopes)
 
 
+@pytest.mark.slow
 def test_points_are_cumulative_since_a_stated_time(tmp_path, receiver):
     with serving(create_app()) as site:
         site.ask("GET", "/api/v1/runs")
@@ -165,6 +167,7 @@ def test_points_are_cumulative_since_a_stated_time(tmp_path, receiver):
     assert metrics["process_open_fds"].WhichOneof("data") == "gauge"
 
 
+@pytest.mark.slow
 def test_an_export_comes_once_per_interval(receiver, monkeypatch):
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "20")
     with serving(create_app()):
@@ -249,6 +252,7 @@ def test_scopes_without_an_endpoint_or_without_the_extra_are_refused(monkeypatch
     assert open_telemetry(CollectorRegistry(), None, ()) is None
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_where_nothing_asks_for_it():
     code = (
         "import sys, epsilog, epsilog.cli, epsilog.server; epsilog.server.create_app(); "

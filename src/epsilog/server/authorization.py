@@ -269,7 +269,7 @@ class TokenAuthMiddleware:
 
     async def _admit(self, scope: Scope) -> Token | Identity | Response:
         certificate: str | None = scope.get(CERTIFICATE)
-        token = await (self._read_token(scope) if certificate is None else self._read_certificate(scope, certificate))
+        token = await self._read_token(scope) if certificate is None else self._read_certificate(scope, certificate)
         if isinstance(token, Response):
             return token
         wait = self._holders.take(token.id)
@@ -294,16 +294,14 @@ class TokenAuthMiddleware:
             return too_many_requests(wait) if wait else _refuse_without_token()
         return (await self._verify(scope, token, text) if isinstance(token, Token) else None) or token
 
-    async def _read_certificate(self, scope: Scope, value: str) -> Identity | Response:
+    def _read_certificate(self, scope: Scope, value: str) -> Identity | Response:
         """Return the holder of the certificate that the proxy passed, or a refusal."""
         assert self._identities is not None, "the file names the proxy"
         if not _OWN_SITE.issuperset(Headers(scope=scope).getlist("sec-fetch-site")):
             detail = "Pages of other sites may not call the API with a client certificate."
             return make_problem_response(403, "origin", "Origin not allowed", detail)
         try:
-            found = self._identities.find(value) or await to_thread.run_sync(
-                self._identities.verify_certificate, value, limiter=self._signing
-            )
+            found = self._identities.find(value) or self._identities.verify_certificate(value)
         except PermissionDeniedError:
             wait = self._failures.take(self._client(scope))
             if wait:
