@@ -5,6 +5,7 @@ import datetime as dt
 import hashlib
 import http.server
 import json
+import logging
 import ssl
 import threading
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from epsilog.ledger.headroom import HERE
 from epsilog.mechanisms import PureDP
 from epsilog.server import AccessConfig, create_app
 from epsilog.server.access import Role
+from epsilog.server.client_certificates import CertificateDirectory
 from epsilog.server.command_route import CommandMiddleware
 from epsilog.server.identity import IdentityProvider
 from epsilog.server.identity_config import parse_identity
@@ -220,6 +222,21 @@ def test_a_malformed_certificate_is_refused(app, value):
         assert "Client-Cert" in found.json()["detail"]
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of cryptography, about what is unusual in a certificate
+def test_no_changed_byte_gives_an_error_or_another_holder():
+    directory, now = CertificateDirectory(parse_identity(FILE.encode(), "identity.toml")), NOW.timestamp()
+    signed = len(ANNA.certificate.tbs_certificate_bytes)
+    for place in range(len(ANNA.der)):
+        for value in {0, 1, 2, 0x30, 0x80, 0xFF, ANNA.der[place] ^ 1} - {ANNA.der[place]}:
+            changed = ANNA.der[:place] + bytes([value]) + ANNA.der[place + 1 :]
+            try:
+                holder, _ = directory.find_holder(f":{base64.b64encode(changed).decode()}:", now)
+            except PermissionDeniedError:
+                continue
+            assert (holder.name, place >= signed) == ("certificate://anna", True)  # another form of the signature
+
+
 # --- whom the server believes -----------------------------------------------------------------------------------------
 
 WRONG = "w" * 43
@@ -297,10 +314,13 @@ def test_secrets_are_compared_in_constant_time(app, monkeypatch):
     assert [[len(one) for one in both] for both in seen] == [[32, 32]]
 
 
-def test_while_the_file_is_unusable_every_certificate_is_refused(app, tmp_path):
+def test_while_the_file_is_unusable_every_certificate_is_refused(app, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("epsilog.server.client_certificates._LOG", logging.getLogger("certificates"))
     assert get_holder(app, from_proxy(ANNA.header)).status == 200
     (tmp_path / "identity.toml").chmod(0o620)
-    assert get_holder(app, from_proxy(ANNA.header)).status == 503
+    for _ in range(3):
+        assert get_holder(app, from_proxy(ANNA.header)).status == 503
+    assert caplog.text.count("every client certificate is refused") == 1
     assert get_holder(app, [], token=app.state.token).status == 200  # of the other file
 
 

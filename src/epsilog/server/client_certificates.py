@@ -52,7 +52,7 @@ class ProxyGuardMiddleware:
     """ASGI middleware. Notes the certificate of a request from the named proxy; refuses such headers from others."""
 
     def __init__(self, app: ASGIApp, *, identities: ProxyFinder | None) -> None:
-        self.app, self._identities = app, identities
+        self.app, self._identities, self._last_trouble = app, identities, ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or refuse it."""
@@ -72,7 +72,9 @@ class ProxyGuardMiddleware:
         try:
             proxy = None if self._identities is None else self._identities.find_proxy()
         except StorageError as error:
-            _LOG.error("every client certificate is refused: %s", error)
+            if str(error) != self._last_trouble:  # once, not for each request
+                self._last_trouble = str(error)
+                _LOG.error("every client certificate is refused: %s", error)
             detail = "The server cannot read its identity file; see its log."
             return make_problem_response(503, "tokens", "Client certificates unavailable", detail)
         refusal = explain_unknown_proxy(proxy, scope.get("client"), found.get(_SECRET))

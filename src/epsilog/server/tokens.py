@@ -104,7 +104,11 @@ def require_holder_name(name: str) -> str:
     if name.startswith("eps_"):
         raise CheckError("name", "a holder's name", "what looks like a token")
     if "://" in name:
-        raise CheckError("name", "a holder's name", "what looks like the name of a holder of OpenID Connect")
+        raise CheckError(
+            "name",
+            "a holder's name",
+            "what looks like the name of a holder of OpenID Connect or of a client certificate",
+        )
     plain = name.isprintable() and unicodedata.is_normalized("NFC", name) and name == name.strip()
     if not plain or len(name) > MAX_NAME_LENGTH:
         raise CheckError("name", f"printable (NFC) text of at most {MAX_NAME_LENGTH} characters", repr(name[:80]))

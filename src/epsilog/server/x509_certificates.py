@@ -37,14 +37,15 @@ def load_authority(pem: str) -> Certificate:
     Raises:
         ValueError: the text is not one certificate in PEM, or no authority's.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-    from cryptography.x509 import BasicConstraints, ExtensionNotFound
+    from cryptography.x509 import BasicConstraints, DuplicateExtension, ExtensionNotFound
 
     found = _load_pem(pem)
     try:
         is_authority = found.extensions.get_extension_for_class(BasicConstraints).value.ca
         key = found.public_key()
-    except (ExtensionNotFound, ValueError, TypeError):
+    except (ExtensionNotFound, DuplicateExtension, UnsupportedAlgorithm, ValueError, TypeError):
         is_authority = False
     if not is_authority:
         raise ValueError("must be the certificate of an authority (basicConstraints CA:TRUE)")
@@ -98,12 +99,12 @@ def _load_pem(text: str) -> Certificate:
 
 
 def _load(encoded: str) -> Certificate:
-    from cryptography.x509 import load_der_x509_certificate
+    from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
     try:
         found = load_der_x509_certificate(base64.b64decode(encoded, validate=True))
         get_subject(found)  # what is parsed only when it is read must be well-formed too
         explain_invalid_dates(found, 0.0)
-    except ValueError:
+    except (ValueError, TypeError, InvalidVersion):
         raise ValueError("must be one certificate in DER, which is malformed here") from None
     return found
