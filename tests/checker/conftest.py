@@ -50,7 +50,7 @@ def built(tmp_path_factory):
     if not compiler:
         pytest.skip("no Go compiler: apt-get install golang-go")
     folder = tmp_path_factory.mktemp("go")
-    environment = os.environ | {"GOCACHE": str(folder / "cache"), "GO111MODULE": "off", "GOFLAGS": ""}
+    environment = os.environ | {"GOCACHE": str(ROOT / ".cache" / "go"), "GO111MODULE": "off", "GOFLAGS": ""}
     program = folder / "dp_certificate"
     subprocess.run([compiler, "build", "-o", program, CHECKER.with_suffix(".go")], env=environment, check=True)
     return program

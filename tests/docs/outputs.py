@@ -22,6 +22,7 @@ from commands import run  # noqa: E402 - this is a script too
 
 BLOCK = re.compile(r"```console\n\$ (epsilog [^\n]*)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 QUICK = re.compile(r"epsilog (plan|account)\b(?! montecarlo (bound-delta|search-noise|execute|recompute))")
 
 
@@ -39,6 +40,12 @@ def blocks(page: Path) -> Iterator[tuple[str, str]]:
     """Each command of a page with the output that stands there."""
     for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
         yield match[1], match[2]
+
+
+def typed_commands(page: Path, heading: str) -> list[str]:
+    """The commands of ours in the shell blocks of a section, in order."""
+    part = page.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return [line for shell in SHELL.findall(part) for line in shell.splitlines() if line.startswith("epsilog ")]
 
 
 def is_quick(command: str) -> bool:

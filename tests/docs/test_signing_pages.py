@@ -6,7 +6,6 @@ verdict there is the one here, and a changed digit in any of the files is anothe
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -34,12 +33,6 @@ PUBLIC = ("plan.json", "rounds.jsonl", "owner.json", "certificate.json", "report
 KINDS = ("report.html", "report.json", "ledger.bundle", "friday.txt", "monday.txt", "receipt.txt", "tag.txt")
 
 
-def commands(page, heading):
-    """The commands of ours in a section, in order."""
-    part = (DOCS / page).read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^(epsilog .*)$", "\n".join(re.findall(r"```sh\n(.*?)```", part, re.DOTALL)), re.MULTILINE)
-
-
 def typed(command, folder):
     """Runs a command as a shell would, with what it prints going where it is sent."""
     words, _, target = command.partition(" > ")
@@ -58,7 +51,7 @@ def owner(tmp_path_factory):
         books.create_budget("site-7", kind="pure", epsilon="2")
         books.charge("site-7/anna", PureDP(0.25), key="run-17")
     shutil.copyfile(folder / "run/report.html", folder / "report.html")
-    made = commands("ledger.md", "Checkpoints, bundles and receipts")
+    made = outputs.typed_commands(DOCS / "ledger.md", "Checkpoints, bundles and receipts")
     assert len(made) == 6
     for command in made:
         if "--since" in command:
@@ -66,7 +59,11 @@ def owner(tmp_path_factory):
                 books.charge("site-7/anna", PureDP(0.25), key="run-18")
         done = typed(command, folder)
         assert done.returncode == 0, (command, done.stderr)
-    signing = [one for one in commands("how-to/verify-a-report.md", TITLE) if one.startswith("epsilog sign")]
+    signing = [
+        one
+        for one in outputs.typed_commands(DOCS / "how-to/verify-a-report.md", TITLE)
+        if one.startswith("epsilog sign")
+    ]
     assert [typed(command, folder).returncode for command in signing] == [0]
     assert run("sign", folder / "run/report.json", "--key", folder / "privacy.pem").returncode == 0
     return folder
@@ -86,7 +83,11 @@ def auditor(owner, tmp_path):
 
 
 def test_the_commands_on_verifying_pass_for_an_auditor(auditor):
-    verifying = [one for one in commands("how-to/verify-a-report.md", TITLE) if one.startswith("epsilog verify")]
+    verifying = [
+        one
+        for one in outputs.typed_commands(DOCS / "how-to/verify-a-report.md", TITLE)
+        if one.startswith("epsilog verify")
+    ]
     assert len(verifying) == 6
     for command in verifying:
         done = typed(command, auditor)

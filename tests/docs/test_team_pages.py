@@ -7,12 +7,12 @@ import shlex
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from tests.commands import run
 from tests.docs import outputs
+from tests.server.test_access import self_signed
 
 pytest.importorskip("cryptography")
 pytestmark = [pytest.mark.slow, pytest.mark.patient]
@@ -20,49 +20,13 @@ PAGE = outputs.ROOT / "docs/how-to/share-a-ledger.md"
 FAR = "https://ledger.example:8443"
 
 
-def commands(heading):
-    """The commands of ours in a section, in order."""
-    part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^(epsilog .*)$", "\n".join(re.findall(r"```sh\n(.*?)```", part, re.DOTALL)), re.MULTILINE)
-
-
-def certificate(folder):
-    """A certificate for this machine, signed by itself."""
-    import ipaddress
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    plain = serialization.NoEncryption()
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret = folder / "key.pem"
-    secret.touch(mode=0o600)
-    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-
-
 class Server:
     """Dora's machine: its folder, its tokens, and the command that the page serves with."""
 
     def __init__(self, folder):
         self.folder, self.tokens, self.process = folder, {}, None
-        certificate(folder)
-        made = commands("Create the budget and start the server")
+        self_signed(folder)
+        made = outputs.typed_commands(PAGE, "Create the budget and start the server")
         self.port = 0  # the server takes a free one at its first start, and keeps it
         for command in made[:-1]:
             words = shlex.split(command)[1:]
@@ -108,7 +72,7 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
     for who in ("anna", "bob"):
         (tmp_path / who).mkdir()
         (tmp_path / who / "release.json").write_text(release)
-    asked = commands("Charge the budget")
+    asked = outputs.typed_commands(PAGE, "Charge the budget")
     assert len(asked) == 4
     for number, command in enumerate(asked):
         if number == 3:  # what was reserved and started is there when it is back
@@ -116,7 +80,7 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
             server.start()
         done = by("anna", command)
         assert done.returncode == 0, done.stderr
-    refused, raised = commands("Handle a refusal")
+    refused, raised = outputs.typed_commands(PAGE, "Handle a refusal")
     done = by("bob", refused)
     assert done.returncode == 3
     for told in (
@@ -129,12 +93,12 @@ def test_two_share_a_budget_one_is_refused_and_a_third_audits(server, tmp_path):
     assert by("bob", raised).returncode == 2
     assert by("dora", raised).returncode == 0
     assert by("bob", refused).returncode == 0
-    bundled, verified = commands("Audit the ledger")
+    bundled, verified = outputs.typed_commands(PAGE, "Audit the ledger")
     assert by("bob", bundled).returncode == 2
     assert by("carl", bundled).returncode == 0
     done = run(*shlex.split(verified)[1:], cwd=tmp_path / "carl")
     assert (done.returncode, "All 6 entries are valid" in done.stdout) == (5, True)  # nobody has signed
-    followed, _ = commands("Keep a copy of the ledger")
+    followed, _ = outputs.typed_commands(PAGE, "Keep a copy of the ledger")
     done = by("carl", f"{followed} --once")
     assert (done.returncode, "6 entries verified, 6 of them new" in done.stdout) == (0, True), done.stderr
     assert by("bob", f"{followed} --once").returncode != 0  # the token covers a part of the ledger
