@@ -47,16 +47,17 @@ def charge_in(state):
     return ChargeRecord("run", "acme", state, {"pure": PRICE}, rounds=3, opened=1, closed=closed, until=until)
 
 
-@pytest.mark.parametrize("state", [None, *ChargeState])
 @pytest.mark.parametrize("verb", OF_CHARGES)
-def test_a_verb_is_allowed_in_the_states_of_its_row_and_leads_where_it_says(verb, state):
-    if state not in TRANSITIONS[verb].from_states:
-        with pytest.raises(ConflictError):
-            apply_to_charge(charge_in(state), entry(verb))
-        return
-    moved = apply_to_charge(charge_in(state), entry(verb))
-    assert moved.state is TRANSITIONS[verb].to_state
-    assert moved.closed == (3 if state in CLOSED_STATES else 7 if moved.state in CLOSED_STATES else None)
+def test_a_verb_is_allowed_in_the_states_of_its_row_and_leads_where_it_says(verb):
+    for state in (None, *ChargeState):
+        try:
+            moved = apply_to_charge(charge_in(state), entry(verb))
+        except ConflictError:
+            assert state not in TRANSITIONS[verb].from_states, state
+            continue
+        assert state in TRANSITIONS[verb].from_states, state
+        assert moved.state is TRANSITIONS[verb].to_state, state
+        assert moved.closed == (3 if state in CLOSED_STATES else 7 if moved.state in CLOSED_STATES else None), state
 
 
 @pytest.mark.parametrize("stage", RoundStage)
