@@ -59,6 +59,21 @@ def test_rows_are_asked_for_until_there_are_enough(rows, start, limit):
     assert [row.document for row in found] == expected
 
 
+@pytest.mark.parametrize("limit", [1, 3, 7, 10_000])
+@pytest.mark.parametrize("before", [1, 2, 9, 10**6])
+def test_a_page_is_asked_for_in_parts_that_join(rows, monkeypatch, before, limit):
+    monkeypatch.setattr("epsilog.ledger.remote.store._AT_ONCE", 4)
+
+    def get(path, *, before, limit, scope, verb):
+        assert (path, scope, verb) == ("/page", "acme", "spend")
+        assert 1 <= limit <= 4
+        return {"documents": [row.document for row in rows[::-1] if row.position < before][:limit]}
+
+    found = RemoteSession(SimpleNamespace(get=get)).page(before=before, limit=limit, scope="acme", verb="spend")
+    expected = [row.position for row in rows[::-1] if row.position < before][:limit]
+    assert [entry.index for entry in found] == expected
+
+
 def test_a_server_that_tells_an_entry_again_is_found_out(rows):
     told = {"documents": [rows[0].document], "more": True}
     found = RemoteSession(SimpleNamespace(get=lambda *_, **__: told)).rows()

@@ -100,11 +100,12 @@ def test_every_way_to_take_part_is_within_the_bounds_and_where_the_page_says_so_
 
 def test_a_round_that_weighs_most_may_leave_no_place_for_another():
     """Both neighbors are too near: fewer turns than allowed are the worst, and each is counted once."""
-    rows = ((1.0,), (0.0, 9.0), (0.0, 0.0, 2.0))
-    release = MatrixMechanism(DenseStrategy(rows), BoundedParticipation(2, 2), 3, 1.0)
-    found = matrix_sensitivity(release)
-    assert worst(release) == 9.0
-    assert round_down(found.lower, 20) <= 9.0 <= round_up(found.upper, 20)
+    for least in (1.0, 1e-200):  # of which an entry may be far from the largest
+        rows = ((least,), (0.0, 9.0), (0.0, 0.0, 2 * least))
+        release = MatrixMechanism(DenseStrategy(rows), BoundedParticipation(2, 2), 3, 1.0)
+        found = matrix_sensitivity(release)
+        assert worst(release) == 9.0
+        assert round_down(found.lower, 20) <= 9.0 <= round_up(found.upper, 20)
 
 
 def test_the_first_turns_are_not_the_worst_of_any_column():  # the control: a rising column, which the page sets apart

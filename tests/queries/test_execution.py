@@ -141,7 +141,7 @@ def test_what_is_wrong_is_refused_before_anything_is_charged(ledger, put, wrong,
 
 
 @pytest.mark.slow_beyond(1)
-@pytest.mark.parametrize("relation", list(NeighboringRelation))
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one", "zero-out"])  # first that with finer steps
 def test_every_question_is_answered_about_right(tmp_path, relation):
     """With hardly any noise; the seed is fixed, and budgets of simulations pay."""
     below = seeded(7)
