@@ -78,6 +78,8 @@ def test_costs_too_small_to_tell_apart_do_not_mislead_it():
         ({"low": 0.0}, "low must be finite and above 0"),
         ({"high": float("nan")}, "high must be finite"),
         ({"high": 0.5, "integer": True}, "high must be a whole number"),
+        ({"low": 0.1, "high": 2.0}, r"sampling_probability must be in \[0, 1\], got 2.0"),
+        ({"low": 1.0, "high": 1.5, "integer": True}, "high must be a whole number"),
     ],
 )
 def test_an_end_that_was_given_says_what_is_wrong_with_it(bounds, complaint):

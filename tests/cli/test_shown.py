@@ -232,6 +232,7 @@ def test_the_pages_of_a_calculator_go_to_standard_output_or_to_a_file(monkeypatc
     given = ("embed", "federated", "population=2410", "noise_multiplier=1.5=x")
     page = "<!doctype html>federated {'population': '2410', 'noise_multiplier': '1.5=x'}\n"
     assert shown(*given) == (0, page)
+    assert shown(*given[:2]) == (0, "<!doctype html>federated {}\n")
     assert shown(*given, "-o", tmp_path / "page.html")[0] == 0
     assert (tmp_path / "page.html").read_text() == page
 

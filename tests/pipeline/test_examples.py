@@ -54,6 +54,19 @@ def test_clients_withdraw_where_the_server_adds_the_noise(path, tmp_path):
         assert load_run_config(changed).data.withdrawn == "gone.txt"
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", ["local_steps", "expected_examples"])
+def test_local_settings_are_given_where_a_scheme_has_them_and_nowhere_else(path, name, tmp_path):
+    text, changed = path.read_text(), tmp_path / "p.toml"
+    if name in SCHEMES[load_run_config(path).scheme.kind].local_settings:
+        text, state = re.sub(rf"(?m)^{name} = .*\n", "", text), "given"
+    else:
+        text, state = text.replace("[training]\n", f"[training]\n{name} = 3\n"), "absent"
+    changed.write_text(text)
+    with pytest.raises(ConfigError, match=rf"training\.{name} must be {state} for "):
+        load_run_config(changed)
+
+
 @pytest.mark.slow
 @pytest.mark.every(1)
 @pytest.mark.parametrize(

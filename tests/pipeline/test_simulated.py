@@ -1,10 +1,12 @@
 """A simulation that is stated in Python has a budget of its own, whatever else was tried on the same task."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from epsilog.ledger import open_ledger
-from epsilog.pipeline import PlanConfig
+from epsilog.pipeline import PlanConfig, simulation
 from epsilog.pipeline.preparation import make_plan, prepare_task
 from epsilog.pipeline.steps import reserve_plan
 from epsilog.training import Federation, LocalTraining, Task
@@ -42,3 +44,25 @@ def test_each_config_on_a_task_has_a_budget_of_its_own(task, tmp_path):
     assert len(set(scopes)) == len(stated)
     assert scopes[-1] == scopes[0]  # the same config again finds the same charge
     assert all(scope.startswith("simulations/toy-") for scope in scopes)
+
+
+def test_comparisons_state_the_last_round_of_each_training(task, monkeypatch):
+    trained, told = [], []
+
+    def train(scheme, *_, private, **__):
+        trained.append((scheme, private))
+        rounds = [10 * len(trained) + number for number in range(3)]
+        return SimpleNamespace(records=[SimpleNamespace(test_loss=at, test_score=-at) for at in rounds])
+
+    monkeypatch.setattr("epsilog.training.train_without_charge", train)
+    monkeypatch.setattr(simulation, "run_negative_control", lambda *_, **__: SimpleNamespace(to_json=dict))
+    observer = SimpleNamespace(stage=lambda _: None, comparison=lambda done, total: told.append((done, total)))
+    plan, *others = (SimpleNamespace(scheme="planned"), *(SimpleNamespace(noise_multiplier=z) for z in (4.0, 1.0)))
+    schemes = list(zip((0.5, 2.0), others, strict=True))
+    found = simulation.measure_utility(schemes, plan, task, 7, observer, further_seeds=2)
+    assert found.baseline_rounds == ((10, -10), (11, -11), (12, -12))
+    assert found.study == ((0.5, 4.0, 22, -22), (2.0, 1.0, 32, -32))
+    assert found.further_pairs == ((-42, -52), (-62, -72))
+    bare, private = ("planned", False), ("planned", True)
+    assert trained == [bare, *((one, True) for one in others), private, bare, private, bare]
+    assert told == [(done, 8) for done in range(1, 9)]

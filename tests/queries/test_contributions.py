@@ -219,3 +219,13 @@ def test_names_of_pandas_columns_must_be_different():
 def test_questions_that_make_no_sense_are_refused(make, said):
     with pytest.raises(CheckError, match=said):
         make()
+
+
+def test_a_histogram_has_at_most_so_many_cells(monkeypatch):
+    monkeypatch.setattr("epsilog.queries.query_types._MAX_CELLS", 3)
+    assert len(Histogram("v", edges=(0, 1, 2, 3)).labels) == len(Histogram("v", categories=(0, 1, 2)).labels) == 3
+    assert len(Histogram("v", edges=(0, 1)).labels) == len(Histogram("v", categories=(0,)).labels) == 1
+    with pytest.raises(CheckError, match="edges must be 2 to 4 rising numbers"):
+        Histogram("v", edges=(0, 1, 2, 3, 4))
+    with pytest.raises(CheckError, match="categories must be 1 to 3 names"):
+        Histogram("v", categories=(0, 1, 2, 3))

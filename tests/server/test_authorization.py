@@ -7,7 +7,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from tests.extent import amount
 from tests.server.described import description
@@ -20,6 +22,7 @@ from epsilog.server.authorization import TokenAuthMiddleware
 from epsilog.server.jobs import JobRegistry
 from epsilog.server.middleware import HostGuardMiddleware, TokenBuckets
 from epsilog.server.montecarlo import MonteCarloService
+from epsilog.terms import PermissionDeniedError
 
 CLOSED = (
     *("/api/v1/ledger", "/api/v1/ledger/entries", "/api/v1/runs", "/api/v1/runs/x", "/api/v1/montecarlo", "/metrics"),
@@ -459,3 +462,9 @@ def test_without_tokens_whoever_is_on_this_machine_comes_in(ledger_path):
     app = create_app(ledger=str(ledger_path))
     assert ask(app, "GET", "/api/v1/ledger").json()["present"]
     assert ask(app, "GET", "/metrics").status == 200
+
+
+def test_a_route_that_the_table_lacks_is_no_ones():
+    request = Request({"type": "http", "method": "GET", "path": "/api/v1/not-in-the-table", "headers": []})
+    with pytest.raises(PermissionDeniedError, match="no role allows this"):
+        anyio.run(authorization.authorize, request, authorization.LOCAL_HOLDER)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar, TypeVar
 
-from epsilog.mechanisms import Gaussian, Release, Repeated
+from epsilog.mechanisms import Composed, Gaussian, Release, Repeated
 from epsilog.schemes.cohorts import Cohorts
 from epsilog.terms import CheckError, NeighboringRelation, RoundRecord, check, codec, fields
 
@@ -183,6 +183,11 @@ class Scheme:
         """Return the release of the whole schedule and of ``further`` more rounds."""
         further = check.integer(0)(further=further)
         return Repeated(self.step(), self.noisy_sums(self.rounds) + further * self.noisy_sums(1))
+
+    def _with_repeated(self, attempt: Release, further: int) -> Release:
+        """Return the release of the whole schedule and of ``further`` attempts, each of which costs at most one."""
+        further = check.integer(0)(further=further)
+        return Composed([self.release(), Repeated(attempt, further)]) if further else self.release()
 
     @property
     def closed_form(self) -> tuple[float, int]:

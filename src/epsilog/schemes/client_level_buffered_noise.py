@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from epsilog.mechanisms import BufferedToeplitzStrategy, Composed, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.mechanisms import BufferedToeplitzStrategy, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.schemes.base import register_scheme
 from epsilog.schemes.round_robin import RoundRobinScheme
 from epsilog.terms import parameters
@@ -75,8 +75,7 @@ class ClientLevelBufferedNoise(RoundRobinScheme):
     def with_attempts(self, further: int) -> Release:
         """Return the release of a recomputed round: its row of C G again, under fresh noise."""
         _, row = self.strategy.turns(self.rounds, self.cycle_length)
-        again = Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row)
-        return Composed([self.release(), Repeated(again, further)])
+        return self._with_repeated(Gaussian((1.0 - 2.0**-50) * self.noise_multiplier / row), further)
 
     def full_participation_release(self) -> Release:
         """Return the release if a client is in every round: it moves a row of C G by at most the sum of the column."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from epsilog.mechanisms import BallsInBins, Composed, Gaussian, Release, Repeated
+from epsilog.mechanisms import BallsInBins, Gaussian, Release, Repeated
 from epsilog.schemes.base import Party, register_scheme
 from epsilog.schemes.cohorts import BallsInBinsSampler, Cohorts, RoundRobinSampler
 from epsilog.schemes.round_robin import WITH_KNOWN_TURNS, RoundRobinScheme
@@ -106,7 +106,7 @@ class ClientLevelCorrelatedNoise(RoundRobinScheme):
         """Return the release with further rounds; with bins, each costs at most a plain Gaussian (see ``sampled``)."""
         if self.sampling != BINS:
             return RoundRobinScheme.with_attempts(self, further)
-        return Composed([self.release(), Repeated(Gaussian(self.accounted_multiplier), further)])
+        return self._with_repeated(Gaussian(self.accounted_multiplier), further)
 
     @property
     def closed_form(self) -> tuple[float, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from epsilog.mechanisms import BallsInBins, Composed, FixedSizeSampled, Gaussian, PoissonSampled, Release, Repeated
+from epsilog.mechanisms import BallsInBins, FixedSizeSampled, Gaussian, PoissonSampled, Release, Repeated
 from epsilog.schemes.base import Party, ProtectionLevel, Scheme
 from epsilog.schemes.cohorts import BallsInBinsSampler, Cohorts, FixedSizeSampler, PoissonSampler, RoundRobinSampler
 from epsilog.terms import CheckError, NeighboringRelation, check, parameters
@@ -179,7 +179,7 @@ class SampledScheme(Scheme):
         """
         if self.sampling != "balls-in-bins":
             return Scheme.with_attempts(self, further)
-        return Composed([self.release(), Repeated(Gaussian(self.accounted_multiplier), further)])
+        return self._with_repeated(Gaussian(self.accounted_multiplier), further)
 
     @property
     def closed_form(self) -> tuple[float, int]:

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from tests.accounting.montecarlo.simulated import BINS
 
@@ -157,6 +159,15 @@ def test_the_largest_payoff_by_tilt():
         for payoff, slack in ((ends, order), (HockeyStick(1.0), 1e-6)):  # a step of the table is 1 wide
             seen = (payoff.log_value(losses) - order * losses).max()
             assert seen <= payoff.log_largest(order) < seen + slack
+
+
+@given(st.floats(0, 10), st.lists(st.floats(-30, 30), min_size=1))
+def test_a_loss_of_at_most_the_floor_pays_nothing_whatever_it_is(epsilon, below):
+    table = ProfilePayoff(epsilon, (0.0, 1.0, 2.0), (0.5, 0.2, 0.1))
+    for payoff in (HockeyStick(epsilon), table):
+        losses = payoff.floor - np.abs(below)
+        assert (payoff.log_value(losses) == payoff.log_value(np.full(1, -np.inf))).all()
+    assert table.floor == -np.inf
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from tests.training.fixed import Fixed
 
+from epsilog.accounting import epsilon
 from epsilog.schemes import (
     SCHEMES,
     ClientLevelAdaptiveClip,
@@ -106,6 +107,17 @@ def test_it_is_stored_and_counts_its_noisy_sums(case):
     assert 1 <= case.scheme.noisy_sums(1) <= case.scheme.noisy_sums(case.scheme.rounds)
     with pytest.raises(CheckError, match="rounds must be"):
         case.scheme.noisy_sums(-1)
+
+
+@EVERY
+def test_each_round_that_is_computed_again_costs_more(case):
+    scheme = case.scheme
+    relation = scheme.relations[0]
+    none, one, three = (epsilon(scheme.with_attempts(n), delta=1e-5, relation=relation) for n in (0, 1, 3))
+    assert none.upper == pytest.approx(epsilon(scheme.release(), delta=1e-5, relation=relation).upper, rel=1e-2)
+    assert none.upper < one.lower <= one.upper < three.lower
+    with pytest.raises(CheckError, match="further must be"):
+        scheme.with_attempts(-1)
 
 
 @EVERY
