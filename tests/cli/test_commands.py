@@ -1221,6 +1221,22 @@ def test_a_watch_looks_again_when_a_file_changes_and_ends_when_something_fails(m
     assert invoke("verify", tmp_path, "--watch", "0").exit_code == 2
 
 
+@pytest.mark.parametrize("refuted", [None, False, True])
+def test_an_audit_shows_its_figures_and_ends_with_4_where_it_refutes(monkeypatch, tmp_path, refuted):
+    found = SimpleNamespace(
+        protocol=SimpleNamespace(delta=1e-5, confidence=0.95), epsilon=1.25, most=6.5, message="a", to_json=dict
+    )
+    claim = {"epsilon": 0.75, "refuted": refuted, "confidence": 0.9, "by_its_profile": True, "protocol_in_plan": True}
+    monkeypatch.setattr(verify, "_audit_file", lambda *_: (found, None if refuted is None else claim))
+    (tmp_path / "scores.csv").touch()
+    done = invoke("audit", tmp_path / "scores.csv")
+    assert done.exit_code == (4 if refuted else 0)
+    text = " ".join(done.output.split())
+    assert "epsilon is at least 1.25 at delta 1e-05 confidence 0.95 could have shown 6.5" in text
+    assert ("claimed 0.75" in text) == (refuted is not None)
+    assert ("Too many guesses are right" in text) == ("refuted with confidence 0.9" in text) == bool(refuted)
+
+
 @pytest.mark.slow
 def test_scores_are_audited_and_a_refuted_claim_ends_with_4(monkeypatch, tmp_path):
     draws = np.random.default_rng(0)

@@ -13,10 +13,11 @@ from tests.reports.drawn import central, drawn, finish, lines, local, make_plan
 
 from epsilog.accounting import epsilon, federated_closed_form
 from epsilog.ledger import verify_ledger
+from epsilog.mechanisms import BestOfTrials, BinomialTrialCount, Repeated
 from epsilog.plan import RegisteredPlan
 from epsilog.reports import build_report, check_schema, load_report_schema
 from epsilog.reports.statements import format_statement
-from epsilog.terms import RecordError, codec
+from epsilog.terms import OUTCOME_SHARE, RecordError, codec
 from epsilog.verification import Claim, compute_certified_interval, read_evidence, verify_evidence
 
 module = importlib.import_module("epsilog.reports.report")
@@ -225,3 +226,19 @@ def test_an_empty_or_foreign_document_is_no_report():
     for document in ({}, {"kind": "report"}, []):
         with pytest.raises(ValueError, match=r"required|not of type"):
             check_schema(document)
+
+
+def test_the_costs_of_tuning_cover_the_published_outcomes_of_checks():
+    plan = replace(make_plan(central), trials=BinomialTrialCount(5, 1.0))
+    found, one = module._build_tuning_section(plan), plan.scheme.release()
+    for delta in (plan.guarantee.delta, plan.guarantee.delta * (1 - OUTCOME_SHARE)):
+        for name, release in (
+            ("single_run", one),
+            ("best", BestOfTrials(one, plan.trials)),
+            ("all_released", Repeated(one, 5)),
+        ):
+            cost = epsilon(release, delta=delta, relation=plan.guarantee.relation)
+            assert cost.lower <= found[name]["upper"] * (1 + 1e-9), name
+            assert found[name]["lower"] <= cost.upper * (1 + 1e-9), name
+    assert found["single_run"]["upper"] < found["best"]["upper"] <= found["all_released"]["upper"]
+    assert module._build_tuning_section(make_plan(central)) is None

@@ -2,14 +2,19 @@
 
 import itertools
 import json
+import math
 import os
 import time
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from epsilog.accounting.montecarlo import bound_delta, compute_balls_in_bins_delta, strategies
+from epsilog.accounting.montecarlo.shards import BernoulliTrial
+from epsilog.accounting.montecarlo.tilt import HockeyStick, Tilt
 from epsilog.mechanisms import (
     BallsInBins,
     BallsInBinsParticipation,
@@ -115,6 +120,21 @@ def events(site, name):
     stream = site.get(f"montecarlo/{name}/events")
     assert stream.headers["content-type"].startswith("text/event-stream")
     return [json.loads(line[6:]) for line in stream.body.decode().splitlines() if line.startswith("data: ")]
+
+
+@given(st.lists(st.tuples(st.integers(1, 500), st.floats(0, 1)), min_size=1, max_size=30), st.floats(-3, 0.5))
+def test_a_look_estimates_within_its_bounds_and_looks_that_are_kept_lie_apart(steps, log_bound):
+    samples = sum(draws for draws, _ in steps)
+    trial = BernoulliTrial(BallsInBins(Gaussian(1.0), 4), HockeyStick(1.0), Tilt("remove"), log_bound, samples)
+    look, draws, hits = None, 0, 0
+    for more, share in steps:
+        draws, hits = draws + more, hits + round(more * share)
+        look = montecarlo._look(look, trial, draws, hits, 1e-3)
+        assert look["lower"] <= min(look["estimate"], 1.0) <= look["upper"]
+        assert look["estimate"] == pytest.approx(hits / draws * math.exp(log_bound))
+    trail = [one["draws"] for one in look["trail"]]
+    assert (trail[0], trail[-1]) == (steps[0][0], samples)
+    assert all(now >= 1.08 * before for before, now in itertools.pairwise(trail[:-1]))
 
 
 @pytest.mark.slow
