@@ -15,45 +15,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from epsilog import plan as plan
-    from epsilog import queries as queries
-    from epsilog import schemes as schemes
-    from epsilog.accounting import Intervals as Intervals
-    from epsilog.accounting import calibrate as calibrate
-    from epsilog.accounting import delta as delta
-    from epsilog.accounting import delta_curve as delta_curve
-    from epsilog.accounting import epsilon as epsilon
-    from epsilog.accounting import epsilon_curve as epsilon_curve
-    from epsilog.accounting import max_rounds as max_rounds
-    from epsilog.accounting import montecarlo as montecarlo
-    from epsilog.accounting import profile as profile
+    from epsilog import plan as plan, queries as queries, schemes as schemes
+    from epsilog.accounting import (
+        Intervals as Intervals,
+        calibrate as calibrate,
+        delta as delta,
+        delta_curve as delta_curve,
+        epsilon as epsilon,
+        epsilon_curve as epsilon_curve,
+        max_rounds as max_rounds,
+        montecarlo as montecarlo,
+        profile as profile,
+    )
     from epsilog.certificates import certificate as certificate
-    from epsilog.ledger import open_ledger as open_ledger
-    from epsilog.ledger import read_ledger as read_ledger
-    from epsilog.mechanisms import ApproximateDP as ApproximateDP
-    from epsilog.mechanisms import Composed as Composed
-    from epsilog.mechanisms import Gaussian as Gaussian
-    from epsilog.mechanisms import Laplace as Laplace
-    from epsilog.mechanisms import PoissonSampled as PoissonSampled
-    from epsilog.mechanisms import PureDP as PureDP
-    from epsilog.mechanisms import Repeated as Repeated
+    from epsilog.ledger import open_ledger as open_ledger, read_ledger as read_ledger
+    from epsilog.mechanisms import (
+        ApproximateDP as ApproximateDP,
+        Composed as Composed,
+        Gaussian as Gaussian,
+        Laplace as Laplace,
+        PoissonSampled as PoissonSampled,
+        PureDP as PureDP,
+        Repeated as Repeated,
+    )
     from epsilog.pipeline import run as run
     from epsilog.reports import verify as verify
-    from epsilog.terms import BudgetExceededError as BudgetExceededError
-    from epsilog.terms import CalibrationError as CalibrationError
-    from epsilog.terms import CheckError as CheckError
-    from epsilog.terms import ConflictError as ConflictError
-    from epsilog.terms import EpsilogError as EpsilogError
-    from epsilog.terms import Finding as Finding
-    from epsilog.terms import Guarantee as Guarantee
-    from epsilog.terms import Interval as Interval
-    from epsilog.terms import LedgerIntegrityError as LedgerIntegrityError
-    from epsilog.terms import Message as Message
-    from epsilog.terms import NeighboringRelation as NeighboringRelation
-    from epsilog.terms import Status as Status
-    from epsilog.terms import UnsupportedMechanismError as UnsupportedMechanismError
-    from epsilog.terms.codec import from_json as from_json
-    from epsilog.terms.codec import to_json as to_json
+    from epsilog.terms import (
+        BudgetExceededError as BudgetExceededError,
+        CalibrationError as CalibrationError,
+        CheckError as CheckError,
+        ConflictError as ConflictError,
+        EpsilogError as EpsilogError,
+        Finding as Finding,
+        Guarantee as Guarantee,
+        Interval as Interval,
+        LedgerIntegrityError as LedgerIntegrityError,
+        Message as Message,
+        NeighboringRelation as NeighboringRelation,
+        Status as Status,
+        UnsupportedMechanismError as UnsupportedMechanismError,
+    )
+    from epsilog.terms.codec import from_json as from_json, to_json as to_json
 
 _NAMES = {
     "accounting": "calibrate delta delta_curve epsilon epsilon_curve Intervals profile max_rounds",

@@ -4,8 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from epsilog.accounting import epsilon
 from epsilog.mechanisms import Composed, DiscreteLaplace, Gaussian, Laplace, PoissonSampled, PureDP, Repeated

@@ -5,8 +5,7 @@ from functools import cache
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from tests.extent import amount
 
 from epsilog.accounting.renyi import rdp, renyi_delta, renyi_epsilon

@@ -10,8 +10,7 @@ from contextlib import suppress
 from fractions import Fraction
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from tests import generators
 from tests.extent import amount
 

@@ -9,10 +9,8 @@ from itertools import product
 import numpy as np
 import pytest
 from dp_accounting import TruncatedSubsampledGaussianDpEvent
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.pld import privacy_loss_distribution as pld
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from dp_accounting.pld import PLDAccountant, privacy_loss_distribution as pld
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 from tests.accounting.montecarlo.simulated import paths as taken_rounds
 from tests.extent import amount

@@ -7,8 +7,10 @@ import pytest
 
 dp_accounting = pytest.importorskip("dp_accounting")
 
-from dp_accounting import dp_event as events  # noqa: E402
-from dp_accounting import privacy_accountant_test  # noqa: E402
+from dp_accounting import (  # noqa: E402
+    dp_event as events,
+    privacy_accountant_test,
+)
 
 import epsilog as ep  # noqa: E402
 from epsilog.adapters.dp_accounting import CertifiedAccountant  # noqa: E402

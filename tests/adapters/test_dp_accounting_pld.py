@@ -16,8 +16,10 @@ import pytest
 dp_accounting = pytest.importorskip("dp_accounting")
 
 from dp_accounting import dp_event as events  # noqa: E402
-from dp_accounting.pld import pld_privacy_accountant  # noqa: E402
-from dp_accounting.pld import pld_privacy_accountant_test as theirs  # noqa: E402
+from dp_accounting.pld import (  # noqa: E402
+    pld_privacy_accountant,
+    pld_privacy_accountant_test as theirs,
+)
 
 from epsilog.adapters.dp_accounting import CertifiedAccountant, from_event  # noqa: E402
 from epsilog.terms import CheckError, NeighboringRelation  # noqa: E402

@@ -11,8 +11,7 @@ import pytest
 
 from epsilog.accounting import epsilon, gaussian_delta
 from epsilog.accounting.montecarlo import ProfilePayoff
-from epsilog.adapters import dp_accounting as dp_accounting_adapter
-from epsilog.adapters import jax_privacy
+from epsilog.adapters import dp_accounting as dp_accounting_adapter, jax_privacy
 from epsilog.mechanisms import Gaussian, PoissonSampled, Repeated
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.campaigns import powercuts
 from tests.campaigns.powercuts import CutReport, Disk, Event, judged, parsed, power_cut_campaign, recorded
 

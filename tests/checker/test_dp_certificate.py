@@ -13,8 +13,7 @@ from pathlib import Path
 
 import flint
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.extent import amount
 
 from epsilog.accounting import delta

@@ -26,9 +26,7 @@ from typer.testing import CliRunner
 
 from epsilog import accounting, ledger, mechanisms, plan, reports, schemes, server, terms, verification
 from epsilog.accounting import montecarlo
-from epsilog.cli import montecarlo as montecarlo_commands
-from epsilog.cli import run as run_commands
-from epsilog.cli import serve, show, verify
+from epsilog.cli import montecarlo as montecarlo_commands, run as run_commands, serve, show, verify
 from epsilog.cli.app import load, option_from_parameter
 from epsilog.ledger import open_ledger, read_ledger, selftest
 from epsilog.ledger.commands import OverrideCost

@@ -12,16 +12,14 @@ from unittest import mock
 
 import pytest
 import typer
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from typer.testing import CliRunner
 
 from epsilog import reports
 from epsilog.accounting import epsilon
-from epsilog.cli import run as run_commands
-from epsilog.cli import show
+from epsilog.cli import run as run_commands, show
 from epsilog.cli.app import NOT_ALL_CHECKED, NOT_VERIFIED, exit_with_error, load
 from epsilog.ledger import open_ledger, selftest, verify_ledger
 from epsilog.mechanisms import Gaussian, Laplace, PoissonSampled, PureDP, Repeated

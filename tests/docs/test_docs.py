@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.test_contract import INTERNAL
 
 sys.path.insert(0, str(Path(__file__).parent))
 import outputs
@@ -30,9 +31,15 @@ FACES = [
 ]
 LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
 PARTS = sorted(
-    f"epsilog.{face.parent.name}" for face in (ROOT / "src/epsilog").glob("*/__init__.py") if face.parent.name != "cli"
+    f"epsilog.{face.parent.name}"
+    for face in (ROOT / "src/epsilog").glob("*/__init__.py")
+    if face.parent.name not in INTERNAL
 )
-ADAPTERS = [f"epsilog.adapters.{file.stem}" for file in sorted((ROOT / "src/epsilog/adapters").glob("[a-z]*.py"))]
+ADAPTERS = [
+    f"epsilog.adapters.{file.stem}"
+    for file in sorted((ROOT / "src/epsilog/adapters").glob("[a-z]*.py"))
+    if f"adapters.{file.stem}" not in INTERNAL
+]
 
 
 def commands():

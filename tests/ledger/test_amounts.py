@@ -1,8 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from epsilog.ledger.amounts import DECIMALS, Amounts, format_units, parse_units, round_cap_down, round_charge_up
 

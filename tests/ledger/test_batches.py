@@ -4,8 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.extent import amount
 from tests.ledger.stores import AVAILABLE, STORES, InMemory
 from tests.server.conftest import serving

@@ -9,8 +9,7 @@ import threading
 import pytest
 from tests.ledger.stores import AVAILABLE, STORES
 
-from epsilog.certificates import certificate
-from epsilog.certificates import checker as certificate_checker
+from epsilog.certificates import certificate, checker as certificate_checker
 from epsilog.ledger import Ledger, open_ledger
 from epsilog.ledger.cost import ProvenClaim, check_charge_certificate
 from epsilog.ledger.headroom import CostModel

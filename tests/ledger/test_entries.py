@@ -2,8 +2,7 @@ import dataclasses
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from epsilog.ledger import state_json
 from epsilog.ledger.amounts import Amounts

@@ -3,8 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, event, given, settings, strategies as st
 from tests.extent import amount
 from tests.ledger.stores import Memory, MemoryStore
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.extent import amount
 from tests.ledger.stores import InMemory
 

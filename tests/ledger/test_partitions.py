@@ -5,8 +5,7 @@ import random
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.extent import amount
 from tests.ledger.stores import InMemory
 from tests.ledger.test_replay import rehashed

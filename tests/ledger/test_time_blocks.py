@@ -3,8 +3,7 @@
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from epsilog.ledger.time_blocks import PERIODS, create_time_blocks
 from epsilog.mechanisms import PureDP

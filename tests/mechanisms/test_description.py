@@ -4,8 +4,7 @@ from dataclasses import fields
 from string import Formatter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests import generators
 
 from epsilog.mechanisms import Composed, Gaussian, Grouped, PoissonSampled, PureDP, Release, Repeated, describe_release

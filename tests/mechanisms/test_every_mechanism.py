@@ -4,15 +4,23 @@ import json
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from tests import generators
 from tests.extent import ALL, amount
 
 import epsilog as ep
 from epsilog.accounting import delta, epsilon, renyi_epsilon
-from epsilog.mechanisms import Composed, FixedSizeSampled, Gaussian, Laplace, PoissonSampled, PureDP, Release, Repeated
-from epsilog.mechanisms import RandomizedResponse as Response
+from epsilog.mechanisms import (
+    Composed,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse as Response,
+    Release,
+    Repeated,
+)
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError, codec
 
 MECHANISMS = sorted(tag for tag, kind in codec.type_of.items() if issubclass(kind, Release))

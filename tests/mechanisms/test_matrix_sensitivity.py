@@ -127,8 +127,7 @@ def test_a_buffered_column_is_priced_as_its_scheme_prices_it():
 
 @pytest.mark.slow
 def test_a_tree_gone_through_once_is_as_dp_accounting_prices_it():
-    from dp_accounting import NeighboringRelation as Theirs
-    from dp_accounting import dp_event
+    from dp_accounting import NeighboringRelation as Theirs, dp_event
     from dp_accounting.rdp import RdpAccountant
 
     for rounds in (1, 2, 3, 4, 7, 8, 9, 1000, 1024, 4095, 4096):

@@ -6,8 +6,7 @@ from decimal import Decimal
 import pytest
 
 from epsilog.ledger import Charge, open_ledger, read_ledger
-from epsilog.pipeline import load_run_config, run
-from epsilog.pipeline import preparation as preparing
+from epsilog.pipeline import load_run_config, preparation as preparing, run
 from epsilog.pipeline.counts import CountsSection, RunCounts, give_back
 from epsilog.terms import BudgetExceededError, CheckError, ConfigError
 from epsilog.verification import read_evidence, verify_evidence

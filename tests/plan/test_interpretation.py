@@ -4,8 +4,7 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 

@@ -4,8 +4,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from epsilog import plan
 from epsilog.accounting import gaussian_epsilon

@@ -7,13 +7,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.extent import amount
 
 from epsilog import plan
-from epsilog.accounting import epsilon as bound_epsilon
-from epsilog.accounting import gaussian_delta, gaussian_epsilon
+from epsilog.accounting import epsilon as bound_epsilon, gaussian_delta, gaussian_epsilon
 from epsilog.mechanisms import Composed, Gaussian, Laplace, PureDP
 from epsilog.plan.query_plan import QueryNoise
 from epsilog.terms import DeltaPolicy

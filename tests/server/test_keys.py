@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.server.inside import ask
 from tests.server.test_roles import ACTS, HASH, RELEASE, WHO
 

@@ -1,8 +1,7 @@
 """Buckets: so many at once, so many a second, and a table that does not grow."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from epsilog.server.middleware import TokenBuckets, get_client_address
 

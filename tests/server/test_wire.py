@@ -23,8 +23,7 @@ from epsilog.ledger.execute import Local
 from epsilog.ledger.remote import RemoteStore
 from epsilog.ledger.remote.store import parse_entry_row
 from epsilog.mechanisms import Gaussian, PureDP, Repeated
-from epsilog.server import app as web_app
-from epsilog.server import authorization
+from epsilog.server import app as web_app, authorization
 from epsilog.server.access import Holder, Role
 from epsilog.server.app import create_app
 from epsilog.server.workers import WorkerPool

@@ -1,8 +1,7 @@
 """Signed notes: published ones are read and verified, and whatever is not exactly one is refused."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from epsilog.signing import Note, VerifierKey, find_note, verify_signatures
 from epsilog.signing.notes import Signature

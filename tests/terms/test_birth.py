@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.terms.test_codec import SAMPLES
 
 from epsilog import mechanisms, schemes, terms

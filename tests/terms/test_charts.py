@@ -6,8 +6,7 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from epsilog.terms.charts import PlotSeries, choose_ticks, draw_line_plot
 

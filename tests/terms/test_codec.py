@@ -6,8 +6,7 @@ from enum import StrEnum
 
 import pytest
 import rfc8785
-from hypothesis import example, given, settings
-from hypothesis import strategies as some
+from hypothesis import example, given, settings, strategies as some
 from tests.extent import amount
 
 from epsilog import mechanisms, schemes, terms

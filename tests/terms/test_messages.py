@@ -6,11 +6,9 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from epsilog.terms import CheckError
-from epsilog.terms import messages as messages_module
+from epsilog.terms import CheckError, messages as messages_module
 from epsilog.terms.messages import KINDS, Message, catalogue, sentence
 
 SIMPLE = sorted(name for name, text in catalogue().items() if "{" not in text)

@@ -6,8 +6,7 @@ from fractions import Fraction
 import jax
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from epsilog.training import clipping

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.extent import amount
 from tests.reports.drawn import make_plan
 from tests.verification.checked import check_participation

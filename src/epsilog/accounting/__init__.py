@@ -20,41 +20,41 @@ Where to look: ``mechanisms.composition`` reads a release once, ``account`` asks
 from epsilog.accounting.account import delta, epsilon, list_assumptions
 from epsilog.accounting.calibration import calibrate, delta_curve, epsilon_curve, max_rounds
 from epsilog.accounting.closed_forms import (
-    FederatedClosedForm,
-    classic_gaussian_stddev,
+    FederatedClosedForm as FederatedClosedForm,
+    classic_gaussian_stddev as classic_gaussian_stddev,
     federated_closed_form,
-    laplace_scale,
-    split_epsilon_evenly,
-    tpr_upper_bound,
+    laplace_scale as laplace_scale,
+    split_epsilon_evenly as split_epsilon_evenly,
+    tpr_upper_bound as tpr_upper_bound,
 )
 from epsilog.accounting.comparison import (
-    GaussianDPFit,
-    PointComparison,
+    GaussianDPFit as GaussianDPFit,
+    PointComparison as PointComparison,
     ProfileComparison,
     compare_profiles,
     fit_gaussian_dp,
 )
-from epsilog.accounting.intervals import ArrayLike, Intervals
+from epsilog.accounting.intervals import ArrayLike as ArrayLike, Intervals
 from epsilog.accounting.privacy_profile import PrivacyProfile, mu, profile, rho
-from epsilog.accounting.renyi import rdp, rdp_lower_bound, renyi_delta, renyi_epsilon
-from epsilog.accounting.truncation import build_truncated_poisson_pair, truncation_probability
+from epsilog.accounting.renyi import rdp, rdp_lower_bound as rdp_lower_bound, renyi_delta as renyi_delta, renyi_epsilon
+from epsilog.accounting.truncation import (
+    build_truncated_poisson_pair as build_truncated_poisson_pair,
+    truncation_probability as truncation_probability,
+)
 from epsilog.accounting.tuning import expected_trials
-from epsilog.numerics.counts import binomial_tail
-from epsilog.numerics.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from epsilog.numerics.rdp_conversion import rdp_to_epsilon_by_order
+from epsilog.numerics.counts import binomial_tail as binomial_tail
+from epsilog.numerics.gaussian import (
+    gaussian_delta as gaussian_delta,
+    gaussian_epsilon as gaussian_epsilon,
+    gaussian_mu,
+)
+from epsilog.numerics.rdp_conversion import rdp_to_epsilon_by_order as rdp_to_epsilon_by_order
 
 __all__ = [
-    "ArrayLike",
-    "FederatedClosedForm",
-    "GaussianDPFit",
     "Intervals",
-    "PointComparison",
     "PrivacyProfile",
     "ProfileComparison",
-    "binomial_tail",
-    "build_truncated_poisson_pair",
     "calibrate",
-    "classic_gaussian_stddev",
     "compare_profiles",
     "delta",
     "delta_curve",
@@ -63,21 +63,12 @@ __all__ = [
     "expected_trials",
     "federated_closed_form",
     "fit_gaussian_dp",
-    "gaussian_delta",
-    "gaussian_epsilon",
     "gaussian_mu",
-    "laplace_scale",
     "list_assumptions",
     "max_rounds",
     "mu",
     "profile",
     "rdp",
-    "rdp_lower_bound",
-    "rdp_to_epsilon_by_order",
-    "renyi_delta",
     "renyi_epsilon",
     "rho",
-    "split_epsilon_evenly",
-    "tpr_upper_bound",
-    "truncation_probability",
 ]

@@ -34,8 +34,7 @@ from epsilog.terms import (
 )
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-    from dp_accounting import NeighboringRelation as TheirRelation
+    from dp_accounting import DpEvent, NeighboringRelation as TheirRelation
 
 _METHOD = "conversion of dp-accounting events"
 _NEARLY_ONE = 1 - 2.0**-53

@@ -21,20 +21,20 @@ from epsilog.ledger.amounts import Amounts
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.bundles import write_bundle
 from epsilog.ledger.checkpoints import Checkpoint, StoredCheckpoint, prove_consistency
-from epsilog.ledger.cost import Cost, compute_cost
-from epsilog.ledger.cycles import CycleHistory, PlanSummary, read_cycles
-from epsilog.ledger.entries import Entry, Verb, hash_entry
+from epsilog.ledger.cost import Cost as Cost, compute_cost as compute_cost
+from epsilog.ledger.cycles import CycleHistory, PlanSummary as PlanSummary, read_cycles
+from epsilog.ledger.entries import Entry, Verb, hash_entry as hash_entry
 from epsilog.ledger.exports import export_entries
 from epsilog.ledger.factory import (
-    iterate_verified_documents,
-    ledger_exists,
+    iterate_verified_documents as iterate_verified_documents,
+    ledger_exists as ledger_exists,
     open_ledger,
-    parse_address,
+    parse_address as parse_address,
     read_ledger,
-    read_verified_entries,
+    read_verified_entries as read_verified_entries,
     verify_ledger,
 )
-from epsilog.ledger.fields import ChargeRequest
+from epsilog.ledger.fields import ChargeRequest as ChargeRequest
 from epsilog.ledger.headroom import Headroom
 from epsilog.ledger.ledger import Charge, Ledger
 from epsilog.ledger.pending import PendingApproval
@@ -48,10 +48,8 @@ __all__ = [
     "Amounts",
     "Balance",
     "Charge",
-    "ChargeRequest",
     "ChargeState",
     "Checkpoint",
-    "Cost",
     "CycleHistory",
     "Entry",
     "Headroom",
@@ -59,22 +57,15 @@ __all__ = [
     "LedgerVerification",
     "LedgerView",
     "PendingApproval",
-    "PlanSummary",
     "Receipt",
     "StoredCheckpoint",
     "Verb",
-    "compute_cost",
     "export_entries",
     "find_alerts",
-    "hash_entry",
-    "iterate_verified_documents",
-    "ledger_exists",
     "open_ledger",
-    "parse_address",
     "prove_consistency",
     "read_cycles",
     "read_ledger",
-    "read_verified_entries",
     "verify_ledger",
     "write_bundle",
     "write_receipt",

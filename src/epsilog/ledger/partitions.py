@@ -8,8 +8,7 @@ docs/ledger.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 
 from epsilog.ledger import scopes
 from epsilog.ledger.amounts import Amounts

@@ -20,8 +20,7 @@ from epsilog.ledger import cap_conversion, charge_record, merkle, scopes
 from epsilog.ledger.balances import Balance
 from epsilog.ledger.charge_runs import ChargeRuns, ReplayedCharges
 from epsilog.ledger.checkpoints import Checkpoint
-from epsilog.ledger.commands.base import check_entry
-from epsilog.ledger.commands.base import fold as fold_entry
+from epsilog.ledger.commands.base import check_entry, fold as fold_entry
 from epsilog.ledger.cost import CostRecheck, IdenticalCharges
 from epsilog.ledger.entries import GENESIS, ChargeId, Entry, EntryParser, Verb
 from epsilog.ledger.store import UNREADABLE, StoredRow, StoredState, StreamedRows, parse_row

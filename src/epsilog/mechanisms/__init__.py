@@ -11,7 +11,7 @@ import pkgutil
 from epsilog.mechanisms.balls_in_bins import BallsInBins
 from epsilog.mechanisms.base import Release
 from epsilog.mechanisms.composition import Composed, Repeated
-from epsilog.mechanisms.description import describe_release
+from epsilog.mechanisms.description import describe_release as describe_release
 from epsilog.mechanisms.discrete_gaussian import DiscreteGaussian
 from epsilog.mechanisms.discrete_laplace import DiscreteLaplace
 from epsilog.mechanisms.exponential import ExponentialMechanism
@@ -42,18 +42,17 @@ from epsilog.mechanisms.staircase import Staircase
 from epsilog.mechanisms.statements import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from epsilog.mechanisms.truncated_poisson_sampled import TruncatedPoissonSampled
 from epsilog.mechanisms.tuned import (
-    TRIAL_FORMATS,
+    TRIAL_FORMATS as TRIAL_FORMATS,
     BestOfTrials,
     BinomialTrialCount,
     NegativeBinomialTrialCount,
     PoissonTrialCount,
     TrialDistribution,
-    format_trials,
-    parse_trials,
+    format_trials as format_trials,
+    parse_trials as parse_trials,
 )
 
 __all__ = [
-    "TRIAL_FORMATS",
     "ApproximateDP",
     "BallsInBins",
     "BallsInBinsParticipation",
@@ -93,9 +92,6 @@ __all__ = [
     "TrialDistribution",
     "TruncatedPoissonSampled",
     "ZeroConcentratedDP",
-    "describe_release",
-    "format_trials",
-    "parse_trials",
 ]
 
 for _file in pkgutil.iter_modules(__path__):

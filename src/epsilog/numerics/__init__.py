@@ -8,20 +8,22 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from epsilog.numerics import balls_in_bins as balls_in_bins
-    from epsilog.numerics import counts as counts
-    from epsilog.numerics import distributions as distributions
-    from epsilog.numerics import gaussian as gaussian
-    from epsilog.numerics import mixtures as mixtures
-    from epsilog.numerics import noise as noise
-    from epsilog.numerics import pairs as pairs
-    from epsilog.numerics import products as products
-    from epsilog.numerics import questions as questions
-    from epsilog.numerics import renyi as renyi
-    from epsilog.numerics import replace_one as replace_one
-    from epsilog.numerics import rounding as rounding
-    from epsilog.numerics import selection as selection
-    from epsilog.numerics import shuffling as shuffling
+    from epsilog.numerics import (
+        balls_in_bins as balls_in_bins,
+        counts as counts,
+        distributions as distributions,
+        gaussian as gaussian,
+        mixtures as mixtures,
+        noise as noise,
+        pairs as pairs,
+        products as products,
+        questions as questions,
+        renyi as renyi,
+        replace_one as replace_one,
+        rounding as rounding,
+        selection as selection,
+        shuffling as shuffling,
+    )
 
 _MODULES = {module.name for module in pkgutil.iter_modules(__path__)}
 

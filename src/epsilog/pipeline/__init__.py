@@ -4,22 +4,23 @@
 """
 
 from epsilog.pipeline.config import PlanConfig, RunConfig, load_run_config
-from epsilog.pipeline.config_export import CheckedConfig, check_config, export_config, write_config_template
-from epsilog.pipeline.preparation import PreparedRun, predict_targets, prepare_config
+from epsilog.pipeline.config_export import (
+    CheckedConfig as CheckedConfig,
+    check_config as check_config,
+    export_config,
+    write_config_template,
+)
+from epsilog.pipeline.preparation import PreparedRun as PreparedRun, predict_targets, prepare_config as prepare_config
 from epsilog.pipeline.runner import RunObserver, RunResult, run, train_only
 
 __all__ = [
-    "CheckedConfig",
     "PlanConfig",
-    "PreparedRun",
     "RunConfig",
     "RunObserver",
     "RunResult",
-    "check_config",
     "export_config",
     "load_run_config",
     "predict_targets",
-    "prepare_config",
     "run",
     "train_only",
     "write_config_template",

@@ -9,8 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from epsilog.plan.composition import CompositionPlan as CompositionPlan
-    from epsilog.plan.composition import compare_releases, compute_profile_view, plan_composition
+    from epsilog.plan.composition import (
+        CompositionPlan as CompositionPlan,
+        compare_releases,
+        compute_profile_view as compute_profile_view,
+        plan_composition as plan_composition,
+    )
     from epsilog.plan.dp_sgd_plan import DPSGDPlan, plan_dp_sgd
     from epsilog.plan.federated_plan import (
         FederatedPlan,
@@ -20,28 +24,38 @@ if TYPE_CHECKING:
         compute_epsilon_curve,
         plan_federated,
     )
-    from epsilog.plan.interpretation import RISK_RELATIVE_WIDTH as RISK_RELATIVE_WIDTH
     from epsilog.plan.interpretation import (
+        RISK_RELATIVE_WIDTH as RISK_RELATIVE_WIDTH,
         bound_attack,
-        bound_log_odds_factor,
-        compute_risk_metrics,
+        bound_log_odds_factor as bound_log_odds_factor,
+        compute_risk_metrics as compute_risk_metrics,
         interpret_guarantee,
     )
-    from epsilog.plan.naseri_algorithm_2 import account_algorithm_2
+    from epsilog.plan.naseri_algorithm_2 import account_algorithm_2 as account_algorithm_2
     from epsilog.plan.phases import plan_phases
     from epsilog.plan.preflight_checks import preflight
-    from epsilog.plan.pricing import TuningCost, bound_schedule_epsilon, plan_tuning
-    from epsilog.plan.query_plan import QueryNoiseComparison as QueryNoiseComparison
-    from epsilog.plan.query_plan import QueryPlan, compare_query_noise, queries
-    from epsilog.plan.query_sensitivity import QuerySensitivity as QuerySensitivity
-    from epsilog.plan.query_sensitivity import compute_query_sensitivity
+    from epsilog.plan.pricing import TuningCost as TuningCost, bound_schedule_epsilon, plan_tuning as plan_tuning
+    from epsilog.plan.query_plan import (
+        QueryNoiseComparison as QueryNoiseComparison,
+        QueryPlan,
+        compare_query_noise as compare_query_noise,
+        queries,
+    )
+    from epsilog.plan.query_sensitivity import QuerySensitivity as QuerySensitivity, compute_query_sensitivity
     from epsilog.plan.question import Question
-    from epsilog.plan.questions import QUESTIONS
+    from epsilog.plan.questions import QUESTIONS as QUESTIONS
     from epsilog.plan.registered_plan import RegisteredPlan, build_registered_plan
-    from epsilog.plan.sentences import grade_delta as grade_delta
-    from epsilog.plan.sentences import list_limits, write_formula
+    from epsilog.plan.sentences import (
+        grade_delta as grade_delta,
+        list_limits as list_limits,
+        write_formula as write_formula,
+    )
     from epsilog.plan.training_setup import TrainingLoop
-    from epsilog.plan.verdict import bound_log_odds_growth, bound_posterior, build_card
+    from epsilog.plan.verdict import (
+        bound_log_odds_growth as bound_log_odds_growth,
+        bound_posterior,
+        build_card as build_card,
+    )
 
 _HOME = {
     name: module
@@ -69,7 +83,6 @@ _HOME = {
 }
 
 __all__ = [
-    "QUESTIONS",
     "DPSGDPlan",
     "FederatedPlan",
     "QueryPlan",
@@ -77,33 +90,21 @@ __all__ = [
     "RegisteredPlan",
     "Schedule",
     "TrainingLoop",
-    "TuningCost",
-    "account_algorithm_2",
     "bound_attack",
-    "bound_log_odds_factor",
-    "bound_log_odds_growth",
     "bound_posterior",
     "bound_schedule_epsilon",
-    "build_card",
     "build_registered_plan",
     "calibrate_noise",
     "calibrate_rounds",
-    "compare_query_noise",
     "compare_releases",
     "compute_epsilon_curve",
-    "compute_profile_view",
     "compute_query_sensitivity",
-    "compute_risk_metrics",
     "interpret_guarantee",
-    "list_limits",
-    "plan_composition",
     "plan_dp_sgd",
     "plan_federated",
     "plan_phases",
-    "plan_tuning",
     "preflight",
     "queries",
-    "write_formula",
 ]
 
 

@@ -6,9 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from epsilog.accounting import GaussianDPFit, PointComparison, ProfileComparison, compare_profiles, tpr_upper_bound
-from epsilog.accounting import delta as bound_delta
-from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import (
+    GaussianDPFit,
+    PointComparison,
+    ProfileComparison,
+    compare_profiles,
+    delta as bound_delta,
+    epsilon as bound_epsilon,
+    tpr_upper_bound,
+)
 from epsilog.mechanisms import Composed, Release
 from epsilog.plan.interpretation import fit_gaussian_dp_quickly
 from epsilog.terms import Interval, NeighboringRelation, check

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from epsilog.accounting import FederatedClosedForm, GaussianDPFit, calibrate, federated_closed_form, max_rounds
-from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import (
+    FederatedClosedForm,
+    GaussianDPFit,
+    calibrate,
+    epsilon as bound_epsilon,
+    federated_closed_form,
+    max_rounds,
+)
 from epsilog.mechanisms import (
     BallsInBins,
     FixedSizeSampled,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from epsilog.accounting import GaussianDPFit, PrivacyProfile, fit_gaussian_dp, mu, profile
-from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import GaussianDPFit, PrivacyProfile, epsilon as bound_epsilon, fit_gaussian_dp, mu, profile
 from epsilog.mechanisms import Release, Repeated
 from epsilog.numerics.rounding import ELEMENTARY, round_down, round_up
 from epsilog.plan import sentences

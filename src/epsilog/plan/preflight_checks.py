@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from epsilog.accounting import binomial_tail, profile
-from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import binomial_tail, epsilon as bound_epsilon, profile
 from epsilog.mechanisms import (
     Composed,
     FixedSizeSampled,

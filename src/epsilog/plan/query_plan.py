@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from epsilog.accounting import calibrate, classic_gaussian_stddev, gaussian_mu
-from epsilog.accounting import delta as bound_delta
-from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import (
+    calibrate,
+    classic_gaussian_stddev,
+    delta as bound_delta,
+    epsilon as bound_epsilon,
+    gaussian_mu,
+)
 from epsilog.mechanisms import Composed, Gaussian, Laplace, Release, Repeated
 from epsilog.numerics.rounding import PLANNED
 from epsilog.plan.consumed_budget import (
@@ -19,8 +23,7 @@ from epsilog.plan.consumed_budget import (
     compute_consumed_budget,
     count_used_queries,
 )
-from epsilog.plan.interpretation import Interpretation as Meaning
-from epsilog.plan.interpretation import interpret_guarantee
+from epsilog.plan.interpretation import Interpretation as Meaning, interpret_guarantee
 from epsilog.plan.sentences import list_query_limits
 from epsilog.terms import CheckError, DeltaChoice, DeltaPolicy, Finding, Interval, Status, check, codec, parameters
 from epsilog.terms.charts import draw_budget_gauge

@@ -7,12 +7,12 @@ stores results, and ``execution`` runs these steps, so that nothing uncharged is
 """
 
 from epsilog.queries.best_of_trials import run_best_of_trials
-from epsilog.queries.contributions import get_column_types
+from epsilog.queries.contributions import get_column_types as get_column_types
 from epsilog.queries.execution import (
     QueryCostEstimate,
     QueryResult,
     estimate_query_cost,
-    reserve_answer,
+    reserve_answer as reserve_answer,
     run_query,
 )
 from epsilog.queries.files import scan_file
@@ -39,8 +39,6 @@ __all__ = [
     "QueryResult",
     "Sum",
     "estimate_query_cost",
-    "get_column_types",
-    "reserve_answer",
     "run_best_of_trials",
     "run_query",
     "scan_file",

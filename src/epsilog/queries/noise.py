@@ -14,9 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from statistics import NormalDist
 
-from epsilog.accounting import epsilon as accounted_epsilon
-from epsilog.accounting import mu as accounted_mu
-from epsilog.accounting import rho as accounted_rho
+from epsilog.accounting import epsilon as accounted_epsilon, mu as accounted_mu, rho as accounted_rho
 from epsilog.ledger import Amounts
 from epsilog.mechanisms import (
     Composed,

@@ -9,16 +9,16 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from epsilog.schemes.base import (
-    SCHEMES,
+    SCHEMES as SCHEMES,
     LocalDPSGD,
-    NoisyUpdate,
-    Party,
+    NoisyUpdate as NoisyUpdate,
+    Party as Party,
     ProtectionLevel,
-    RawUpdate,
+    RawUpdate as RawUpdate,
     Scheme,
-    Upload,
+    Upload as Upload,
     register_scheme,
-    remove_protection,
+    remove_protection as remove_protection,
 )
 from epsilog.schemes.client_level_adaptive_clip import ClientLevelAdaptiveClip
 from epsilog.schemes.client_level_buffered_noise import ClientLevelBufferedNoise
@@ -29,7 +29,6 @@ from epsilog.schemes.client_side import ClientLevelClientSide, ExampleLevelClien
 from epsilog.schemes.round_robin import RoundRobinScheme
 
 __all__ = [
-    "SCHEMES",
     "ClientLevelAdaptiveClip",
     "ClientLevelBufferedNoise",
     "ClientLevelCentral",
@@ -38,15 +37,10 @@ __all__ = [
     "ClientLevelDistributed",
     "ExampleLevelClientSide",
     "LocalDPSGD",
-    "NoisyUpdate",
-    "Party",
     "ProtectionLevel",
-    "RawUpdate",
     "RoundRobinScheme",
     "Scheme",
-    "Upload",
     "register_scheme",
-    "remove_protection",
 ]
 
 for _module in iter_modules(__path__):

@@ -17,7 +17,7 @@ from epsilog.server.tokens import Token, create_token, read_tokens, revoke_token
 
 if TYPE_CHECKING:
     from epsilog.server.app import create_app
-    from epsilog.server.selftest import run_server_campaign
+    from epsilog.server.selftest import run_server_campaign as run_server_campaign
 
 __all__ = [
     "AccessConfig",
@@ -28,7 +28,6 @@ __all__ = [
     "read_tokens",
     "revoke_token",
     "rotate_token",
-    "run_server_campaign",
     "serve",
 ]
 

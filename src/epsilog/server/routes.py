@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, is_dataclass
-from dataclasses import fields as fields_of
+from dataclasses import MISSING, dataclass, fields as fields_of, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints

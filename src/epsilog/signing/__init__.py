@@ -4,18 +4,15 @@ The formats (C2SP signed-note, DSSE, in-toto) are public, so other tools can ver
 library that signs, the extra ``sign``. Without it, everything can be read, but nothing signed or verified.
 """
 
-from epsilog.signing.envelopes import SUFFIX, Envelope, read_envelopes
-from epsilog.signing.keys import SigningKey, VerifierKey, decode_base64
-from epsilog.signing.notes import Note, find_note, verify_signatures
+from epsilog.signing.envelopes import SUFFIX as SUFFIX, Envelope, read_envelopes
+from epsilog.signing.keys import SigningKey, VerifierKey, decode_base64 as decode_base64
+from epsilog.signing.notes import Note, find_note as find_note, verify_signatures
 
 __all__ = [
-    "SUFFIX",
     "Envelope",
     "Note",
     "SigningKey",
     "VerifierKey",
-    "decode_base64",
-    "find_note",
     "read_envelopes",
     "verify_signatures",
 ]

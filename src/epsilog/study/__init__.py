@@ -10,7 +10,7 @@ from epsilog.study.canaries import CanaryExperiment
 from epsilog.study.membership import MembershipExperiment
 from epsilog.study.properties import PropertyExperiment
 from epsilog.study.protocol import Condition, StudyProtocol, Subject
-from epsilog.study.study import Study, load_study, read_tables, run_study
+from epsilog.study.study import Study, load_study, read_tables as read_tables, run_study
 
 __all__ = [
     "Backdoor",
@@ -22,6 +22,5 @@ __all__ = [
     "StudyProtocol",
     "Subject",
     "load_study",
-    "read_tables",
     "run_study",
 ]

@@ -1,6 +1,6 @@
 """Terms that all parts share: fields and their checks, JSON, intervals, guarantees, findings and errors."""
 
-from epsilog.terms.canaries import Canaries
+from epsilog.terms.canaries import Canaries as Canaries
 from epsilog.terms.errors import (
     BatchRefusedError,
     BudgetExceededError,
@@ -17,36 +17,34 @@ from epsilog.terms.errors import (
     UnsupportedMechanismError,
 )
 from epsilog.terms.findings import (
-    EVIDENCE_KINDS,
-    LOG_EVIDENCE_KINDS,
-    OPTIONAL_EVIDENCE_KINDS,
-    ClaimEffect,
+    EVIDENCE_KINDS as EVIDENCE_KINDS,
+    LOG_EVIDENCE_KINDS as LOG_EVIDENCE_KINDS,
+    OPTIONAL_EVIDENCE_KINDS as OPTIONAL_EVIDENCE_KINDS,
+    ClaimEffect as ClaimEffect,
     Finding,
     Severity,
     Status,
 )
-from epsilog.terms.guarantee import OUTCOME_SHARE, Guarantee, NeighboringRelation
+from epsilog.terms.guarantee import OUTCOME_SHARE as OUTCOME_SHARE, Guarantee, NeighboringRelation
 from epsilog.terms.interval import Interval
 from epsilog.terms.messages import Message
-from epsilog.terms.policy import DeltaChoice, DeltaPolicy, delta_finding
-from epsilog.terms.rounds import COMMITMENT, CustodyRecord, RoundRecord, RunArtifact, record_line
+from epsilog.terms.policy import DeltaChoice as DeltaChoice, DeltaPolicy, delta_finding as delta_finding
+from epsilog.terms.rounds import (
+    COMMITMENT as COMMITMENT,
+    CustodyRecord,
+    RoundRecord,
+    RunArtifact,
+    record_line as record_line,
+)
 
 __all__ = [
-    "COMMITMENT",
-    "EVIDENCE_KINDS",
-    "LOG_EVIDENCE_KINDS",
-    "OPTIONAL_EVIDENCE_KINDS",
-    "OUTCOME_SHARE",
     "BatchRefusedError",
     "BudgetExceededError",
     "CalibrationError",
-    "Canaries",
     "CheckError",
-    "ClaimEffect",
     "ConfigError",
     "ConflictError",
     "CustodyRecord",
-    "DeltaChoice",
     "DeltaPolicy",
     "EpsilogError",
     "Finding",
@@ -64,6 +62,4 @@ __all__ = [
     "Status",
     "StorageError",
     "UnsupportedMechanismError",
-    "delta_finding",
-    "record_line",
 ]

@@ -24,22 +24,7 @@ from epsilog.terms.disclosed import Private
 from epsilog.terms.errors import CheckError, EpsilogError
 from epsilog.terms.messages import Message
 
-__all__ = [
-    "UNREADABLE",
-    "decode",
-    "encode",
-    "encode_canonical",
-    "from_json",
-    "hash_canonical",
-    "parse_json",
-    "parse_term",
-    "plain",
-    "plain_fields",
-    "private_json",
-    "quote_toml",
-    "register_term",
-    "to_json",
-]
+__all__ = ["from_json", "to_json"]
 
 VERSION = 1
 UNREADABLE = (EpsilogError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)

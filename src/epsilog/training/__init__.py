@@ -7,20 +7,23 @@ sweeps. JAX is imported when training begins, not before.
 """
 
 from epsilog.training.canaries import add_canary_slots, compute_canary_scores, draw_canaries, insert_canaries
-from epsilog.training.checkpoints import delete_run_state, lock_exclusively
+from epsilog.training.checkpoints import delete_run_state as delete_run_state, lock_exclusively as lock_exclusively
 from epsilog.training.data import load_dataset, load_task
 from epsilog.training.data.dataset import Dataset
-from epsilog.training.federation import Federation, iterate_blocks
+from epsilog.training.federation import Federation, iterate_blocks as iterate_blocks
 from epsilog.training.noise import Randomness
-from epsilog.training.rounds import require_matching_scheme
+from epsilog.training.rounds import require_matching_scheme as require_matching_scheme
 from epsilog.training.run import AuthorizedRun, TrainingResult, run_rounds, train_without_charge
-from epsilog.training.server_optimizer import OPTIMIZERS, SCHEDULES, ServerOptimizer, compute_learning_rate_factor
-from epsilog.training.smoke_test import run_smoke_test
+from epsilog.training.server_optimizer import (
+    OPTIMIZERS as OPTIMIZERS,
+    SCHEDULES as SCHEDULES,
+    ServerOptimizer,
+    compute_learning_rate_factor as compute_learning_rate_factor,
+)
+from epsilog.training.smoke_test import run_smoke_test as run_smoke_test
 from epsilog.training.task import LocalTraining, Task
 
 __all__ = [
-    "OPTIMIZERS",
-    "SCHEDULES",
     "AuthorizedRun",
     "Dataset",
     "Federation",
@@ -31,16 +34,10 @@ __all__ = [
     "TrainingResult",
     "add_canary_slots",
     "compute_canary_scores",
-    "compute_learning_rate_factor",
-    "delete_run_state",
     "draw_canaries",
     "insert_canaries",
-    "iterate_blocks",
     "load_dataset",
     "load_task",
-    "lock_exclusively",
-    "require_matching_scheme",
     "run_rounds",
-    "run_smoke_test",
     "train_without_charge",
 ]

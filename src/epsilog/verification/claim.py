@@ -11,8 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from epsilog.accounting import FederatedClosedForm, federated_closed_form
-from epsilog.accounting import epsilon as bound_epsilon
+from epsilog.accounting import FederatedClosedForm, epsilon as bound_epsilon, federated_closed_form
 from epsilog.certificates import check_certificate, restate_claim, write_claim
 from epsilog.ledger.cost import MOST_EXCESS
 from epsilog.mechanisms import Release

@@ -7,8 +7,7 @@ import flint
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scipy.special import logsumexp
 
 from epsilog.accounting.inversion import bent

@@ -18,8 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives import serialization as forms
+from cryptography.hazmat.primitives import hashes, serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
 
 APP = Path(__file__).parent / "app"

@@ -5,8 +5,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import linalg
 from tests.extent import amount
 from tests.training.fixed import Fixed

@@ -9,8 +9,7 @@ from operator import mul
 import numpy as np
 
 from epsilog.accounting.methods.lattice import bound_on_lattice
-from epsilog.accounting.renyi import WIDE
-from epsilog.accounting.renyi import bound as renyi_bounds
+from epsilog.accounting.renyi import WIDE, bound as renyi_bounds
 from epsilog.mechanisms import ZeroConcentratedDP
 from epsilog.mechanisms.composition import Composition
 from epsilog.numerics.gaussian import bound_gaussian

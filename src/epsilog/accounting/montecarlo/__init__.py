@@ -13,32 +13,38 @@ Modules: ``pairs`` (sampled pairs), ``tilt`` (importance sampling), ``shards`` (
 (which trusts none of it), ``strategies`` (columns of noise). Only ``run`` uses files, processes and entropy.
 """
 
-from epsilog.accounting.montecarlo.bounds import (
-    binomial_delta,
-    bound_listed_delta,
-)
+from epsilog.accounting.montecarlo.bounds import binomial_delta as binomial_delta, bound_listed_delta
 from epsilog.accounting.montecarlo.delta_bound import (
-    DeltaBoundPlan,
+    DeltaBoundPlan as DeltaBoundPlan,
     MonteCarloEvidence,
     bound_delta,
-    compute_running_interval,
+    compute_running_interval as compute_running_interval,
     plan_delta_bound,
     run_delta_bound,
 )
 from epsilog.accounting.montecarlo.noise_search import (
-    NoiseSearchResult,
+    NoiseSearchResult as NoiseSearchResult,
     estimate_noise,
     plan_noise_search,
     run_noise_search,
     search_noise,
 )
 from epsilog.accounting.montecarlo.oracle import compute_balls_in_bins_delta
-from epsilog.accounting.montecarlo.recompute import describe_seed_provenance, plan_from_json, recompute_document
-from epsilog.accounting.montecarlo.run import CHOSEN, NONCE, draw_entropy, use_dask_cluster
-from epsilog.accounting.montecarlo.shards import BernoulliTrial, draw_losses
-from epsilog.accounting.montecarlo.tilt import ProfilePayoff
+from epsilog.accounting.montecarlo.recompute import (
+    describe_seed_provenance as describe_seed_provenance,
+    plan_from_json as plan_from_json,
+    recompute_document,
+)
+from epsilog.accounting.montecarlo.run import (
+    CHOSEN as CHOSEN,
+    NONCE as NONCE,
+    draw_entropy as draw_entropy,
+    use_dask_cluster,
+)
+from epsilog.accounting.montecarlo.shards import BernoulliTrial as BernoulliTrial, draw_losses
+from epsilog.accounting.montecarlo.tilt import ProfilePayoff as ProfilePayoff
 from epsilog.accounting.montecarlo.two_point import (
-    base_delta,
+    base_delta as base_delta,
     delta_from_samples,
     minimum_samples,
     overall_delta,
@@ -46,29 +52,17 @@ from epsilog.accounting.montecarlo.two_point import (
 from epsilog.numerics.pairs import AdjacencyType
 
 __all__ = [
-    "CHOSEN",
-    "NONCE",
     "AdjacencyType",
-    "BernoulliTrial",
-    "DeltaBoundPlan",
     "MonteCarloEvidence",
-    "NoiseSearchResult",
-    "ProfilePayoff",
-    "base_delta",
-    "binomial_delta",
     "bound_delta",
     "bound_listed_delta",
     "compute_balls_in_bins_delta",
-    "compute_running_interval",
     "delta_from_samples",
-    "describe_seed_provenance",
-    "draw_entropy",
     "draw_losses",
     "estimate_noise",
     "minimum_samples",
     "overall_delta",
     "plan_delta_bound",
-    "plan_from_json",
     "plan_noise_search",
     "recompute_document",
     "run_delta_bound",

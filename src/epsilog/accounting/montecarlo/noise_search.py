@@ -21,8 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.special import ndtri
 
-from epsilog.accounting.montecarlo import bounds
-from epsilog.accounting.montecarlo import tilt as tilts
+from epsilog.accounting.montecarlo import bounds, tilt as tilts
 from epsilog.accounting.montecarlo.bounds import binomial_cdf, binomial_error
 from epsilog.accounting.montecarlo.documents import (
     ASSUMPTIONS,

@@ -8,22 +8,22 @@ from pathlib import Path
 
 from epsilog.terms import check
 from epsilog.training.data import chem97, fashion_mnist
-from epsilog.training.data.custom import CustomData, read_column_types
+from epsilog.training.data.custom import CustomData, read_column_types as read_column_types
 from epsilog.training.data.dataset import Dataset
-from epsilog.training.data.schema import DataSchema, Feature, Target, parse_feature, parse_target
+from epsilog.training.data.schema import (
+    DataSchema as DataSchema,
+    Feature as Feature,
+    Target as Target,
+    parse_feature as parse_feature,
+    parse_target as parse_target,
+)
 from epsilog.training.models import ModelKind, parse_model_kind
 from epsilog.training.task import LocalTraining, Task
 
 __all__ = [
     "CustomData",
-    "DataSchema",
-    "Feature",
-    "Target",
     "load_dataset",
     "load_task",
-    "parse_feature",
-    "parse_target",
-    "read_column_types",
 ]
 
 SHIPPED: dict[str, Callable[[str, Path], Dataset]] = {

@@ -11,31 +11,30 @@ from dataclasses import replace
 
 from epsilog.terms import CheckError, check
 from epsilog.training.engines.base import (
-    ClippedSum,
+    ClippedSum as ClippedSum,
     Engine,
-    RoundInputs,
+    RoundInputs as RoundInputs,
     RowEngine,
-    combine_sums,
-    compute_gradients_or_nan,
-    sum_clipped_examples,
+    combine_sums as combine_sums,
+    compute_gradients_or_nan as compute_gradients_or_nan,
+    sum_clipped_examples as sum_clipped_examples,
 )
 from epsilog.training.engines.compilations import enable_compilation_cache
-from epsilog.training.engines.wrappers import CanaryClients, DropoutEngine, SplitEngine, add_canary_clients
+from epsilog.training.engines.wrappers import (
+    CanaryClients as CanaryClients,
+    DropoutEngine,
+    SplitEngine,
+    add_canary_clients,
+)
 from epsilog.training.task import Task
 
 __all__ = [
-    "CanaryClients",
-    "ClippedSum",
     "Engine",
-    "RoundInputs",
     "RowEngine",
     "SplitEngine",
     "add_dropout",
-    "combine_sums",
-    "compute_gradients_or_nan",
     "enable_compilation_cache",
     "make_engine",
-    "sum_clipped_examples",
 ]
 
 

@@ -5,27 +5,29 @@
 """
 
 from epsilog.training.models.base import Model, build_layered_model
-from epsilog.training.models.custom import is_custom, require_factory_name
-from epsilog.training.models.kinds import KINDS, ModelKind, build_model, get_cached_model, parse_model_kind
-from epsilog.training.models.probe import ROWS, call_user_code, require_deterministic_per_row
-from epsilog.training.models.released import ReleasedModel
-from epsilog.training.models.torch_modules import ROWS_APART, from_torch, reject_cross_row_layers
+from epsilog.training.models.custom import is_custom as is_custom, require_factory_name as require_factory_name
+from epsilog.training.models.kinds import (
+    KINDS as KINDS,
+    ModelKind as ModelKind,
+    build_model,
+    get_cached_model as get_cached_model,
+    parse_model_kind as parse_model_kind,
+)
+from epsilog.training.models.probe import (
+    ROWS as ROWS,
+    call_user_code as call_user_code,
+    require_deterministic_per_row as require_deterministic_per_row,
+)
+from epsilog.training.models.released import ReleasedModel as ReleasedModel
+from epsilog.training.models.torch_modules import (
+    ROWS_APART as ROWS_APART,
+    from_torch,
+    reject_cross_row_layers as reject_cross_row_layers,
+)
 
 __all__ = [
-    "KINDS",
-    "ROWS",
-    "ROWS_APART",
     "Model",
-    "ModelKind",
-    "ReleasedModel",
     "build_layered_model",
     "build_model",
-    "call_user_code",
     "from_torch",
-    "get_cached_model",
-    "is_custom",
-    "parse_model_kind",
-    "reject_cross_row_layers",
-    "require_deterministic_per_row",
-    "require_factory_name",
 ]

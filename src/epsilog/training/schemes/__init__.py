@@ -3,9 +3,16 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from epsilog.training.schemes.base import TRAINED, RoundContext, RoundUpdate, register_trainer
+from epsilog.training.schemes.base import (
+    TRAINED as TRAINED,
+    RoundContext as RoundContext,
+    RoundUpdate as RoundUpdate,
+    register_trainer,
+)
 
-__all__ = ["TRAINED", "RoundContext", "RoundUpdate", "register_trainer"]
+__all__ = [
+    "register_trainer",
+]
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -6,4 +6,7 @@ of our own runs. Import this package only when needed, since it requires polars.
 
 from epsilog.verification.logs.reading import read_playbook, verify_logs
 
-__all__ = ["read_playbook", "verify_logs"]
+__all__ = [
+    "read_playbook",
+    "verify_logs",
+]
