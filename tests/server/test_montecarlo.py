@@ -8,8 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from starlette.exceptions import HTTPException
 
 from epsilog.accounting.montecarlo import bound_delta, compute_balls_in_bins_delta, strategies
