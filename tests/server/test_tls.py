@@ -16,7 +16,7 @@ import pytest
 from tests import commands
 from tests.server.test_access import self_signed
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended  # at each change, tests/docs/test_team_pages.py has a server with TLS and tokens
 ROOT = Path(__file__).parents[2]
 
 
@@ -75,7 +75,6 @@ def team(tmp_path_factory, ledger_path):
             server.wait(300)
 
 
-@pytest.mark.extended  # a day of a team has most of it
 def test_a_team_comes_in_by_tls_and_token_and_stays_out_without(team):
     anna = made(team.folder, "anna", "--role", "reader", "--scope", "acme")
     status, body = team.ask("/api/v1/ledger", anna)
