@@ -324,6 +324,8 @@ def in_turn(options, made, few):
     return [options[(first + k) % len(options)] for k in range(amount(few, len(options)))]
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("made", CALLS, ids=named)
 def test_numbers_of_any_library_are_the_numbers_that_they_hold(made):
     expected = made(**CALLS[made])
@@ -332,6 +334,8 @@ def test_numbers_of_any_library_are_the_numbers_that_they_hold(made):
         assert same(found, expected), (kind, found, expected)
 
 
+@pytest.mark.every(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("made", CALLS, ids=named)
 def test_what_is_no_number_is_refused_in_words_of_epsilog(made):
     def call(bad, *, has_axis=False):

@@ -38,6 +38,7 @@ ADD, REPLACE, ZERO = NeighboringRelation
 SGD = Repeated(PoissonSampled(Gaussian(1.0), 0.01), 100)
 
 
+@pytest.mark.slow
 def test_a_huge_group_is_bounded_by_how_many_are_ever_in_a_sample():
     """A million units at q = 1%: some ten thousand are in a round, not all."""
     found = epsilon(SGD, delta=1e-5, group_size=10**6)

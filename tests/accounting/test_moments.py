@@ -71,6 +71,7 @@ def test_what_lies_between_the_points_of_a_coarse_grid_is_not_overlooked(part):
     assert not any(_keeps_both(share * least, p, q, part) for share in (0.99, 0.999, 0.9999))
 
 
+@pytest.mark.slow
 def test_a_statement_alone_is_known_from_both_sides():
     for rho in (1e-8, 1e-3, 0.5, 100.0):
         for delta in (1e-2, 1e-6, 1e-12):

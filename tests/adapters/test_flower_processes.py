@@ -62,6 +62,7 @@ def started(processes, monkeypatch, name, script):
     processes.supernode(0) if name == "supernode" else processes.superlink()
 
 
+@pytest.mark.slow
 @warns_of_jax
 def test_a_supernode_that_died_is_told_of_started_again_and_waited_for(tmp_path, monkeypatch):
     told = []

@@ -197,6 +197,7 @@ def test_pure_releases_are_proven_at_delta_0(release, relation, least):
     assert not check_certificate(lower_epsilon(found.text, f"{0.999999 * least:.9f}")).proven
 
 
+@pytest.mark.slow
 def test_delta_0_needs_losses_with_a_bound():
     with pytest.raises(NotProvenError, match="no finite epsilon"):
         certificate(Gaussian(1.0), delta=0.0)

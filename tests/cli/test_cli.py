@@ -252,6 +252,7 @@ def test_a_plain_value_is_read_as_the_framework_reads_it(kind, bounds, monkeypat
 TWICE = ("--value", "2")
 
 
+@pytest.mark.slow
 def test_an_account_prints_terms_that_it_reads(tmp_path):
     words = ["--delta", "1e-6", "--json"]
     first = CliRunner().invoke(load(), ["account", "-z", "2", "-q", "0.01", "-T", "50", *words]).output

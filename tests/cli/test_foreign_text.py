@@ -179,6 +179,7 @@ def test_the_files_of_a_run(run, tmp_path, epsilog, name, full):
         epsilog("verify", tmp_path / "run", "--json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", FULL)
 def test_a_ledger_and_bundles_of_it(tmp_path, epsilog, full):
     at, act = tmp_path / "ledger.db", {"actor": HOSTILE, "reason": HOSTILE}

@@ -50,6 +50,7 @@ def test_the_search_finds_what_asks_an_index(line):
     assert told(line)
 
 
+@pytest.mark.slow
 def test_no_text_asks_an_index_for_epsilog():
     files = printed()
     assert len(files) > 500

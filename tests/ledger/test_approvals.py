@@ -246,6 +246,7 @@ def told(pending):
     return [(one.scope, one.key, one.required, one.approved, one.actor) for one in pending]
 
 
+@pytest.mark.slow
 def test_what_waits_for_approval_is_listed(ledger, clock):
     """Of every scope that requires some, in the blocks of a partition too; without what started, ended or expired."""
     ledger.create_budget("acme", requires_approvals=2, privacy_unit="person", **PURE)

@@ -78,6 +78,7 @@ def test_caps_are_between_the_closed_form_and_epsilon(eps):
     assert min(2 * rho, 1e6) * (1 - 1e-6) <= mu_squared
 
 
+@pytest.mark.slow
 def test_many_more_gaussian_answers_fit_than_under_basic_composition():
     shown = {kind: int(count.replace(",", "")) for kind, count in re.findall(
         r"^\| `(\w+)` \| ([\d,]+) \|$", Path("docs/ledger.md").read_text(), flags=re.MULTILINE

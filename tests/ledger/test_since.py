@@ -104,6 +104,7 @@ def test_the_checkpoint_of_another_ledger_is_refused(told):
         view(*told).verify(since=kept(list(session.rows()), 1), keys=KEYS)
 
 
+@pytest.mark.slow
 def test_each_changed_row_is_found_by_its_index_before_the_checkpoint_and_after(told):
     rows, stored = told
     for position, row in list(enumerate(rows, 1))[:: amount(6, 1)]:

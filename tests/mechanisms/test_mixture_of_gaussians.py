@@ -84,6 +84,7 @@ def test_quadrature_says_the_same(mixture, at):
     assert exact(mixture, at + 0.1) < 0.99 * truth  # the control: a little more epsilon is noticed
 
 
+@pytest.mark.slow
 def test_under_replace_one_it_holds_contributions_that_pull_opposite_ways():
     """They are some neighbors: the interval's upper side is no lower, and not far above."""
     x = np.linspace(-30, 30, 600_001)

@@ -127,6 +127,7 @@ def test_two_bins_by_integration(noise, at, direction):
     assert upper - lower <= 5e-4 * exact
 
 
+@pytest.mark.slow
 @quick
 @given(mu=st.floats(0.02, 4.0), fine=st.floats(0.002, 0.5), reach=st.floats(1.5, 6.0))
 def test_one_ratio_lies_between_its_lattice_laws_in_the_convex_order(mu, fine, reach):

@@ -83,6 +83,7 @@ def test_one_round_is_what_an_integral_says(release, base):
             assert found.upper - found.lower <= 0.01 * truth + 1e-12
 
 
+@pytest.mark.slow
 def test_discrete_noises_and_responses_are_what_an_enumeration_says():
     reports = RandomizedResponse(0.5, 3)
     row = {0: 2 / 3, 1: 1 / 6, 2: 1 / 6}, {0: 1 / 6, 1: 2 / 3, 2: 1 / 6}
@@ -135,6 +136,7 @@ def test_a_part_known_from_below_only_by_an_example_lends_a_sample_no_more(noise
     assert found.upper == pytest.approx(share * whole.upper, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_next_to_nothing_beside_a_gaussian_adds_next_to_nothing():
     alone = epsilon(Repeated(PoissonSampled(Gaussian(1.0), 0.01), 1000), delta=1e-6)
     beside = epsilon(Repeated(PoissonSampled(Composed([Gaussian(1.0), Laplace(1e6)]), 0.01), 1000), delta=1e-6)

@@ -245,6 +245,7 @@ def test_references_are_read_beside_the_config_and_kept_by_their_hash(stand_in, 
         told(missing, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_plan_file_that_is_none_is_an_error_of_the_records(stand_in, write_config, tmp_path):
     path = write_config(*SETTINGS)
     outcome, _ = told(path, tmp_path)

@@ -202,6 +202,7 @@ def test_a_server_that_is_not_trusted_would_see_every_trial(trials, write_config
         go(path, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_verified_from_its_files_and_a_cheaper_law_is_found_out(finished):
     files, books = read_run_folder(finished.outcome.folder), LedgerReader.read(finished.ledger)
     del files["model.npz"]  # nothing was trained

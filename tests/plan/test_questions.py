@@ -402,6 +402,7 @@ def test_a_comparison_tells_at_each_point_who_is_better():
     assert all(set(one) == {"at", "first", "second", "better"} for one in points)
 
 
+@pytest.mark.slow
 def test_the_risk_of_queries_is_about_a_person():
     told = QUESTIONS["/queries/risk"].parse({"epsilon": 1.0, "queries": 2, "delta": 1e-6}).answer()
     assert "person" in json.dumps(told["attack_note"])

@@ -112,6 +112,7 @@ def test_the_closed_form_of_source_1_stands_beside_it():
     assert made.closed_form.total == pytest.approx(1.0913, abs=5e-5)
 
 
+@pytest.mark.slow
 def test_only_plans_of_this_version_are_read():
     document = plan().to_json()
     for changes in ({"v": 0}, {"v": None}, {"kind": "report"}, {"kind": None}):

@@ -71,6 +71,7 @@ def test_the_commitment_key_is_stored_for_the_curator_alone(run):
     assert key.read_bytes().strip() not in published(folder)
 
 
+@pytest.mark.slow
 def test_whoever_holds_the_key_checks_the_records_and_nobody_else_needs_it(run):
     folder, private = run
     files = read_run_folder(folder)
@@ -107,6 +108,7 @@ def test_an_invalid_key_is_refused_and_not_quoted(run, content):
     assert "abab" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_each_run_draws_one_key_and_keeps_it_after_a_crash(tmp_path, monkeypatch):
     keys = set()
     for name in ("one", "two"):

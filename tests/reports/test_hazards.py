@@ -178,6 +178,7 @@ def test_the_page_the_text_and_the_pdf_show_every_statement(described, real):
         assert re.search(rb"/Type\s*/Page\b", render_pdf(one))
 
 
+@pytest.mark.slow
 def test_a_report_prints_on_four_pages(described):
     pdf = render_pdf(described)
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 4

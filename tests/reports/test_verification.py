@@ -149,6 +149,7 @@ def test_a_warning_that_the_curator_attests_is_not_lost(files, reader):
     assert (finding.code, finding.status) == ("norms/attested", "warned")
 
 
+@pytest.mark.slow
 def test_a_report_of_another_version_fails_by_name(files, reader):
     new = codec.parse_json(files["report.json"])
     for version in (0, 1, 3, False, None):

@@ -400,6 +400,7 @@ def test_a_holder_asks_so_often_and_others_are_not_kept_waiting(file, ledger_pat
     assert ask(app, "GET", "/api/v1/nothing", token=bob).status == 404
 
 
+@pytest.mark.slow
 def test_calculators_are_asked_so_often_from_one_place(app, keeper, monkeypatch):
     assert {ask(app, "POST", "/api/v1/federated", body=b"[").status for _ in range(60)} == {422}
     monkeypatch.setattr(keeper, "_calculator_clients", TokenBuckets(rate=1e-3, burst=3))

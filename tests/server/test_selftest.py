@@ -53,6 +53,7 @@ def test_a_server_that_does_not_start_ends_the_campaign(tmp_path, monkeypatch):
         run_server_campaign(tmp_path, seed=1, kills=1, clients=1)
 
 
+@pytest.mark.slow
 def test_the_command_runs_it_when_asked(tmp_path, monkeypatch):
     from epsilog.ledger import selftest as of_ledger
 

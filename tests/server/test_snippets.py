@@ -149,6 +149,7 @@ def test_a_plan_that_no_run_config_can_state_says_why():
         assert found["no_run_config"].endswith(".")
 
 
+@pytest.mark.slow
 def test_a_file_keeps_to_the_cap_and_to_each_stated_fact(tmp_path):
     """A cap of 0.5 was raised to the price, and a model after each round became one after the last."""
     file = tmp_path / "calculated.toml"
@@ -225,6 +226,7 @@ def test_python_command_run_config_and_charge_give_the_pages_number(name, tmp_pa
     assert epsilon(codec.from_json(term), delta=1e-3, relation=relation).upper == pytest.approx(shown, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_a_library_that_cannot_do_this_says_so():
     assert codes("shuffled")["JAX Privacy"] is None
     assert codes("truncated")["Opacus"] is codes("truncated")["Flower"] is None

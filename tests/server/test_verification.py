@@ -37,6 +37,7 @@ def test_a_report_comes_out_again(site, run, name):
     assert sum(part["fields"] for part in told["parts"]) > 300
 
 
+@pytest.mark.slow
 def test_what_was_changed_is_named_with_both_values(site, run):
     report = codec.parse_json((run / "report.json").read_bytes())
     report["claim"]["epsilon"]["upper"] = 0.1
@@ -211,6 +212,7 @@ def test_a_record_carries_its_owners_words_and_is_checked():
         verification.verify_route(verification.VerifyRequest(record=json.dumps(plain), key="x"))
 
 
+@pytest.mark.slow
 def test_the_example_holds_on_the_curators_word_and_an_edited_one_does_not(site):
     example = site.post("verify/example", {}).json()
     report = json.loads(example["report"])

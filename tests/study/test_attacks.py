@@ -68,6 +68,7 @@ def test_chance_of_true_positives_is_that_of_a_random_order():
     assert np.mean(np.array(counts) >= needed - 1) > 0.0005
 
 
+@pytest.mark.slow
 def test_confidence_is_the_log_odds_of_the_right_class(task):
     one = replace(task, unit_is_client=False)
     model = np.linspace(-1, 1, task.model.size)

@@ -36,6 +36,7 @@ def test_half_of_the_attackers_rows_carry_trigger_and_class_and_nobody_elses(tas
     assert np.array_equal(bad.clients.targets[others], task.clients.targets[others])
 
 
+@pytest.mark.slow
 def test_one_attacker_moves_the_sum_by_no_more_than_the_clip(task):
     model, everybody = np.zeros(task.model.size), np.arange(40)
     for boost in (1.0, 1e6, 1e200):
@@ -47,6 +48,7 @@ def test_one_attacker_moves_the_sum_by_no_more_than_the_clip(task):
         assert whole.largest_norm <= 0.1
 
 
+@pytest.mark.slow
 def test_replacing_the_model_works_where_nothing_is_clipped(task, central):
     quiet = train_without_charge(central(1.0), task, randomness=Randomness.from_seed(1), private=False)
     before = compute_attack_success(task, quiet.model, BACKDOOR)

@@ -195,6 +195,7 @@ def test_a_run_is_bound_to_its_canaries(small_task):
     assert len(bound) == 3
 
 
+@pytest.mark.slow
 def test_scores_tell_nothing_of_a_model_that_is_not_finite_or_has_not_moved(small_task):
     for unit_is_client in (True, False):
         task = insert_canaries(add_canary_slots(small_task(unit_is_client=unit_is_client), 6), drawn(6))

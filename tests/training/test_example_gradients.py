@@ -237,6 +237,7 @@ def test_tiles_for_any_number_of_rows_cost_less_than_twice_the_best(parameters):
         assert cost(tiles.size, rows) < 2 * min(cost(size, rows) for size in compiled.SIZES)
 
 
+@pytest.mark.slow
 def test_no_batch_is_no_work():
     """Where no row takes part, nothing is formed, and the sum is zero."""
     model = model_of("shipped")

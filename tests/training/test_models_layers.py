@@ -88,6 +88,7 @@ def test_a_sum_over_positions_that_cancels_is_no_longer_than_its_norm():
     assert np.linalg.norm(summed) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_a_convolution_is_a_convolution():
     random = np.random.default_rng(3)
     layer, x = Conv(2, 3, 3), random.standard_normal((4, 6, 5, 2))

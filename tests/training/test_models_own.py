@@ -67,6 +67,7 @@ def test_a_users_own_cnn_gives_both_engines_the_same_sums():
     agree(*(noisy_runs(engine(apart), cohort=cohort) for engine in (CompiledEngine, ReferenceEngine)), 1e-6)
 
 
+@pytest.mark.slow
 def test_parameters_may_be_any_pytree():
     """A registered class with places that hold nothing, as libraries of modules make them."""
 

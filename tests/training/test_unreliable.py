@@ -48,6 +48,7 @@ def run(scheme, engine, rounds, *, seed=1):
     return outcomes
 
 
+@pytest.mark.slow
 def test_as_many_are_silent_as_the_chance_says_and_others_in_each_round(small_task):
     scheme = replace(CENTRAL, sampling_probability=1.0, rounds=200)
     silent = [each.custody.non_responders for each in run(scheme, DropoutEngine(Fixed(small_task()), 0.25), 200)]

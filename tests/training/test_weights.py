@@ -43,6 +43,7 @@ def test_a_change_is_multiplied_by_its_weight(small_task, engine):
         assert np.array_equal(weighed.padding, runs.padding)
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_used_counts_for_its_clients_size(small_task):
     """How many rows can be used is not public, not even where sizes are."""
 

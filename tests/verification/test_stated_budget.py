@@ -163,6 +163,7 @@ def test_two_processes_of_one_config_share_the_charge_that_follows_a_cancelled_o
         assert keys == {f"{make_charge_key(plan_of('one'))}-2"}
 
 
+@pytest.mark.slow
 def test_what_is_cancelled_after_a_run_has_ended_changes_nothing_that_was_said_of_it(ledger, tmp_path):
     plan = plan_of("one")
     ask = {"delta": "1e-5", "relation": plan.guarantee.relation, "privacy_unit": "school", "plan_hash": plan.hash}
@@ -253,6 +254,7 @@ def test_verification_fails_where_a_stated_budget_is_spent_twice(ledger, tmp_pat
     assert {f.code for f in alone.findings} >= {"charge/above-stated-budget"}  # by the report's own account
 
 
+@pytest.mark.slow
 def test_a_reservation_that_starts_later_counts_as_one_that_started(ledger, tmp_path, monkeypatch):
     """The other run config reserved first and started after: what had been spent by then is not all."""
     monkeypatch.setattr(steps, "_require_stated_cap", lambda *_: None)
@@ -266,6 +268,7 @@ def test_a_reservation_that_starts_later_counts_as_one_that_started(ledger, tmp_
     assert verify_evidence(read_evidence(tmp_path / "two", ledger)).status == "failed"
 
 
+@pytest.mark.slow
 def test_the_report_names_the_budget_that_binds(ledger, tmp_path):
     with open_ledger(ledger) as books:
         books.charge("acme/other", PureDP(999.5), key="others", simulation=True)

@@ -263,6 +263,7 @@ def test_plain_gaussians_beside_are_part_of_the_integral():
     assert found.upper - found.lower <= 1e-5 * found.upper
 
 
+@pytest.mark.slow
 def test_what_the_path_was_not_made_for_is_left_to_others():
     laplace = Composition.of(Repeated(PoissonSampled(Laplace(1.0), 0.1), 3), ADD).orderings()[0].upper
     assert not bendable(laplace)

@@ -148,6 +148,7 @@ def test_payoffs_are_one_profile_in_each_direction_at_this_epsilon():
             certified(payoffs=payoffs, samples=1000, seed=1)
 
 
+@pytest.mark.slow
 def test_the_largest_payoff_by_tilt():
     """At tilt 0 it is 1, as low losses cost all; tilted upwards it is finite only if low losses cost nothing."""
     ends, goes_on = (ProfilePayoff(1.0, (0.0, 1.0, 2.0), (0.5, 0.2, last)) for last in (0.0, 0.1))

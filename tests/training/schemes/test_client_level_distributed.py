@@ -37,6 +37,7 @@ def law(stddev, reach=60):
     return [weight / whole for weight in weights]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stddev", [1.0, *(pytest.param(stddev, marks=pytest.mark.extended) for stddev in (1.5, 2.25))])
 def test_a_sum_of_shares_is_as_close_to_a_discrete_gaussian_as_the_price_says(stddev):
     """Convolved in 60 digits: the largest difference of logarithms, against what one coordinate is priced for."""

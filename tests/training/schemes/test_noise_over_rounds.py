@@ -227,6 +227,7 @@ def test_bins_are_drawn_anew_among_rounds_whose_columns_share_no_row():
         assert (columns**2).sum(axis=0).max() * BINS.accounted_multiplier**2 <= BINS.noise_multiplier**2
 
 
+@pytest.mark.slow
 def test_bins_are_priced_as_those_of_one_rest():
     assert BINS.release() == Repeated(BallsInBins(Gaussian(BINS.accounted_multiplier), 3), 4)
     assert BINS.relations == (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.ZERO_OUT)

@@ -293,6 +293,7 @@ def test_groups_are_joined(tmp_path):
     np.testing.assert_allclose(logs_of(path).rounds.clip_norm, C)
 
 
+@pytest.mark.slow
 def test_names_have_places(tmp_path):
     run = honest()
     plain = logs_of(save(run, tmp_path)).lists
