@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, strategies as st
@@ -45,6 +46,13 @@ def test_what_is_printed_holds_what_is_bounded(one, other, digits, kind):
     low, high = f"{Interval(lower, upper, 'm', RELATION):.{digits}{kind}}".strip("[]").split(", ")
     assert float(low) <= lower
     assert float(high) >= upper
+
+
+@given(st.decimals(0, 10**6, places=3) | st.fractions(0, 10**6))
+def test_bounds_hold_a_number_that_no_double_holds(value):
+    found = Interval(value, value, "a method", RELATION)
+    assert Fraction(found.lower) <= Fraction(value) <= Fraction(found.upper)
+    assert found.upper <= math.nextafter(found.lower, math.inf)
 
 
 @pytest.mark.parametrize("pair", [("delta",), ("delta", 1.0, 2.0), "delta", 1.0])

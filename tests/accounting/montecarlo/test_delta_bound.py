@@ -116,6 +116,20 @@ def test_a_profile_is_read_from_above():
     assert chord >= 1 - 0.5 * math.exp(0.3)  # a hockey-stick profile through the points lies below
 
 
+@given(st.sets(st.integers(-256, 256), min_size=2, max_size=6), st.integers(-800, 800))
+def test_a_profile_is_read_at_its_points_and_on_the_chord_between_them(grid, at):
+    def profile(e):
+        return gaussian_delta(1.0, e)[1] if e >= 0 else 1 + math.exp(e) * (gaussian_delta(1.0, -e)[1] - 1)
+
+    grid, at = [e / 64 for e in sorted(grid)], at / 128  # exact in doubles, and their differences from 1
+    table = ProfilePayoff(1.0, tuple(grid), tuple(map(profile, grid)))
+    (found,) = np.exp(table.log_value(np.array([1.0 - at])))
+    assert found >= profile(at) * (1 - 1e-9) or at > grid[-1]
+    assert np.exp(table.log_value(1.0 - np.array(grid))) == pytest.approx(np.array(table.deltas), rel=1e-6)
+    if grid[0] <= at <= grid[-1]:
+        assert found == pytest.approx(np.interp(math.exp(at), np.exp(grid), table.deltas), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("epsilons", "deltas", "says"),
     [
