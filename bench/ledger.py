@@ -2,6 +2,7 @@
 
     python bench/ledger.py [--charges 1000] [--entries 100000]
     python bench/ledger.py --proof [--entries 1000000]
+    python bench/ledger.py --database postgresql://...?ledger=NAME [--charges 1000]
 
 CPU seconds of this process; walls only as ratios, side by side in one run. The long history is rounds of one charge,
 written in one transaction. ``--proof`` only verifies charges of eight releases at 50 scopes under three budgets.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
 import tempfile
 import time
@@ -100,6 +102,33 @@ def spread_proof(folder: Path, entries: int) -> Iterator[tuple[str, str]]:
     yield "growth of the highest resident set", f"{grown / 1024:.0f} MB"
 
 
+def database(url: str, count: int) -> Iterator[tuple[str, str]]:
+    """Charges in a database: this process's CPU, and the wall time beside an insert with its commit."""
+    import psycopg
+
+    def insert() -> None:
+        for number in range(count):
+            connection.execute("INSERT INTO epsilog_bench VALUES (%s, %s)", (number, "x" * 1536))
+            connection.commit()
+
+    with open_ledger(url) as ledger, psycopg.connect(re.sub("[?&]ledger=[^&]*", "", url)) as connection:
+        for scope in ("acme", "acme/claims"):
+            ledger.create_budget(scope, kind="pure", epsilon="1000000")
+        connection.execute("CREATE TABLE IF NOT EXISTS epsilog_bench (number integer, text text)")
+        connection.commit()
+        charges(ledger, 20, "warm")
+        for name, step in (("release seen before", 0.0), ("release never seen", 1e-9)):
+            cpu, wall = timed(lambda name=name, step=step: charges(ledger, count, name, step))
+            _, raw_wall = timed(insert)
+            figure = f"{1e3 * cpu / count:.2f} ms CPU of the client, {1e3 * wall / count:.2f} ms wall"
+            yield f"charge under two budgets, {name}", f"{figure} ({wall / raw_wall:.1f} times an insert and commit)"
+        cpu, wall = timed(lambda: batches(ledger, 10 * count, "batch"))
+        yield (
+            "charge in a batch of 100",
+            f"{1e2 * cpu / count:.3f} ms CPU of the client, {1e2 * wall / count:.3f} ms wall",
+        )
+
+
 def rows(folder: Path, count: int, entries: int) -> Iterator[tuple[str, str]]:
     with open_ledger(folder / "budget.db") as ledger:
         for scope in ("acme", "acme/claims"):
@@ -134,11 +163,14 @@ def main() -> None:
     asked.add_argument("--charges", type=int, default=1000)
     asked.add_argument("--entries", type=int, default=100_000)
     asked.add_argument("--proof", action="store_true")
+    asked.add_argument("--database", help="measure charges in this database only")
     given = asked.parse_args()
     print("| what | figure |\n| --- | --- |")
     with tempfile.TemporaryDirectory(dir=".") as folder:
         place = Path(folder)
         found = spread_proof(place, given.entries) if given.proof else rows(place, given.charges, given.entries)
+        if given.database:
+            found = database(given.database, given.charges)
         for what, figure in found:
             print(f"| {what} | {figure} |", flush=True)
 
