@@ -1,18 +1,23 @@
 """The contract of described fields: each field is described once, and construction enforces each bound."""
 
 import dataclasses
+import importlib
+import inspect
 import math
+from pathlib import Path
 from typing import Annotated, get_args
 
 import pytest
 from tests.terms.test_codec import SAMPLES
 
 from epsilog import mechanisms, terms
+from epsilog.ledger.checkpoints import Checkpoint
+from epsilog.mechanisms.composition import Composition
 from epsilog.plan import Schedule, TrainingLoop
 from epsilog.plan.dp_sgd_plan import DPSGDRun
 from epsilog.plan.questions import Part
 from epsilog.schemes import SCHEMES
-from epsilog.terms import CheckError
+from epsilog.terms import CheckError, Finding, check
 from epsilog.terms.check import check_fields
 from epsilog.terms.fields import Field, _list_annotated, field_type, list_fields
 from epsilog.terms.policy import DeltaChoice, DeltaPolicy
@@ -91,6 +96,39 @@ def test_construction_enforces_each_bound(kind):
         past = [near(at, -1 if key == "ge" else 1) if key in ("ge", "le") else at for key, at in bounds.items()]
         for bad in (*past, math.nan, True, "1", *([] if type(None) in get_args(stated) else [None])):
             assert refused(term, name, put(value, bad)).startswith(name), bad
+
+
+def list_classes_with_rules():
+    """Every dataclass of ours with a rule in an annotation of its own."""
+    root = Path(terms.__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        if "Annotated[" in path.read_text("utf-8"):
+            name = ".".join(("epsilog", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+            own = [
+                one for one in vars(importlib.import_module(name)).values() if getattr(one, "__module__", "") == name
+            ]
+            for kind in filter(dataclasses.is_dataclass, own):
+                if "Annotated" in str(kind.__annotations__) and not inspect.isabstract(kind):
+                    yield kind
+
+
+def test_every_class_with_rules_checks_its_fields_before_it_reads_one(monkeypatch):
+    """Those of the ledger that are made for each command, and findings, check by hand."""
+
+    class CheckedError(Exception):
+        pass
+
+    def check_fields(_):
+        raise CheckedError
+
+    by_hand = {Finding, Checkpoint, Composition}
+    kinds = [one for one in list_classes_with_rules() if ".ledger.commands." not in one.__module__]
+    assert len(kinds) > 100
+    monkeypatch.setattr(check, "check_fields", check_fields)
+    for kind in kinds:
+        if kind not in by_hand:
+            with pytest.raises(CheckedError):
+                object.__new__(kind).__post_init__()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What a client uploads when its own functions fail: nothing that a server could tell from a client without rows."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,6 +44,16 @@ def test_a_function_that_fails_uploads_what_a_client_without_rows_does(result):
     assert np.array_equal(noise, uploaded(fail, LocalDPSGD(STEPS, 0.1, 1.0, 2.0)))
     spread = 0.5 / (0.1 * 20) * 2.0 * np.sqrt(STEPS)  # a rate over the expected batch, and the noise of all steps
     assert noise.std() == pytest.approx(spread, rel=0.2)  # 5.6 standard errors
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("an error", "ZeroDivision"), ("another shape", r"shape \(400,\), got \(401,\)")]
+)
+def test_why_a_function_failed_is_in_the_clients_own_log(how, says, caplog):
+    uploaded(FAILURES[how], RawUpdate(1.0))
+    (line,) = caplog.records
+    assert line.getMessage().startswith("the function of the client failed")
+    assert re.search(says, caplog.text)
 
 
 def test_a_function_that_works_uploads_its_result_clipped_where_the_scheme_clips():

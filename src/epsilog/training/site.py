@@ -277,8 +277,9 @@ def _call_function(run: Callable[[], Any], model: Vector) -> Vector:
     """Return the change of the model that a function computes; NaN if it fails or has another shape."""
     try:
         change = np.array(run(), dtype=np.float64)
-        if change.shape == model.shape:
-            return change
+        if change.shape != model.shape:
+            raise CheckError("change", f"shape {model.shape}", f"{change.shape}", verb="have")
+        return change
     except Exception:  # the server must not learn that rows make it fail
         log.exception("the function of the client failed; its upload is that of a client without rows")
     return np.full_like(model, np.nan)
