@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom, hypergeom, norm
 from tests.extent import amount
 from tests.oracles.densities import hockey_stick
 
 from epsilog.accounting import delta, epsilon, profile
 from epsilog.mechanisms import (
     Composed,
+    FixedSizeSampled,
     Gaussian,
     Grouped,
     Laplace,
@@ -28,6 +29,18 @@ from epsilog.numerics.roots import find_safe_root
 from epsilog.terms import NeighboringRelation, UnsupportedMechanismError
 
 ADD, REPLACE, ZERO = NeighboringRelation
+
+
+@pytest.mark.parametrize("units", [1, 3, 12, 40])
+def test_how_many_of_a_group_are_in_a_sample(units):
+    among = min(units, 12)  # of twelve there are no more
+    for sampled, known in (
+        (PoissonSampled(Gaussian(1.0), 0.3), binom(units, 0.3)),
+        (FixedSizeSampled(Gaussian(1.0), 4, 12), hypergeom(12, among, 4)),
+    ):
+        found = sampled.compute_sampled_count(units)
+        assert found.chances == pytest.approx(known.pmf(found.values), rel=1e-9)
+        assert found.chances.sum() + found.rest == pytest.approx(1.0, rel=1e-9)
 
 
 def integrated(noise, share, units, at):

@@ -5,10 +5,12 @@ import json
 import struct
 import zlib
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from urllib.parse import urlencode
 from xml.etree import ElementTree as ET
 
 import pytest
+from starlette.requests import Request
 
 from epsilog.mechanisms import Gaussian
 from epsilog.server import cards, pages
@@ -171,3 +173,12 @@ def test_the_cache_keeps_the_last_cards_only():
     assert cache.get("0") is None
     assert cache.get("1") == {"i": 1}
     assert cache.get(str(MAX_KEPT)) == {"i": MAX_KEPT}
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize(("told", "scheme"), [("https", "https"), ("http", "http"), (None, "http")])
+def test_a_forwarded_scheme_counts_from_a_trusted_proxy_alone(trusted, told, scheme):
+    app = SimpleNamespace(state=SimpleNamespace(access=SimpleNamespace(trust_proxy=trusted)))
+    headers = [(b"host", b"dp.example")] + ([(b"x-forwarded-proto", told.encode())] if told else [])
+    asked = {"type": "http", "scheme": "http", "path": "/", "query_string": b"", "headers": headers, "app": app}
+    assert cards._find_origin(Request(asked)) == f"{scheme if trusted else 'http'}://dp.example"
