@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -30,7 +31,7 @@ class ConnectionLimits(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head, unless this connection exceeds a limit and no other is idle."""
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._address = get_client_address({"client": self.client, "headers": []}, trust_proxy=False)
         self._last_request = self.loop.time()
         others = [
@@ -106,6 +107,45 @@ class ConnectionLimits(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class JoinedWrites:
+    """A transport that sends two writes of one turn of the event loop together: the head and the body of a response.
+
+    Each send takes a system call, and often wakes the client for half of a response.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._held = b""
+        self._flushing: asyncio.Handle | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Hold a first write until the next one, or until the end of this turn."""
+        if self._flushing is None:
+            self._held, self._flushing = data, self._loop.call_soon(self._flush)
+            return
+        self._held += data
+        self._flushing.cancel()
+        self._flush()
+
+    def close(self) -> None:
+        """Close the connection once all is sent."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection now; what is held is lost with it."""
+        self._held = b""
+        self._transport.abort()
+
+    def _flush(self) -> None:
+        data, self._held, self._flushing = self._held, b"", None
+        if data:
+            self._transport.write(data)
 
 
 class ProxyConnectionLimits(ConnectionLimits):
