@@ -26,12 +26,17 @@ RUNNERS = {"serve", "train", "predict", "embed"}  # they run on, or their result
 COMMANDS.pop("", None)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_explains_every_parameter_and_shows_an_example(name):
-    command = COMMANDS[name]
-    unexplained = [one.name for one in command.params if not one.hidden and not (one.help or "").strip()]
-    assert unexplained == []
-    assert f"Example: epsilog {name}" in command.help
+def test_the_help_explains_every_parameter_and_shows_an_example():
+    for name, command in COMMANDS.items():
+        unexplained = [one.name for one in command.params if not one.hidden and not (one.help or "").strip()]
+        assert unexplained == [], name
+        assert f"Example: epsilog {name}" in command.help
+
+
+def test_no_switch_is_on_that_nobody_gave():
+    for name, command in COMMANDS.items():
+        switches = [one for one in command.params if getattr(one, "is_flag", False)]
+        assert [one.name for one in switches if one.default is not False and not one.secondary_opts] == [], name
 
 
 def test_every_result_is_json_on_request():

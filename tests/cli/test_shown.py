@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
-import typer
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -146,24 +145,6 @@ def test_a_runs_summary_tells_every_finding_that_is_not_well(capsys):
         assert part in text
     assert "all are here" not in text
     assert str(Path("runs") / "report.html") in text
-
-
-def commands(group, path=()):
-    """All commands of the command line, by their words."""
-    for name, command in sorted(group.commands.items()):
-        if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-EVERY = dict(commands(typer.main.get_command(app)))
-
-
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_no_switch_is_on_that_nobody_gave(words):
-    switches = [one for one in EVERY[words].params if getattr(one, "is_flag", False)]
-    assert [one.name for one in switches if one.default is not False and not one.secondary_opts] == []
 
 
 def verdict_of(verdict):
