@@ -23,8 +23,8 @@ test-all: .venv/.dev-ready ## every test: also those with peers, in all browser 
 check: .venv/.dev-ready ## everything that takes about a minute
 	$(MAKE) --jobs=3 --output-sync=target lint docs fast
 
-fast: .venv/.dev-ready ## the fast tests
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+fast: .venv/.dev-ready ## the fast tests, and of those with many cases a part
+	EPSILOG_TEST_FEW=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/.dev-ready ## format, lint, strict types, import contract
 	$(BIN)/ruff format --check .

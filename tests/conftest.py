@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.doctest import DoctestModule
-from tests.extent import amount, mark_extended
+from tests.extent import FEW, amount, list_left_out, mark_extended
 
 # What pytest has rewritten is kept even where the shell tells Python to keep nothing: half of what a start costs.
 sys.dont_write_bytecode = False
@@ -81,6 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if seen[name] > few.args[0]:
                 item.add_marker(pytest.mark.slow)
     mark_extended(items)
+    for item in list_left_out(items) if FEW else ():
+        item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

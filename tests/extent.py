@@ -4,6 +4,7 @@ A test marked ``extended`` runs in ``make test-all`` only. So do further cases o
 of two cases stays where there are three or more, one of three from six cases on and one of four from twelve on, and one
 of n with ``@pytest.mark.every(n)``. ``every(1)`` keeps all.
 Where tests of a module are marked ``smoke``, its other slow tests are extended.
+``make check`` takes about a minute: of a fast test with four cases or more it runs one in four.
 """
 
 import os
@@ -12,6 +13,8 @@ from collections import Counter
 import pytest
 
 ALL = os.environ.get("EPSILOG_TEST_ALL") == "1"
+FEW = os.environ.get("EPSILOG_TEST_FEW") == "1"
+MANY, ONE_IN = 4, 4  # of so many cases of a fast test, `make check` runs one in so many
 FEWER = (3, 6, 12)  # numbers of cases from which on a slow test keeps one of two, three and four
 GOLDEN = (5**0.5 - 1) / 2  # its multiples spread evenly and keep no step with the sizes of a grid of parameters
 
@@ -35,6 +38,19 @@ def mark_extended(items: list[pytest.Item]) -> None:
         for index, item in enumerate(cases):
             if index not in kept or (item.path in chosen_modules and not item.get_closest_marker("smoke")):
                 item.add_marker(pytest.mark.extended)
+
+
+def list_left_out(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cases of fast tests with many cases that ``make check`` leaves to ``make test``."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not item.get_closest_marker("slow"):
+            tests.setdefault(_name(item), []).append(item)
+    left = []
+    for cases in tests.values():
+        kept = kept_cases([_values(case) for case in cases], ONE_IN if len(cases) >= MANY else 1)
+        left += [case for index, case in enumerate(cases) if index not in kept]
+    return left
 
 
 def is_kept(index: int, step: int) -> bool:

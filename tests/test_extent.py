@@ -1,9 +1,10 @@
 """What ``make test`` leaves to ``make test-all`` is further cases: never all of a test, nor one side of a grid."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
-from tests.extent import kept_cases
+from tests.extent import kept_cases, list_left_out
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
@@ -20,3 +21,16 @@ def test_no_side_of_a_grid_of_parameters_is_lost(rows, columns, step):
     kept = kept_cases(cases, step)
     assert set().union(*(cases[index] for index in kept)) == set().union(*cases)
     assert len(kept) <= len(cases) / step + max(rows, columns)
+
+
+def test_a_check_leaves_further_cases_of_fast_tests_alone():
+    counts = {"three": 3, "forty": 40, "slow": 40}
+    items = [
+        SimpleNamespace(nodeid=f"{name}[{case}]", get_closest_marker={"slow": name == "slow"}.get)
+        for name, count in counts.items()
+        for case in range(count)
+    ]
+    left = [item.nodeid for item in list_left_out(items)]
+    assert {name.partition("[")[0] for name in left} == {"forty"}
+    assert "forty[0]" not in left
+    assert 28 <= len(left) <= 32
