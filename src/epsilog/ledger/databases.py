@@ -60,13 +60,21 @@ class SqlStore(ABC):
     def _check_before_write(self, connection: Any) -> Any:
         """Raise if the ledger must not be written; return the argument of ``_check_after_commit``."""
 
+    def _begin(self, connection: Any, begin: str) -> None:
+        """Begin a transaction."""
+        connection.execute(begin)
+
+    def _read_head_rows(self, connection: Any) -> list[Any] | None:  # noqa: ARG002
+        """Return the rows of the head, if a write transaction began with reading them."""
+        return None
+
     def _undo(self, connection: Any, error: BaseException | None = None) -> None:  # noqa: ARG002
         """Roll back the open transaction, if there is one."""
         connection.rollback()
 
-    def _is_usable(self, connection: Any) -> bool:  # noqa: ARG002
-        """Return whether an idle connection still works."""
-        return True
+    def _is_lost(self, connection: Any) -> bool:  # noqa: ARG002
+        """Return whether a connection no longer works, so that a transaction begins on another one."""
+        return False
 
     def _check_before_commit(self, connection: Any) -> None:  # noqa: B027 (optional)
         """Raise if the database has already aborted the transaction."""
@@ -90,7 +98,7 @@ class SqlStore(ABC):
             raise self._refuse_write()
         with self._transaction(self.begin_write) as connection:
             before = self._check_before_write(connection)
-            session = SqlSession(connection, self, self._longest_head)
+            session = SqlSession(connection, self, self._longest_head, self._read_head_rows(connection))
             self._check_history(session)
             yield session
             self._check_before_commit(connection)
@@ -126,21 +134,29 @@ class SqlStore(ABC):
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Any]:
         """Run a block in a transaction: commit at the end, or roll back; a child after a fork does neither."""
-        with self._borrow_connection() as connection:
-            connection.execute(begin)
+        with self._borrow_connection(begin) as connection:
             yield connection
             self.require_here()
             connection.execute("COMMIT")
 
     @contextmanager
-    def _borrow_connection(self) -> Iterator[Any]:
-        """Lend a connection and leave no transaction open on it, except in a child after a fork."""
+    def _borrow_connection(self, begin: str = "") -> Iterator[Any]:
+        """Lend a connection, in a transaction if one is to begin, and leave none open, except in a child of a fork."""
         self.require_here()  # before any lock
         self._require_open()
         with self.translate_errors():
             connection = self._acquire()
             try:
                 self._require_open()  # again: ``close`` may have missed this connection
+                if begin:
+                    try:
+                        self._begin(connection, begin)
+                    except Exception:
+                        if not self._is_lost(connection):
+                            raise
+                        self._close(connection)
+                        connection = self._connect()
+                        self._begin(connection, begin)
                 yield connection
             except BaseException as error:
                 if self._owner.is_here:
@@ -160,14 +176,8 @@ class SqlStore(ABC):
             raise StorageError(f"ledger {self.address} is closed")
 
     def _acquire(self) -> Any:
-        while self._idle_connections:
-            try:
-                connection = self._idle_connections.pop()
-            except IndexError:  # another thread was faster
-                break
-            if self._is_usable(connection):
-                return connection
-            self._close(connection)
+        with suppress(IndexError):  # there is none
+            return self._idle_connections.pop()
         return self._connect()
 
     def _release(self, connection: Any) -> None:

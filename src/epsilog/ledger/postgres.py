@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from weakref import WeakKeyDictionary
 
 from epsilog.ledger.databases import SqlStore
-from epsilog.ledger.tables import HEAD, create_head, read_head
+from epsilog.ledger.tables import HEAD, HEAD_AND_LAST, create_head, read_head
 from epsilog.terms import CheckError, EpsilogError, LedgerIntegrityError, StorageError
 from epsilog.terms.extras import install_command
 
@@ -139,9 +139,10 @@ class PostgresStore(SqlStore):
     placeholder, begin_read = PLACEHOLDER, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     streams = False
     # what is read once the head is locked is what the writer before committed
-    begin_write = (
+    begin_create = (
         f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'"
     )
+    begin_write = f"{begin_create}; SELECT home, {_SYNCS} FROM head FOR UPDATE; {HEAD_AND_LAST}"  # noqa: S608 - in one trip
 
     check = staticmethod(validate_schema)
 
@@ -151,6 +152,7 @@ class PostgresStore(SqlStore):
             f"ledger {self.address} was opened before this process was forked: open it again here", read_only=read_only
         )
         self._homes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # cluster, database and schema, by connection
+        self._begun: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # what a write transaction read first
         try:
             self._require_entry()
             if not read_only:
@@ -181,13 +183,9 @@ class PostgresStore(SqlStore):
         elif not connection.closed:
             connection.rollback()
 
-    def _is_usable(self, connection: Any) -> bool:
-        """Ask the server: after its restart a new connection is needed."""
-        try:
-            connection.execute("")  # which a closed connection refuses too
-        except _driver().OperationalError:
-            return False
-        return True
+    def _is_lost(self, connection: Any) -> bool:
+        """Return whether the server ended the session, as at its restart."""
+        return bool(connection.closed)
 
     def _require_entry(self) -> None:
         """Require USAGE: a role without it sees no schema and would create tables elsewhere."""
@@ -198,7 +196,7 @@ class PostgresStore(SqlStore):
     def _create(self) -> None:
         """Create the schema and its tables if necessary, in one transaction."""
         name = self._address.ledger
-        with self._transaction(self.begin_write) as connection:  # who waited sees what was made meanwhile
+        with self._transaction(self.begin_create) as connection:  # who waited sees what was made meanwhile
             _require_synced(*connection.execute(f"SELECT {_SYNCS}").fetchone())
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (name,))
             if not _count(connection, _THERE, name):
@@ -212,8 +210,11 @@ class PostgresStore(SqlStore):
         return self._address.address
 
     def _check_before_write(self, connection: Any) -> None:
-        """Lock the head row for the only writer; refuse a copy and a server that does not sync."""
-        found = connection.execute(f"SELECT home, {_SYNCS} FROM head FOR UPDATE").fetchone()  # noqa: S608
+        """The head row is locked for the only writer; refuse a copy and a server that does not sync."""
+        begun = self._begun[connection]
+        begun.nextset()  # of BEGIN, and of its setting
+        begun.nextset()
+        found = begun.fetchone()
         made, *settings = found or ("an unknown place", "on", "on")
         _require_synced(*settings)
         here = self._homes[connection]
@@ -222,6 +223,14 @@ class PostgresStore(SqlStore):
                 f"ledger {self.address} is a copy: it was made at {made} and is at {here}, and both could be "
                 "spent. Read it only"
             )
+
+    def _begin(self, connection: Any, begin: str) -> None:
+        self._begun[connection] = connection.execute(begin)
+
+    def _read_head_rows(self, connection: Any) -> list[Any]:
+        begun = self._begun.pop(connection)
+        begun.nextset()
+        return begun.fetchall()  # type: ignore[no-any-return]
 
     def _check_before_commit(self, connection: Any) -> None:
         """Require an open transaction: after a swallowed error, COMMIT silently rolls back."""

@@ -33,7 +33,7 @@ _UNDER = "(scope = ? OR (scope > ? AND scope < ?))"
 _UNDER_WALKED = _UNDER.replace("scope", "scope || ''")  # without the index, which would sort all that it finds
 _NEWEST_FIRST = "ORDER BY position DESC LIMIT"
 _LAST = f"LEFT JOIN ({_ENTRIES} {_NEWEST_FIRST} 1) last ON TRUE"
-_HEAD_AND_LAST = f"SELECT head.format, head.count, head.hash, last.* FROM head {_LAST}"  # noqa: S608
+HEAD_AND_LAST = f"SELECT head.format, head.count, head.hash, last.* FROM head {_LAST}"  # noqa: S608
 
 _APPEND = "INSERT INTO entries (position, scope, document, hash) VALUES (?, ?, ?, ?)"
 _MOVE_HEAD = "UPDATE head SET count = ?, hash = ?"
@@ -98,7 +98,8 @@ class Database(Protocol):
 class SqlSession:
     """Implement ``store.Session`` (see its docstrings) in one transaction of a database."""
 
-    def __init__(self, raw: Any, store: Database, seen: Head) -> None:
+    def __init__(self, raw: Any, store: Database, seen: Head, head_rows: list[Any] | None = None) -> None:
+        self._head_rows = head_rows  # what ``HEAD_AND_LAST`` gave already
         self._raw, self._store, self._longest_head = raw, store, seen
         self._head: Head | None = None
         self._balances: Balances = {}
@@ -151,7 +152,7 @@ class SqlSession:
 
     def head(self) -> Head:  # noqa: D102
         if self._head is None:
-            found = self._rows(_HEAD_AND_LAST)
+            found = self._rows(HEAD_AND_LAST) if self._head_rows is None else self._head_rows
             head = read_head(row[:3] for row in found)
             last = StoredRow(*found[0][3:])
             computed = (0, GENESIS) if last.position is None else (last.position, hash_row(last))
