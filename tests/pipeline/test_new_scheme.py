@@ -79,8 +79,11 @@ def test_files_terms_and_words_know_it(write_config, everybody):
         load_run_config(write_config(CHANGES[0], ("sampling_probability = 0.2 ", "spare_rounds = -1\n# ")))
 
 
-def test_a_kind_is_given_once(everybody):
+def test_a_kind_is_given_once_and_with_a_summary(everybody, monkeypatch):
     with pytest.raises(ValueError, match="kind must be one that no other scheme has, got 'everybody-central'"):
+        register_scheme(everybody)
+    monkeypatch.setattr(everybody, "summary", " ")
+    with pytest.raises(ValueError, match="summary must be a string that is not blank"):
         register_scheme(everybody)
 
 
