@@ -75,7 +75,6 @@ def deltas(law, epsilons, *, upper):
     return np.array([outcomes.delta(float(at), upper=upper) for at in epsilons])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stated", [0.1, 1.0, 3.0])
 def test_no_data_set_of_any_randomizer_loses_more_and_some_lose_as_much_as_is_said(stated):
     rng, shares = np.random.default_rng(3), np.array([0.0, 0.05, 0.3, 0.7, 0.99])
@@ -94,6 +93,18 @@ def test_no_data_set_of_any_randomizer_loses_more_and_some_lose_as_much_as_is_sa
         assert (below <= truth + OWN).all()
         beyond += (truth > deltas(build_clone_pair(stated, 2 * units), at, upper=True) + OWN).sum()
     assert beyond > 5  # the control: twice as many clones are too many
+
+
+@pytest.mark.parametrize("units", [1, 2, 9, 200])
+def test_all_outcomes_of_a_pair_add_up_under_both_sides(units):
+    """A composition needs the losses below 0, too, which no delta of one release shows."""
+    clones = [build_clone_pair(stated, units, categories=k) for stated in (0.3, 2.0) for k in (2, 5)]
+    attained = [build_attained_pair(2.0, units), *(build_shuffled_response_pair(0.5, k, units) for k in (2, 3))]
+    for pair in (*clones, *attained):
+        of_p, of_q = pair.p.sum() + pair.infinity_mass, (pair.p * np.exp(-pair.u)).sum() + pair.infinity_mass
+        assert of_p == pytest.approx(of_q, rel=1e-9)
+        assert of_p <= 1 + 1e-9  # of what is attained, an outcome may be left out
+        assert of_p == pytest.approx(1.0, rel=1e-9) or any(pair is one for one in attained)
 
 
 @pytest.mark.parametrize(("flip", "categories"), [(0.5, 2), (0.1, 2), (0.5, 3), (0.8, 4)])
