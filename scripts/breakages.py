@@ -630,7 +630,7 @@ def attempt(copy: Copy, one: Breakage, tests: list[str], *, marks: str, cap: flo
     finally:
         file.write_text(source)
     killer = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", said, re.MULTILINE)
-    if code == 4 and "while loading conftest" in said:  # what cannot even be imported is caught
+    if code == 4 and re.search("while loading conftest|^ERROR tests/", said, re.MULTILINE):  # not even imported: caught
         code = 1
     if code not in (-1, 0, 1, 2, 5):  # no verdict on the tests, but an error of ours
         raise RuntimeError(f"pytest ended with {code}: {said[-2000:]}")
