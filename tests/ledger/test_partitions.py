@@ -54,6 +54,10 @@ def test_a_refusal_in_a_block_names_it_and_who_would_have_to_pay_more(books):
         books.charge("a/q/1", PureDP(0.5), key="2")
     assert (refused.value.scope, refused.value.owners) == ("a/q/1", ("a/q", "a/q/1"))
     assert refused.value.available == {"epsilon": "0.25"}
+    books.create_budget("a/q/1/team", kind="pure", epsilon="0.125", **UNIT)
+    with pytest.raises(BudgetExceededError, match=r"at most epsilon 0\.125 fits(?! \(a block)") as refused:
+        books.charge("a/q/1/team", PureDP(0.25), key="2")  # the block bears it, and what is below it does not
+    assert (refused.value.scope, refused.value.owners) == ("a/q/1/team", ("a/q/1/team",))
     with pytest.raises(BudgetExceededError) as refused:
         books.charge("a/q/1", PureDP(3.0), key="2")
     assert refused.value.owners == ("a", "a/q", "a/q/1")
