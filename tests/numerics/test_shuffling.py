@@ -95,7 +95,7 @@ def test_no_data_set_of_any_randomizer_loses_more_and_some_lose_as_much_as_is_sa
     assert beyond > 5  # the control: twice as many clones are too many
 
 
-@pytest.mark.parametrize("units", [1, 2, 9, 200])
+@pytest.mark.parametrize("units", [1, 2, 9, 50])
 def test_all_outcomes_of_a_pair_add_up_under_both_sides(units):
     """A composition needs the losses below 0, too, which no delta of one release shows."""
     clones = [build_clone_pair(stated, units, categories=k) for stated in (0.3, 2.0) for k in (2, 5)]
