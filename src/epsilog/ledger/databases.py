@@ -27,6 +27,7 @@ class SqlStore(ABC):
 
     placeholder: ClassVar[str]  # of a value, in a statement
     streams: ClassVar[bool]  # whether its driver reads a result row by row
+    joins_writes: ClassVar[bool] = False  # whether one statement may write to several tables
     begin_read: ClassVar[str]  # statements that begin a transaction
     begin_write: ClassVar[str]
     check: ClassVar[staticmethod[[Any], None]]  # raises if the schema or the pages are damaged or altered

@@ -137,7 +137,7 @@ class PostgresStore(SqlStore):
     """A ledger's schema: a ``Store``."""
 
     placeholder, begin_read = PLACEHOLDER, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-    streams = False
+    streams, joins_writes = False, True
     # what is read once the head is locked is what the writer before committed
     begin_create = (
         f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}s'"

@@ -8,9 +8,11 @@ bytes.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from epsilog.ledger.balances import Balance
@@ -23,6 +25,7 @@ FORMAT = 3
 HEAD = "SELECT format, count, hash FROM head"
 
 _PAGE_ROWS = 1000  # rows of a walk
+_TOGETHER = 8  # rows of one table that one statement writes
 _ENTRIES = "SELECT position, scope, document, hash FROM entries"
 _BALANCES = "SELECT scope, document FROM balances"
 _CHARGES = "SELECT key, scope, document FROM charges"
@@ -74,6 +77,31 @@ def read_head(found: Iterable[Sequence[Any]]) -> Head:
     return rows[0][1], rows[0][2]
 
 
+def _require_kept(kept: int, count: int) -> None:
+    if kept != count:
+        raise LedgerIntegrityError(f"the database kept {kept} of {count} rows that were written")
+
+
+@cache
+def _join_writes(statements: tuple[str, ...], counts: tuple[int, ...]) -> str:
+    """Return one statement for writes of so many rows each, which are all for different tables; it returns counts."""
+    parts = [
+        f"w{number} AS ({_repeat_values(statement, count)} RETURNING 1)"
+        for number, (statement, count) in enumerate(zip(statements, counts, strict=True))
+    ]
+    kept = ", ".join(f"(SELECT count(*) FROM w{number})" for number in range(len(parts)))  # noqa: S608
+    return f"WITH {', '.join(parts)} SELECT {kept}"
+
+
+@cache
+def _repeat_values(statement: str, count: int) -> str:
+    """Return a statement that inserts several rows where another inserts one."""
+    if count == 1:
+        return statement
+    start, row, rest = re.split(r"(?<=VALUES )(\([?, ]*\))", statement, maxsplit=1)
+    return start + ", ".join([row] * count) + rest
+
+
 def _subtree(scope: str) -> tuple[str, str, str]:
     """Return the bounds of a scope and all scopes below it: "0" follows "/"."""
     return scope, f"{scope}/", f"{scope}0"
@@ -84,6 +112,7 @@ class Database(Protocol):
 
     placeholder: ClassVar[str]  # of a value, in a statement
     streams: ClassVar[bool]  # whether its driver reads a result row by row
+    joins_writes: ClassVar[bool]  # whether one statement may write to several tables
 
     def check(self, connection: Any, /) -> None:
         """Raise if the schema or the pages are damaged or altered."""
@@ -342,8 +371,7 @@ class SqlSession:
         else:
             cursor = self._raw.cursor()
             cursor.executemany(self._spell(statement), rows)
-        if cursor.rowcount != len(rows):
-            raise LedgerIntegrityError(f"the database kept {cursor.rowcount} of {len(rows)} rows that were written")
+        _require_kept(cursor.rowcount, len(rows))
 
     def put_balances(self, changed: Iterable[Balance]) -> None:  # noqa: D102
         moved = {balance.scope: balance for balance in changed}
@@ -352,18 +380,33 @@ class SqlSession:
 
     def write_moved(self) -> None:
         """Write what changed, before it is read from its table and at the end."""
+        writes: list[tuple[str, Sequence[Sequence[object]]]] = []
         if self._new_rows:
-            self._write(_APPEND, self._new_rows)
+            writes.append((_APPEND, self._new_rows))
             self._new_rows = []
         if self._new_charges:
-            self._write(_PUT_CHARGE, [(one.key, one.scope, one.document()) for one in self._new_charges.values()])
+            writes.append((_PUT_CHARGE, [(one.key, one.scope, one.document()) for one in self._new_charges.values()]))
             self._new_charges = {}
         if self._moved_head:
-            self._write(_MOVE_HEAD, [self.head()])
+            writes.append((_MOVE_HEAD, [self.head()]))
             self._moved_head = False
         if self._moved_balances:
-            self._write(_PUT_BALANCE, [(scope, balance.document()) for scope, balance in self._moved_balances.items()])
+            moved = [(scope, balance.document()) for scope, balance in self._moved_balances.items()]
+            writes.append((_PUT_BALANCE, moved))
             self._moved_balances = {}
+        if self._store.joins_writes and len(writes) > 1 and all(len(rows) <= _TOGETHER for _, rows in writes):
+            self._write_together(writes)
+            return
+        for statement, rows in writes:
+            self._write(statement, rows)
+
+    def _write_together(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
+        """Write to several tables by one statement, which takes one trip to the server; as ``_write`` does."""
+        counts = [len(rows) for _, rows in writes]
+        joined = _join_writes(tuple(statement for statement, _ in writes), tuple(counts))
+        (found,) = self._rows(joined, *(value for _, rows in writes for row in rows for value in row))
+        for kept, count in zip(found, counts, strict=True):
+            _require_kept(kept, count)
 
     def put_charge(self, charge: ChargeRecord) -> None:  # noqa: D102
         self._new_charges[charge.id] = charge
