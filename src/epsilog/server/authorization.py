@@ -283,10 +283,10 @@ class TokenAuthMiddleware:
 
     async def _read_token(self, scope: Scope) -> Token | Identity | Response:
         """Return the valid token of a request, or a refusal."""
-        headers = Headers(scope=scope).getlist("authorization")
-        if not headers:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not given:
             return _refuse_without_token()
-        match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
+        match = _BEARER.fullmatch(given[0].decode("latin-1")) if len(given) == 1 else None
         text = "" if match is None else match[1]
         token = await self._find(text)
         if token is None:

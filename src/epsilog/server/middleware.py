@@ -5,10 +5,12 @@ A calculation is cancelled when its client disconnects: a page that asks again d
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import final
 
 import anyio
@@ -26,7 +28,7 @@ STREAMED = "/api/v1/verify/bundle"  # its route bounds the body, and holds none 
 BODY_TIMEOUT_SECONDS = 60.0  # from the first byte of a body to its last
 REFUSAL_DELAY_SECONDS = 0.25  # before a body that cannot be read is refused
 CANCELLABLE = tuple(f"/api/v1/{name}" for name in ("federated", "queries", "account", "sensitivity", "verdict"))
-_SINGLE_HEADERS = ("idempotency-key", "origin", "content-type")  # with two values it would be unclear which counts
+_SINGLE_HEADERS = (b"idempotency-key", b"origin", b"content-type")  # with two values it would be unclear which counts
 _UNREADABLE = frozenset({400, 413})
 _MAX_LENGTH_DIGITS = 18
 
@@ -115,22 +117,23 @@ class HostGuardMiddleware:
                 _add_security_headers(message, scope["path"])
             await send(message)
 
-        await (self._refusal(Headers(scope=scope)) or self.app)(scope, receive, send_with_headers)
+        await (self._refusal(scope["headers"]) or self.app)(scope, receive, send_with_headers)
 
-    def _refusal(self, headers: Headers) -> ASGIApp | None:
-        hosts = headers.getlist("host")
-        host = hosts[0] if hosts else ""
-        if len(hosts) != 1 or parse_host(host) not in self._hosts:
+    def _refusal(self, given: Sequence[tuple[bytes, bytes]]) -> ASGIApp | None:
+        names = [name for name, _ in given]
+        headers = dict(given)
+        host = headers.get(b"host", b"").decode("latin-1")
+        if names.count(b"host") != 1 or parse_host(host) not in self._hosts:
             return make_problem_response(421, "host", "Host not allowed", "This server does not serve that host name.")
-        repeated = next((name for name in _SINGLE_HEADERS if len(headers.getlist(name)) > 1), None)
+        repeated = next((name for name in _SINGLE_HEADERS if names.count(name) > 1), None)
         if repeated is not None:
-            detail = f"{repeated} must be given once"
+            detail = f"{repeated.decode()} must be given once"
             return make_problem_response(400, "header", "Repeated header", detail)
-        if not self._access.trust_proxy and ("x-forwarded-for" in headers or "forwarded" in headers):
+        if not self._access.trust_proxy and (b"x-forwarded-for" in headers or b"forwarded" in headers):
             detail = "The server runs without --trust-proxy, so it cannot identify a proxy's clients."
             return make_problem_response(421, "proxy", "Unexpected proxy", detail)
-        origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        origin = headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1").partition("://")[2] != host:
             detail = "Other sites may embed /embed/* but not call the API."
             return make_problem_response(403, "origin", "Origin not allowed", detail)
         return None
@@ -181,16 +184,17 @@ async def _read_body(receive: Receive, longest: int, *, stated: str) -> bytes | 
     if stated.isascii() and stated.isdigit() and (len(stated) > _MAX_LENGTH_DIGITS or int(stated) > longest):
         return _refuse_length(longest)
     body, more = bytearray(), True
-    with anyio.move_on_after(BODY_TIMEOUT_SECONDS):
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > longest:
-                return _refuse_length(longest)
-        return bytes(body)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > longest:
+                    return _refuse_length(longest)
+            return bytes(body)
     detail = f"The body must arrive within {BODY_TIMEOUT_SECONDS:g} seconds."
     return make_problem_response(408, "too-slow", "Request too slow", detail)
 
