@@ -51,17 +51,8 @@ EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((OSError,), UNUSABLE),  # a folder that cannot be written, a full disk
 )
 MODULES = (
-    "run",
-    "account",
-    "montecarlo",
-    "plan",
-    "query",
-    "ledger",
-    "ledger_copies",
-    "signing",
-    "verify",
-    "certify",
-    "serve",
+    *("run", "account", "montecarlo", "plan", "query"),
+    *("ledger", "ledger_copies", "signing", "verify", "certify", "serve"),
 )
 ENOUGH = {
     "account": ("account",),
