@@ -140,7 +140,8 @@ def serving(app, *, processes=False):
             asked.append((scope["method"], scope["path"]))
         await app(scope, receive, send)
 
-    config = uvicorn.Config(noted, log_level="critical", ws="none", lifespan="on", server_header=False)
+    # with logging as it is: to configure it anew closes what another library's handler took for standard error
+    config = uvicorn.Config(noted, log_level="critical", log_config=None, ws="none", lifespan="on", server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     try:

@@ -21,3 +21,11 @@ test("small and negative amounts are read exactly", () => {
   expect(listOutlooks([charge("a", "1e-6")], [budget("a", "0.000003")])[0]!.fits).toBe(3);
   expect(listOutlooks([charge("a", "1")], [budget("a", "-0.5")])[0]!.fits).toBe(0);
 });
+
+test("a budget that takes no charge now has no outlook, nor has anything under it", () => {
+  const over = { ...budget("a", "1"), valid_until: "2020-01-01T00:00:00.000000+00:00" };
+  const early = { ...budget("b", "1"), valid_from: "2999-01-01T00:00:00.000000+00:00" };
+  const open = { ...budget("c", "1"), valid_from: "2020-01-01T00:00:00.000000+00:00", valid_until: "2999-01-01T00:00:00.000000+00:00" };
+  const charges = ["a", "a/x", "b", "c"].map((scope) => charge(scope, "0.5"));
+  expect(listOutlooks(charges, [over, budget("a/x", "9"), early, open]).map((one) => one.charge.scope)).toEqual(["c"]);
+});

@@ -19,9 +19,12 @@ export interface Outlook {
 export function listOutlooks(charges: readonly Charge[], budgets: readonly Budget[]): Outlook[] {
   const newest = new Map<string, Charge>();
   for (const charge of charges) if (charge.key !== null) newest.set(charge.scope, charge);
+  const now = new Date().toISOString();
   const found = [...newest.values()].flatMap((charge): Outlook[] => {
-    const limits = budgets
-      .filter((budget) => budget.partition === null && isWithin(budget.scope, charge.scope))
+    const path = budgets.filter((budget) => isWithin(budget.scope, charge.scope));
+    if (path.some((budget) => (budget.valid_from ?? "") > now || (budget.valid_until ?? "9") <= now)) return []; // it takes no charge now
+    const limits = path
+      .filter((budget) => budget.partition === null)
       .flatMap((budget) => Object.entries(charge.amount).flatMap(([quantity, amount]): Outlook[] => {
         const available = budget.available[quantity];
         return Number(amount) > 0 && available !== undefined ? [{ charge, budget, quantity, fits: countFits(available, amount) }] : [];
