@@ -147,9 +147,9 @@ class LedgerFollower:
                     raise StorageError(f"another process writes to the copy {self._copy.path}")
                 session.append(*rows[: replay.count - start[0]])
                 changed.write(replay, session)
-        self._failed = False
-        if problem is not None:
+        if problem is not None:  # the replay may have taken in a part of that entry
             raise problem
+        self._failed = False
 
 
 class _Changes:
